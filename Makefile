@@ -1,0 +1,69 @@
+# Every target prepares its own environment from nothing: git, Python 3.11+, Node 20+ and the package registries.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+SAY := @printf '\033[2m—\033[0m %s\n'
+
+.PHONY: help demo test lint bench fuzz soak schemas docs clean
+
+help: ## What can be made here
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+.venv/pip:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; none found on PATH (set PYTHON=/path/to/python3)"; exit 1; }
+	$(SAY) "creating .venv with $(PYTHON)"
+	@$(PYTHON) -m venv .venv || { echo "the venv module is missing: install your system's python3-venv package"; exit 1; }
+	@touch $@
+
+.venv/user: .venv/pip pyproject.toml constraints.txt
+	$(SAY) "installing bridgehead with the static-analysis seat"
+	@$(PIP) --editable '.[static]'
+	@touch $@
+
+.venv/dev: .venv/pip pyproject.toml constraints.txt
+	$(SAY) "installing bridgehead, every extra and the test tools (about a minute)"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/peers: .venv/pip tests/peers/package.json
+	@if command -v npm >/dev/null 2>&1; then \
+	  printf '\033[2m—\033[0m %s\n' "installing the peer programs the tests drive"; \
+	  mkdir -p .venv/npm && cp tests/peers/package.json .venv/npm/; \
+	  npm install --prefix .venv/npm --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error; \
+	else echo "npm not found: tests against npm peers will be skipped, visibly"; fi
+	@touch $@
+
+demo: .venv/user ## A first look, under two minutes on a bare machine
+	@$(BIN)/python -m bridgehead.demo
+
+test: lint .venv/peers ## ruff, mypy --strict and all tests
+	$(SAY) "tests"
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: .venv/dev ## ruff and mypy --strict
+	$(SAY) "ruff"
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(SAY) "mypy --strict"
+	@$(BIN)/mypy
+
+bench: .venv/dev .venv/peers ## Us and the peers in one run, ratios printed
+	@$(BIN)/python -m bench
+
+fuzz: .venv/dev ## Property tests with many more examples
+	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -q -m "not slow" -k "property or fuzz" --timeout 1800
+
+soak: .venv/dev ## Ten minutes of load, watching memory
+	@$(BIN)/python -m bench.soak
+
+schemas: .venv/dev ## Write the JSON Schemas from the types
+	@$(BIN)/python -m bridgehead.contract.schemas
+
+docs: .venv/dev ## Write the generated reference pages
+	@$(BIN)/python -m docs.generate
+
+clean: ## Remove everything made here
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

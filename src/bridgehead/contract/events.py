@@ -1,0 +1,72 @@
+"""What can be written to the record: one line per thing that happened, and the list of known kinds.
+
+A kind is `<noun>.<past participle>`; the noun says which part wrote it. Plug-ins and newer versions may write kinds
+that are not listed here, so readers show unknown kinds as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.contract.words import Part
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened. `id` makes appending idempotent: the same id twice is one event."""
+
+    id: str
+    kind: str
+    part: Part
+    at: str
+    """ISO 8601, UTC, milliseconds."""
+    project: str = ""
+    """Root of the project it happened in; empty when it belongs to none."""
+    run_id: str | None = None
+    data: dict[str, Any] = {}
+
+
+class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event with its place in the record. `seq` grows without ever being reused, in commit order."""
+
+    seq: int
+    event: Event
+
+
+KINDS: Final[dict[str, str]] = {
+    "record.created": "a new record was set up",
+    "record.migrated": "the record was brought to a newer version",
+    "doctor.checked": "`bridgehead doctor` looked at the machine",
+    "run.started": "a council, flow or bus run began",
+    "run.waiting": "a run waits for someone",
+    "run.ended": "a run came to its end",
+    "pending.opened": "someone must answer something",
+    "pending.answered": "a pending item got its one answer",
+    "pending.withdrawn": "a pending item is no longer needed",
+    "council.started": "a council was called",
+    "council.event": "a line of a seat's event log (its name is in data.event)",
+    "council.reported": "a council wrote its report",
+    "council.refused": "a runtime refused a call; kept until a call succeeds",
+    "council.accepted": "a runtime answered again after a refusal",
+    "council.dismissed": "a finding was dismissed",
+    "rig.sent": "an envelope was committed by this rig",
+    "rig.closed": "a thread was closed by this rig",
+    "rig.relayed": "a signed relay turn was committed by this rig",
+    "rig.pulled": "envelopes were pulled",
+    "rig.refused": "a pull was refused",
+    "rig.frozen": "a thread was frozen for a relay",
+    "rig.thawed": "a thread was thawed",
+    "flow.started": "a flow began",
+    "flow.paused": "a flow wrote a request and exited 42",
+    "flow.responded": "a flow request was answered",
+    "flow.resumed": "a flow went on in a new process",
+    "flow.completed": "a flow ended well",
+    "flow.failed": "a flow failed",
+    "flow.cancelled": "a flow was cancelled",
+    "bus.joined": "a participant joined",
+    "bus.left": "a participant left",
+    "bus.refused": "a participant or message was refused",
+    "bus.outcome": "what became of messages",
+    "bus.health": "health of a bridge changed",
+}

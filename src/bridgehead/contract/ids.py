@@ -1,0 +1,92 @@
+"""Names the product gives to things: output ids, challenge ids, model slugs, run ids, and how ids are sorted and shown.
+
+Randomness and time come in as arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+BRIDGE_PREFIX: Final[dict[str, str]] = {
+    "claude": "C",
+    "gemini": "G",
+    "codex": "X",
+    "opencode": "O",
+    "openai": "A",
+    "static": "S",
+}
+RIG_PREFIX: Final = "R"
+CHALLENGE_PREFIX: Final = "CH"
+MULTI_SOURCE_PREFIX: Final = "MMC"
+SINGLE_SOURCE_PREFIX: Final = "SS"
+DISPUTED_PREFIX: Final = "D"
+INTEGRATION_PREFIX: Final = "INT"
+
+_SESSION_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_TRAILING_NUMBER: Final = re.compile(r"(.*?)([0-9]*)", re.DOTALL)
+
+
+def is_session_id(text: str) -> bool:
+    """Whether `text` may name a session: 1 to 128 of `[A-Za-z0-9._-]` (council §2)."""
+    return _SESSION_ID.fullmatch(text) is not None
+
+
+def bridge_prefix(bridge: str) -> str | None:
+    """The id prefix of a built-in bridge, `R` for every `rig:<id>`; None for a plug-in, which brings its own."""
+    return RIG_PREFIX if bridge.startswith("rig:") else BRIDGE_PREFIX.get(bridge)
+
+
+def numbered_id(prefix: str, number: int) -> str:
+    """`C001` … `C999`, `C1000`: at least three digits (council §7)."""
+    return f"{prefix}{number:03d}"
+
+
+def id_sort_key(output_id: str) -> tuple[str, int, str]:
+    """Order by prefix, then number, so that C999 comes before C1000; the same everywhere ids are compared."""
+    match = _TRAILING_NUMBER.fullmatch(output_id)
+    prefix, digits = match.groups() if match else (output_id, "")
+    return prefix, int(digits) if digits else -1, output_id
+
+
+def model_slugs(models: Sequence[str]) -> list[str]:
+    """One slug per `provider/model`: the provider when all differ, else the model, `-2`, `-3` on collision (K8)."""
+    providers = [model.partition("/")[0] for model in models]
+    distinct = len(set(providers)) == len(providers)
+    names = providers if distinct else [model.partition("/")[2] or model for model in models]
+    slugs: list[str] = []
+    for name in names:
+        base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "model"
+        slug, count = base, 1
+        while slug in slugs:
+            count += 1
+            slug = f"{base}-{count}"
+        slugs.append(slug)
+    return slugs
+
+
+def run_id(noun: str, at: datetime) -> str:
+    """`council-20261115-101502`: readable, sorted by time; the caller resolves collisions with `-2`, `-3`."""
+    return f"{noun}-{at:%Y%m%d-%H%M%S}"
+
+
+def shortest_endings(ids: Iterable[str], *, least: int = 4) -> dict[str, str]:
+    """For each id its shortest ending, at least `least` characters long, that no other of the ids shares."""
+    unique = sorted({full[::-1] for full in ids})
+    shown: dict[str, str] = {}
+    for index, backwards in enumerate(unique):
+        # Sharing is longest with a neighbour in sorted order, so two comparisons are enough.
+        neighbours = unique[max(index - 1, 0) : index] + unique[index + 1 : index + 2]
+        shared = max((_common_prefix(backwards, other) for other in neighbours), default=0)
+        full = backwards[::-1]
+        shown[full] = full[-max(shared + 1, least) :]
+    return shown
+
+
+def _common_prefix(one: str, other: str) -> int:
+    for index, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return index
+    return min(len(one), len(other))

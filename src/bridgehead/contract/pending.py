@@ -1,0 +1,67 @@
+"""The one shape of "someone must answer this".
+
+A flow's request, a halted runtime, an envelope awaiting a reply and a bus approval all become a `PendingItem`. Parts
+project their own state into it; the record keeps the items and takes exactly one answer for each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What a part asks. `key` is the part's own name for it: asking the same key again is the same question."""
+
+    key: str
+    kind: PendingKind
+    part: Part
+    origin: str
+    """Who waits: `flow`, `runtime codex`, `rig win-5080`, `bus`."""
+    title: str
+    prompt: str = ""
+    """The whole text to be answered; foreign text, shown escaped and put into prompts fenced."""
+    choices: tuple[str, ...] = ()
+    """The only texts accepted as an answer; empty when any text will do."""
+    schema: dict[str, Any] | None = None
+    project: str = ""
+    run_id: str | None = None
+    expires_at: str | None = None
+    advice: str | None = None
+    """What to do before answering, where there is something (`codex login`)."""
+    context: dict[str, Any] = {}
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The one answer. `text` is the response, or one of the question's choices."""
+
+    status: AnswerStatus = AnswerStatus.SUCCESS
+    text: str | None = None
+    message: str | None = None
+    """Why it failed or was cancelled."""
+    by: str = ""
+    at: str = ""
+
+
+class PendingItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A question in the record, and its answer once there is one."""
+
+    id: str
+    question: Question
+    state: PendingState
+    opened_at: str
+    answer: Answer | None = None
+
+
+def refusal(question: Question, answer: Answer) -> str | None:
+    """Why this answer does not fit the question, or None when it does."""
+    if answer.status is not AnswerStatus.SUCCESS:
+        return None if answer.message else f"status {answer.status} needs a message that says why"
+    if answer.text is None or not answer.text.strip():
+        return "the answer is empty"
+    if question.choices and answer.text.strip() not in question.choices:
+        return f"the answer must be one of: {', '.join(question.choices)}"
+    return None

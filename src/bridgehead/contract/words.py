@@ -1,0 +1,212 @@
+"""Every closed vocabulary of the contract, each defined once.
+
+Wire values are the enum values. Open vocabularies (bridge names, connections, event kinds of plug-ins) stay strings,
+because readers of foreign reports must tolerate values they do not know (council §23).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class Part(StrEnum):
+    """Which part of the product wrote an event or waits for an answer."""
+
+    COUNCIL = "council"
+    RIGS = "rigs"
+    FLOWS = "flows"
+    BUS = "bus"
+    RECORD = "record"
+
+
+class Status(StrEnum):
+    """How one bridge ended (council §3)."""
+
+    COMPLETED = "COMPLETED"
+    SKIPPED = "SKIPPED"
+    HALTED = "HALTED"
+    ABORTED = "ABORTED"
+
+
+class TaskType(StrEnum):
+    REVIEW = "review"
+    PLANNING = "planning"
+    IMPLEMENTATION = "implementation"
+    ANALYSIS = "analysis"
+    RESEARCH = "research"
+    AUDIT = "audit"
+
+
+class Mode(StrEnum):
+    REVIEW = "review"
+    AUDIT = "audit"
+    RESEARCH = "research"
+    BRAINSTORM = "brainstorm"
+    DESIGN = "design"
+    SYNTHESIS = "synthesis"
+
+
+class Intensity(StrEnum):
+    QUICK = "quick"
+    STANDARD = "standard"
+    THOROUGH = "thorough"
+
+
+class ContextPolicy(StrEnum):
+    MINIMAL_NON_LEADING = "minimal-non-leading"
+    PACKETIZED_SUMMARY = "packetized-summary"
+    FULL_CONTEXT = "full-context"
+    TARGETED_CHALLENGE = "targeted-challenge"
+
+
+class CapabilityProfile(StrEnum):
+    """What a runtime may do to the tree: look at it, or change it."""
+
+    INSPECT = "inspect"
+    MODIFY = "modify"
+
+
+class RequirementLevel(StrEnum):
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+    MAY = "MAY"
+
+
+class OutputType(StrEnum):
+    FINDING = "finding"
+    RECOMMENDATION = "recommendation"
+    PLAN_ITEM = "plan-item"
+    IMPLEMENTATION_NOTE = "implementation-note"
+    OBSERVATION = "observation"
+    COMPLIANCE_GAP = "compliance-gap"
+    # Modes brainstorm and design (council §6, §15)
+    PROPOSAL = "proposal"
+    QUESTION = "question"
+    CONSTRAINT = "constraint"
+    ASSUMPTION = "assumption"
+    RISK = "risk"
+    EXPERIMENT = "experiment"
+
+
+class OutputState(StrEnum):
+    """What debate made of an output; None on the wire means it never met a challenge round."""
+
+    CONFIRMED = "confirmed"
+    REVISED = "revised"
+    WITHDRAWN = "withdrawn"
+    DISPUTED = "disputed"
+    DISCOVERED = "discovered"
+
+
+class Severity(StrEnum):
+    """Ordered by `rank`; a missing severity ranks below INFO (council §7)."""
+
+    INFO = "INFO"
+    LOW = "LOW"
+    MEDIUM = "MEDIUM"
+    HIGH = "HIGH"
+    CRITICAL = "CRITICAL"
+
+    @property
+    def rank(self) -> int:
+        return _SEVERITY_RANK[self]
+
+
+_SEVERITY_RANK: Final = {severity: rank for rank, severity in enumerate(Severity, start=1)}
+UNRATED_RANK: Final = 0
+
+
+def severity_rank(severity: Severity | None) -> int:
+    """Rank for sorting, with None below INFO."""
+    return UNRATED_RANK if severity is None else severity.rank
+
+
+class Verdict(StrEnum):
+    """Ordered PASS < CONCERNS < FAIL by `rank`."""
+
+    PASS = "PASS"
+    CONCERNS = "CONCERNS"
+    FAIL = "FAIL"
+
+    @property
+    def rank(self) -> int:
+        return _VERDICT_RANK[self]
+
+
+_VERDICT_RANK: Final = {verdict: rank for rank, verdict in enumerate(Verdict)}
+
+
+class Confidence(StrEnum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class LocalCouncilType(StrEnum):
+    AGENT_COUNCIL = "agent-council"
+    MODEL_COUNCIL = "model-council"
+    RUNTIME_NATIVE_REVIEW = "runtime-native-review"
+    NONE = "none"
+
+
+class ErrorClass(StrEnum):
+    """Why one runtime call failed (council §19)."""
+
+    AUTH = "auth"
+    RATE_LIMIT = "rate_limit"
+    QUOTA = "quota"
+    RETIRED = "retired"
+    UNKNOWN_MODEL = "unknown_model"
+    TOO_LONG = "too_long"
+    SERVER_ERROR = "server_error"
+    UNREACHABLE = "unreachable"
+    MALFORMED = "malformed"
+    EMPTY = "empty"
+    BAD_USAGE = "bad_usage"
+    NO_PROMPT = "no_prompt"
+    UNKNOWN_SESSION = "unknown_session"
+    UNTRUSTED_FOLDER = "untrusted_folder"
+    TIMEOUT = "timeout"
+    OTHER = "other"
+
+
+class RunState(StrEnum):
+    """Where a recorded run stands."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class PendingKind(StrEnum):
+    """What kind of answer is waited for."""
+
+    FLOW_REQUEST = "flow_request"
+    HALTED_RUNTIME = "halted_runtime"
+    ENVELOPE = "envelope"
+    BUS_APPROVAL = "bus_approval"
+
+
+class PendingState(StrEnum):
+    OPEN = "open"
+    ANSWERED = "answered"
+    WITHDRAWN = "withdrawn"
+
+
+class AnswerStatus(StrEnum):
+    """How a pending item was answered; the words of the flow files (flows §3)."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+
+class Trust(StrEnum):
+    """How far a text from elsewhere is to be believed, said to the model that reads it."""
+
+    VERIFIED = "verified"
+    UNVERIFIED = "unverified"
+    UNTRUSTED = "untrusted"

@@ -12,8 +12,8 @@
       LockTimeout              another process holds the lock
       StoreError               the record could not be used (store kinds: control_plane/stores/base.py)
 
-The raiser passes facts, the class writes the sentence; `hint` is something one can do. Parts add their own classes
-below these. Only the surfaces (cli, mcp_server, dashboard) turn them into exit codes, tool errors and pages.
+The raiser passes facts, the class writes the sentence; `hint` is something one can do. Parts add their own
+classes below these. Only the surfaces (cli, mcp_server, dashboard) turn them into codes, tool errors, pages.
 """
 
 from __future__ import annotations

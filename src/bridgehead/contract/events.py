@@ -1,7 +1,7 @@
 """What can be written to the record: one line per thing that happened, and the list of known kinds.
 
-A kind is `<noun>.<past participle>`; the noun says which part wrote it. Plug-ins and newer versions may write kinds
-that are not listed here, so readers show unknown kinds as they are.
+A kind is `<noun>.<past participle>`; the noun says which part wrote it. Plug-ins and newer versions may
+write kinds that are not listed here, so readers show unknown kinds as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Names the product gives to things: output ids, challenge ids, model slugs, run ids, and how ids are sorted and shown.
-
-Randomness and time come in as arguments.
-"""
+"""Names the product gives to things: output ids, model slugs, run ids; how ids are sorted and shown."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ def is_session_id(text: str) -> bool:
 
 
 def bridge_prefix(bridge: str) -> str | None:
-    """The id prefix of a built-in bridge, `R` for every `rig:<id>`; None for a plug-in, which brings its own."""
+    """The id prefix of a built-in bridge, `R` for every `rig:<id>`; None for a plug-in, which has its own."""
     return RIG_PREFIX if bridge.startswith("rig:") else BRIDGE_PREFIX.get(bridge)
 
 
@@ -52,7 +49,7 @@ def id_sort_key(output_id: str) -> tuple[str, int, str]:
 
 
 def model_slugs(models: Sequence[str]) -> list[str]:
-    """One slug per `provider/model`: the provider when all differ, else the model, `-2`, `-3` on collision (K8)."""
+    """One slug per `provider/model`: the provider when all differ, else the model; `-2` on collision (K8)."""
     providers = [model.partition("/")[0] for model in models]
     distinct = len(set(providers)) == len(providers)
     names = providers if distinct else [model.partition("/")[2] or model for model in models]

@@ -1,7 +1,7 @@
 """The one shape of "someone must answer this".
 
-A flow's request, a halted runtime, an envelope awaiting a reply and a bus approval all become a `PendingItem`. Parts
-project their own state into it; the record keeps the items and takes exactly one answer for each.
+A flow's request, a halted runtime, an envelope awaiting a reply and a bus approval all become a
+`PendingItem`. Parts project their own state into it; the record keeps the items and takes exactly one answer for each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingSt
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a part asks. `key` is the part's own name for it: asking the same key again is the same question."""
+    """What a part asks. `key` is the part's own name for it: asking the same key again asks nothing new."""
 
     key: str
     kind: PendingKind

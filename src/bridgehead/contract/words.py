@@ -1,7 +1,7 @@
 """Every closed vocabulary of the contract, each defined once.
 
-Wire values are the enum values. Open vocabularies (bridge names, connections, event kinds of plug-ins) stay strings,
-because readers of foreign reports must tolerate values they do not know (council §23).
+Wire values are the enum values. Open vocabularies (bridge names, connections, event kinds of plug-ins) stay
+strings, because readers of foreign reports must tolerate values they do not know (council §23).
 """
 
 from __future__ import annotations

@@ -1,0 +1,81 @@
+"""The time, as an object one can pass in, and the one spelling of a moment on disk and on the wire.
+
+Every moment is an aware datetime in UTC. `ManualClock` ships for tests: it moves only when told to.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What code that needs the time is given."""
+
+    def now(self) -> datetime:
+        """Return the moment, aware and in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never run backwards, for measuring and deadlines."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class ManualClock:
+    """A clock that stands still until `advance` or `sleep` moves it."""
+
+    def __init__(self, start: datetime = datetime(2026, 11, 15, 10, 15, 2, 123000, tzinfo=UTC)) -> None:
+        self._now = _in_utc(start)
+        self._elapsed_seconds = 0.0
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._elapsed_seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError(f"time does not run backwards: {seconds} s")
+        self._now += timedelta(seconds=seconds)
+        self._elapsed_seconds += seconds
+
+
+def iso_ms(moment: datetime) -> str:
+    """Spell `moment` as `2026-11-15T10:15:02.123Z`; finer digits are cut, never rounded up."""
+    return _in_utc(moment).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def parse_iso(text: str) -> datetime:
+    """Read an ISO 8601 moment; one without an offset is refused because it names no moment."""
+    try:
+        return _in_utc(datetime.fromisoformat(text))
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"not a moment with a time zone: {text!r}") from error
+
+
+def _in_utc(moment: datetime) -> datetime:
+    if moment.utcoffset() is None:
+        raise ValueError(f"a moment needs a time zone: {moment.isoformat()}")
+    return moment.astimezone(UTC)

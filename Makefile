@@ -60,7 +60,7 @@ soak: .venv/dev ## Ten minutes of load, watching memory
 	@$(BIN)/python -m bench.soak
 
 schemas: .venv/dev ## Write the JSON Schemas from the types
-	@$(BIN)/python -m bridgehead.contract.schemas
+	@$(BIN)/python -m bridgehead.contract.schema_files src/bridgehead/contract/schemas
 
 docs: .venv/dev ## Write the generated reference pages
 	@$(BIN)/python -m docs.generate

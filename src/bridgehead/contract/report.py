@@ -1,0 +1,218 @@
+"""What comes back from a bridge: output items (council §7) and the bridge report (council §12).
+
+Every field of a report is always present, null where it does not apply; which fields may be null under which status
+is one table here, used by `violations` and by the published schema alike.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from bridgehead.contract.words import (
+    CapabilityProfile,
+    Confidence,
+    LocalCouncilType,
+    OutputState,
+    OutputType,
+    Severity,
+    Status,
+    TaskType,
+    Verdict,
+)
+from bridgehead.errors import ProtocolError
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding, recommendation, plan item, ... of a bridge."""
+
+    id: str
+    type: OutputType
+    severity: Severity | None
+    status: OutputState | None
+    """None: never exposed to a challenge round."""
+    title: str
+    description: str
+    evidence: str | None
+    action: str | None
+    domain: str
+    agent: str
+    origin_round: int | UnsetType = UNSET
+    revision: int | UnsetType = UNSET
+    severity_original: str | UnsetType = UNSET
+    severity_inferred: bool | UnsetType = UNSET
+    merged_from: tuple[str, ...] | UnsetType = UNSET
+    challenges: tuple[str, ...] | UnsetType = UNSET
+    requirement_id: str | UnsetType = UNSET
+    met: bool | UnsetType = UNSET
+    evidence_check: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    confirmed_by_models: tuple[str, ...] | UnsetType = UNSET
+    intra_bridge_model_confirmed: bool | UnsetType = UNSET
+    unverified: bool | UnsetType = UNSET
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bridge spent; tokens and cost only where the runtime reports them."""
+
+    calls: int = 0
+    prompt_chars: int = 0
+    reply_chars: int = 0
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+
+
+class ModelWarning(msgspec.Struct, frozen=True):
+    """A model that was named and not used, with the reason. `model` repeats the value as it was given."""
+
+    model: Any
+    reason: str
+
+
+class Artifacts(msgspec.Struct, frozen=True):
+    """Where the bridge's event log and summary were written, relative to the project."""
+
+    jsonl: str | None = None
+    markdown: str | None = None
+
+
+class BridgeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The one answer of a bridge. Bridge names and connections are open vocabularies (council §23)."""
+
+    bridge: str
+    model_family: str
+    session_id: str
+    task_type: TaskType
+    capability_profile: CapabilityProfile
+    connection_used: str | None
+    status: Status
+    skip_reason: str | None
+    halt_reason: str | None
+    halt_message: str | None
+    domains_covered: tuple[str, ...]
+    debate_rounds: int | None
+    outputs: tuple[Output, ...]
+    withdrawn_outputs: tuple[Output, ...]
+    disputed_outputs: tuple[Output, ...]
+    verdict: Verdict | None
+    confidence: Confidence | None
+    prompt_size_chars_r1: int | None
+    prompt_size_chars_r2: int | None
+    prompt_size_chars_r3: int | None
+    prompt_size_chars_r4: int | None
+    model_validation_warnings: tuple[ModelWarning, ...]
+    timeout_s: int
+    started_at: str
+    finished_at: str
+    usage: Usage
+    local_council_type: LocalCouncilType | None
+    local_council_degraded: bool | None
+    degradation_reason: str | None
+    diversity_sources: tuple[str, ...]
+    runtime: str | None
+    toolchain: str | None
+    exchange_mode: str | None
+    termination_reason: str | None
+    unexplored_domains: tuple[str, ...]
+    context_overflow: tuple[dict[str, Any], ...]
+    warnings: tuple[str, ...]
+    artifacts: Artifacts
+
+    # Present for the bridge they belong to (council §12).
+    agents_spawned: int | UnsetType = UNSET
+    dispatch_mode: str | UnsetType = UNSET
+    subagent_mode: str | UnsetType = UNSET
+    multi_agent_enabled: bool | UnsetType = UNSET
+    reasoning_level: str | UnsetType = UNSET
+    models_configured: tuple[str, ...] | UnsetType = UNSET
+    models_used: tuple[str, ...] | UnsetType = UNSET
+    instances_spawned: int | UnsetType = UNSET
+    instances_completed: int | UnsetType = UNSET
+    intra_bridge_confirmed: int | UnsetType = UNSET
+
+
+class Presence(Enum):
+    """What one field holds under one status."""
+
+    SET = "set"
+    NULL = "null"
+    EMPTY = "empty"
+    EITHER = "either"
+
+
+_S, _N, _E, _X = Presence.SET, Presence.NULL, Presence.EMPTY, Presence.EITHER
+
+# council §12, one row per field whose value depends on the status: COMPLETED, SKIPPED, HALTED, ABORTED.
+PRESENCE: Final[dict[str, tuple[Presence, Presence, Presence, Presence]]] = {
+    "connection_used": (_S, _X, _X, _X),
+    "skip_reason": (_N, _S, _N, _N),
+    "halt_reason": (_N, _N, _S, _N),
+    "halt_message": (_N, _N, _S, _N),
+    "domains_covered": (_X, _E, _E, _E),
+    "debate_rounds": (_S, _N, _N, _N),
+    "outputs": (_X, _E, _E, _E),
+    "withdrawn_outputs": (_X, _E, _E, _E),
+    "disputed_outputs": (_X, _E, _E, _E),
+    "verdict": (_X, _N, _N, _N),
+    "confidence": (_S, _N, _N, _N),
+    "prompt_size_chars_r1": (_X, _X, _N, _X),
+    "prompt_size_chars_r2": (_X, _X, _N, _X),
+    "prompt_size_chars_r3": (_X, _X, _N, _X),
+    "prompt_size_chars_r4": (_X, _X, _N, _X),
+    "local_council_type": (_S, _N, _N, _N),
+    "local_council_degraded": (_S, _N, _N, _N),
+    "degradation_reason": (_X, _N, _N, _N),
+    "diversity_sources": (_X, _E, _E, _E),
+    "runtime": (_X, _N, _N, _N),
+    "toolchain": (_X, _N, _N, _N),
+    "exchange_mode": (_X, _N, _N, _N),
+}
+STATUS_COLUMN: Final = {status: column for column, status in enumerate(Status)}
+
+
+def presence(field: str, status: Status) -> Presence:
+    """What `field` holds in a report of that status."""
+    row = PRESENCE.get(field)
+    return Presence.EITHER if row is None else row[STATUS_COLUMN[status]]
+
+
+def violations(report: BridgeReport) -> list[str]:
+    """Every way in which a report's fields do not fit its status; empty for a good report."""
+    broken: list[str] = []
+    for field in PRESENCE:
+        wanted, value = presence(field, report.status), getattr(report, field)
+        if not _fits(wanted, value):
+            broken.append(f"{field} must be {_WORDING[wanted]} when {report.status}")
+    return broken
+
+
+_WORDING: Final = {Presence.SET: "set", Presence.NULL: "null", Presence.EMPTY: "an empty list"}
+
+
+def _fits(wanted: Presence, value: object) -> bool:
+    match wanted:
+        case Presence.SET:
+            return value is not None
+        case Presence.NULL:
+            return value is None
+        case Presence.EMPTY:
+            return value == ()
+        case Presence.EITHER:
+            return True
+
+
+def report_to_json(report: BridgeReport) -> bytes:
+    """The report as one compact JSON object, every field present."""
+    return msgspec.json.encode(report)
+
+
+def report_from_json(document: bytes | str) -> BridgeReport:
+    """Read a report; unknown fields are ignored, a missing or mistyped one is a ProtocolError."""
+    try:
+        return msgspec.json.decode(document, type=BridgeReport)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"not a bridge report: {error}") from error

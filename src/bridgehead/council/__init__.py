@@ -1,0 +1,1 @@
+"""Many AI runtimes, one report."""

@@ -1,0 +1,56 @@
+"""Reads the conformance vectors. The folder is $BRIDGEHEAD_VECTORS, or tests/vectors.
+
+Nothing about the number or names of cases is assumed; a folder or file that is absent is a visible skip.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+FOLDER = Path(os.environ.get("BRIDGEHEAD_VECTORS") or REPOSITORY / "tests" / "vectors").resolve()
+
+
+def absent(part: str, name: str) -> Any:
+    """A parameter that skips, saying which file is not there."""
+    reason = f"no vector file {part}/{name} in {FOLDER.name}"
+    return pytest.param(None, id=f"{part}-{name}-absent", marks=pytest.mark.skip(reason=reason))
+
+
+def load(part: str, name: str) -> Any | None:
+    """The parsed JSON file, or None when it is absent."""
+    path = FOLDER / part / name
+    if not path.is_file():
+        return None
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def cases(part: str, name: str) -> list[Any]:
+    """One parameter per case of `<part>/<name>.json`, with ids that start with the part's name."""
+    document = load(part, f"{name}.json")
+    if document is None:
+        return [absent(part, f"{name}.json")]
+    return [
+        pytest.param(case, id=f"{part}-{name}-{case.get('id', number)}")
+        for number, case in enumerate(document["cases"])
+    ]
+
+
+def unread_files(part: str, read: set[str]) -> list[Any]:
+    """One skipping parameter per vector file of `part` that no test reads yet."""
+    folder = FOLDER / part
+    names = sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
+    return [
+        pytest.param(
+            name,
+            id=f"{part}-{name}",
+            marks=pytest.mark.skip(reason=f"{part}/{name}.json: this part is not built yet"),
+        )
+        for name in names
+        if name not in read
+    ]

@@ -18,11 +18,13 @@ classes below these. Only the surfaces (cli, mcp_server, dashboard) turn them in
 
 from __future__ import annotations
 
+from bridgehead.exit_codes import ExitCode
+
 
 class BridgeheadError(Exception):
     """Something that ends a command: one sentence, and a hint to act on where there is one."""
 
-    exit_code = 2
+    exit_code = ExitCode.FAILURE
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -33,7 +35,7 @@ class BridgeheadError(Exception):
 class UserError(BridgeheadError):
     """The request cannot be honoured as it was made; nothing was changed."""
 
-    exit_code = 1
+    exit_code = ExitCode.USER
 
 
 class ConfigError(UserError):

@@ -1,0 +1,52 @@
+"""The commands `bridgehead` (also `bh`) and `rig-bridge`. Only here do errors become exit codes.
+
+Quick answers come before anything is imported: `--version` needs no library at all, and rig commands parse their own
+arguments (rigs §7), so both stay well ahead of the Node reference (design §8).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from bridgehead import __version__
+
+PROGRAM = "bridgehead"
+
+
+def main() -> NoReturn:
+    """Entry point of `bridgehead` and `bh`."""
+    arguments = sys.argv[1:]
+    if arguments in (["--version"], ["-V"]):
+        print(__version__)  # noqa: T201
+        sys.exit(0)
+    from bridgehead.cli.running import run_guarded
+
+    run_guarded(_command(arguments), program=PROGRAM, debug="--debug" in arguments)
+
+
+def rig_bridge() -> NoReturn:
+    """Entry point of `rig-bridge`, the drop-in for the npm tool of that name."""
+    arguments = sys.argv[1:]
+    if arguments[:1] in (["--version"], ["-v"]):
+        print(__version__)  # noqa: T201
+        sys.exit(0)
+    from bridgehead.cli.rigs import run_rig
+    from bridgehead.cli.running import run_guarded
+
+    run_guarded(
+        lambda: run_rig(arguments, program="rig-bridge"), program="rig-bridge", debug="--debug" in arguments
+    )
+
+
+def _command(arguments: Sequence[str]) -> Callable[[], int]:
+    completing = "_BRIDGEHEAD_COMPLETE" in os.environ or "_BH_COMPLETE" in os.environ
+    if arguments[:1] == ["rig"] and not completing:
+        from bridgehead.cli.rigs import run_rig
+
+        return lambda: run_rig(arguments[1:], program=PROGRAM)
+    from bridgehead.cli.commands import run_click
+
+    return lambda: run_click(arguments)

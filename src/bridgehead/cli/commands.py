@@ -1,0 +1,64 @@
+"""The command tree: names and sentences only; a command's module is imported when it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from bridgehead import __version__
+from bridgehead.cli.lazy import LazyGroup
+from bridgehead.cli.output import App
+from bridgehead.cli.running import complain
+from bridgehead.exit_codes import ExitCode
+
+COMMANDS = {
+    "pending": ("bridgehead.cli.pending:pending", "What waits for someone, over all projects."),
+    "answer": ("bridgehead.cli.pending:answer", "Answer a pending item, once."),
+    "events": ("bridgehead.cli.events:events", "What happened, in order."),
+    "doctor": ("bridgehead.cli.doctor:doctor", "Check this machine and say what to do about it."),
+    "config": (
+        "bridgehead.cli.config:config",
+        "Show settings and where they come from; trust a project's file.",
+    ),
+    "completion": ("bridgehead.cli.completion:completion", "Print a shell completion script."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="bridgehead COMMAND --help explains a command and shows examples.",
+)
+@click.version_option(__version__, "-V", "--version", message="%(version)s")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+@click.pass_context
+def bridgehead(ctx: click.Context) -> None:
+    """The bridge layer for AI agents: one contract, one command, one record."""
+    ctx.ensure_object(App)
+
+
+def run_click(arguments: Sequence[str]) -> int:
+    """Run the tree; usage errors exit 1 like every other mistake in a request (rigs §13)."""
+    try:
+        result = bridgehead.main(list(arguments), prog_name="bridgehead", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return ExitCode.DONE
+    except click.ClickException as error:
+        complain("bridgehead", _sentence(error), _usage_hint(error))
+        return ExitCode.USER
+    except click.Abort:
+        return ExitCode.INTERRUPTED
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def _sentence(error: click.ClickException) -> str:
+    message = error.format_message().rstrip(".")
+    return message[:1].lower() + message[1:]
+
+
+def _usage_hint(error: click.ClickException) -> str | None:
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path} --help" if context is not None else None

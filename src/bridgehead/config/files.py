@@ -1,0 +1,88 @@
+"""Reads the settings files and remembers which of the project's files the user has trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from bridgehead.config.declared import Value
+from bridgehead.config.places import Places
+from bridgehead.config.resolve import Settings, SettingsFile, resolve
+from bridgehead.errors import ConfigError, NotFound
+from bridgehead.host.directories import make_private_dir
+from bridgehead.host.files import read_bounded, write_atomic
+
+MAX_SETTINGS_BYTES = 1 << 20
+
+
+class TrustedFiles:
+    """Files the user has read and trusts, by path and content: one changed byte ends the trust."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def all(self) -> dict[str, str]:
+        """Trusted paths with the SHA-256 of the content that was trusted."""
+        if not self._path.exists():
+            return {}
+        try:
+            document = json.loads(read_bounded(self._path, MAX_SETTINGS_BYTES))
+        except ValueError as error:
+            raise ConfigError(
+                f"{self._path} is not valid JSON", hint="delete it; trusted files must then be trusted again"
+            ) from error
+        if not isinstance(document, dict):
+            raise ConfigError(
+                f"{self._path} does not hold an object", hint="delete it and trust your files again"
+            )
+        return {str(path): str(digest) for path, digest in document.items()}
+
+    def holds(self, path: Path, content: bytes) -> bool:
+        """Whether exactly this content of this file is trusted."""
+        return self.all().get(str(path)) == sha256(content).hexdigest()
+
+    def add(self, path: Path) -> str:
+        """Trust the file as it is now; return its digest."""
+        if not path.is_file():
+            raise NotFound(f"{path} does not exist, so there is nothing to trust")
+        digest = sha256(read_bounded(path, MAX_SETTINGS_BYTES)).hexdigest()
+        self._write({**self.all(), str(path): digest})
+        return digest
+
+    def remove(self, path: Path) -> None:
+        """Stop trusting the file."""
+        trusted = self.all()
+        if trusted.pop(str(path), None) is None:
+            raise NotFound(f"{path} is not trusted", hint="bridgehead config trust --list shows what is")
+        self._write(trusted)
+
+    def _write(self, trusted: Mapping[str, str]) -> None:
+        make_private_dir(self._path.parent)
+        write_atomic(self._path, json.dumps(trusted, indent=1, sort_keys=True) + "\n", private=True)
+
+
+def load_settings(places: Places, *, environ: Mapping[str, str], flags: Mapping[str, Value]) -> Settings:
+    """Every setting from flags, environment and the two files."""
+    trust = TrustedFiles(places.trust_file)
+    project, user = _read(places.project_file, trust), _read(places.user_file, None)
+    return resolve(flags=flags, environ=environ, project=project, user=user)
+
+
+def _read(path: Path, trust: TrustedFiles | None) -> SettingsFile | None:
+    if not path.exists():
+        return None
+    content = read_bounded(path, MAX_SETTINGS_BYTES)
+    trusted = trust is None or trust.holds(path, content)
+    return SettingsFile(str(path), _parse_toml(path, content), trusted)
+
+
+def _parse_toml(path: Path, content: bytes) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}", hint="correct the line it names") from error

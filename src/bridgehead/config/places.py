@@ -1,0 +1,55 @@
+"""Where things are on this machine: the project's root, the user's configuration and data directories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT_FILE = "bridgehead.toml"
+USER_FILE = "config.toml"
+RECORD_FILE = "record.db"
+_ROOT_MARKS = (PROJECT_FILE, ".bridgehead", ".git")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    project: Path
+    """Root of the project the command runs in: the nearest directory with a mark, else the working directory."""
+    config: Path
+    data: Path
+
+    @property
+    def project_file(self) -> Path:
+        return self.project / PROJECT_FILE
+
+    @property
+    def user_file(self) -> Path:
+        return self.config / USER_FILE
+
+    @property
+    def trust_file(self) -> Path:
+        return self.config / "trusted.json"
+
+    @property
+    def record(self) -> Path:
+        return self.data / RECORD_FILE
+
+
+def find_places(cwd: Path, environ: Mapping[str, str]) -> Places:
+    """The directories for a command run in `cwd`. BRIDGEHEAD_HOME puts configuration and data under one roof."""
+    home = environ.get("BRIDGEHEAD_HOME")
+    if home:
+        return Places(project_root(cwd), Path(home) / "config", Path(home) / "data")
+    from platformdirs import PlatformDirs
+
+    user = PlatformDirs("bridgehead", appauthor=False)
+    return Places(project_root(cwd), user.user_config_path, user.user_data_path)
+
+
+def project_root(cwd: Path) -> Path:
+    """The nearest directory upwards that marks a project; `cwd` itself when there is none."""
+    for directory in (cwd, *cwd.parents):
+        if any((directory / mark).exists() for mark in _ROOT_MARKS):
+            return directory
+    return cwd

@@ -1,0 +1,171 @@
+"""Which source wins for each setting: flag, environment, project file, user file, default. Pure.
+
+Bad values never stop a command that does not need them: they are reported as warnings and the next source is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from bridgehead.config.declared import SETTINGS, Kind, Setting, Value, setting
+from bridgehead.errors import ConfigError
+
+
+class Origin(StrEnum):
+    FLAG = "flag"
+    ENVIRONMENT = "environment"
+    PROJECT = "project file"
+    USER = "user file"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """One parsed bridgehead.toml. `trusted` says whether it may choose programs and URLs."""
+
+    path: str
+    document: Mapping[str, Any]
+    trusted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A value and where it came from: a flag, a variable's name or a file's path."""
+
+    value: Value
+    origin: Origin
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every declared setting with its value, and what was wrong with the sources."""
+
+    values: Mapping[str, Resolved]
+    warnings: tuple[str, ...] = ()
+
+    def text(self, name: str) -> str | None:
+        value = self.values[name].value
+        return value if isinstance(value, str) else None
+
+    def number(self, name: str) -> float | None:
+        value = self.values[name].value
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    def flag(self, name: str) -> bool:
+        return self.values[name].value is True
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self.values[name].value
+        return value if isinstance(value, tuple) else ()
+
+
+@dataclass(slots=True)
+class _Sources:
+    flags: Mapping[str, Value]
+    environ: Mapping[str, str]
+    project: SettingsFile | None
+    user: SettingsFile | None
+    warnings: list[str] = field(default_factory=list)
+
+
+def resolve(
+    *,
+    flags: Mapping[str, Value],
+    environ: Mapping[str, str],
+    project: SettingsFile | None,
+    user: SettingsFile | None,
+) -> Settings:
+    """Every declared setting from its strongest source."""
+    sources = _Sources(flags, environ, project, user)
+    for file in (project, user):
+        if file is not None:
+            sources.warnings += _unknown_keys(file)
+    values = {declared.name: _strongest(declared, sources) for declared in SETTINGS}
+    return Settings(values, tuple(sources.warnings))
+
+
+def _strongest(declared: Setting, sources: _Sources) -> Resolved:
+    if declared.name in sources.flags:
+        return Resolved(sources.flags[declared.name], Origin.FLAG)
+    if declared.variable in sources.environ:
+        try:
+            value = _from_text(declared, sources.environ[declared.variable])
+            return Resolved(value, Origin.ENVIRONMENT, declared.variable)
+        except ConfigError as error:
+            sources.warnings.append(f"{declared.variable}: {error.message}; ignored")
+    for file, origin in ((sources.project, Origin.PROJECT), (sources.user, Origin.USER)):
+        found = _from_file(declared, file, origin, sources.warnings)
+        if found is not None:
+            return found
+    return Resolved(declared.default, Origin.DEFAULT)
+
+
+def _from_file(
+    declared: Setting, file: SettingsFile | None, origin: Origin, warnings: list[str]
+) -> Resolved | None:
+    section = file.document.get(declared.section) if file is not None else None
+    if file is None or not isinstance(section, Mapping) or declared.key not in section:
+        return None
+    if declared.trusted_only and origin is Origin.PROJECT and not file.trusted:
+        warnings.append(
+            f"{file.path}: {declared.name} ignored because the file is not trusted; "
+            f"read it, then: bridgehead config trust"
+        )
+        return None
+    try:
+        return Resolved(_typed(declared, section[declared.key]), origin, file.path)
+    except ConfigError as error:
+        warnings.append(f"{file.path}: {error.message}; ignored")
+        return None
+
+
+def _unknown_keys(file: SettingsFile) -> list[str]:
+    warnings: list[str] = []
+    sections = {declared.section for declared in SETTINGS}
+    for name, section in file.document.items():
+        if name not in sections:
+            warnings.append(f"{file.path}: unknown section [{name}]")
+        elif not isinstance(section, Mapping):
+            warnings.append(f"{file.path}: [{name}] must be a table")
+        else:
+            unknown = [key for key in section if setting(f"{name}.{key}") is None]
+            warnings += [f"{file.path}: unknown setting {name}.{key}" for key in unknown]
+    return warnings
+
+
+def _typed(declared: Setting, value: object) -> Value:
+    match declared.kind:
+        case Kind.TEXT if isinstance(value, str):
+            return value
+        case Kind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+        case Kind.FLAG if isinstance(value, bool):
+            return value
+        case Kind.TEXTS if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+            return tuple(value)
+    raise ConfigError(f"{declared.name} must be a {declared.kind}")
+
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+
+
+def _from_text(declared: Setting, text: str) -> Value:
+    match declared.kind:
+        case Kind.TEXT:
+            return text
+        case Kind.TEXTS:
+            return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)
+        case Kind.FLAG:
+            if text.strip().lower() in _TRUE | _FALSE:
+                return text.strip().lower() in _TRUE
+        case Kind.NUMBER:
+            try:
+                return float(text)
+            except ValueError:
+                pass
+    raise ConfigError(f"{declared.name} must be a {declared.kind}, not {text!r}")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.host import directories
 from bridgehead.host.directories import make_dir, make_private_dir, opened_directory
 from bridgehead.host.file_errors import (
     FileMissing,
@@ -62,7 +61,7 @@ def test_a_link_planted_by_another_user_is_not_followed(
     (tmp_path / "state").symlink_to(tmp_path / "precious")
     make_private_dir(tmp_path / "state")  # our own link may point where we like
     (tmp_path / "precious").chmod(0o755)
-    monkeypatch.setattr(directories.os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(IsSymlink):
         make_private_dir(tmp_path / "state")
     assert permissions(tmp_path / "precious") == 0o755

@@ -1,0 +1,1 @@
+"""Benchmarks: us and a peer interleaved in one run, so that only ratios matter."""

@@ -1,0 +1,36 @@
+"""How much processor time a command costs before it does anything, against the npm reference."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from bench.harness import PEERS, SCRIPTS, Budget, Comparison, cpu_milliseconds
+
+
+def comparisons() -> list[Comparison]:
+    node, reference = shutil.which("node"), PEERS / "rig-bridge"
+    if node is None or not reference.exists():
+        raise SystemExit("bench: node or the npm reference is missing; `make bench` installs it")
+    home = Path(tempfile.mkdtemp(prefix="bridgehead-bench-"))
+    environ = {**os.environ, "BRIDGEHEAD_HOME": str(home), "HOME": str(home)}
+    program = str(SCRIPTS / "bridgehead")
+    # The script itself, without npm's shim: the comparison must not profit from a slow launcher.
+    peer = [node, str(reference.resolve()), "--version"]
+
+    def ours(*arguments: str) -> float:
+        return cpu_milliseconds([program, *arguments], cwd=home, environ=environ)
+
+    def theirs() -> float:
+        return cpu_milliseconds(peer, cwd=home, environ=environ)
+
+    name = "npm rig-bridge --version"
+    return [
+        Comparison(
+            "bridgehead --version", "ms CPU", lambda: ours("--version"), theirs, name, Budget(at_most=0.35)
+        ),
+        Comparison("bridgehead doctor --json", "ms CPU", lambda: ours("doctor", "--json"), theirs, name),
+        Comparison("bridgehead pending --json", "ms CPU", lambda: ours("pending", "--json"), theirs, name),
+    ]

@@ -1,0 +1,80 @@
+"""The shape of a diagnosis. Pure: checks elsewhere look at the world and return these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    FINE = "fine"
+    LOOK = "look"
+    BROKEN = "broken"
+
+
+MARKS = {State.FINE: "✓", State.LOOK: "!", State.BROKEN: "✗"}
+
+
+class Group(StrEnum):
+    """The order in which diagnoses are shown."""
+
+    MACHINE = "machine"
+    RUNTIMES = "runtimes"
+    RIGS = "rigs"
+    FLOWS = "flows"
+    BUS = "bus"
+    RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One thing that was checked. `kind` is stable and meant for programs; `fix` is the exact command, if any."""
+
+    group: Group
+    kind: str
+    state: State
+    message: str
+    fix: str | None = None
+    mend: Callable[[], None] | None = field(default=None, compare=False, repr=False)
+    """What --fix does; present only when doing it without asking is safe."""
+
+    @property
+    def safe_to_fix(self) -> bool:
+        return self.mend is not None
+
+    def as_document(self) -> dict[str, Any]:
+        return {
+            "group": self.group,
+            "class": self.kind,
+            "state": self.state,
+            "message": self.message,
+            "safe_to_fix": self.safe_to_fix,
+            "fix": self.fix,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """Everything that was found, in the order of the groups."""
+
+    diagnoses: tuple[Diagnosis, ...]
+
+    @classmethod
+    def of(cls, diagnoses: Sequence[Diagnosis]) -> Checkup:
+        order = list(Group)
+        return cls(tuple(sorted(diagnoses, key=lambda diagnosis: order.index(diagnosis.group))))
+
+    def count(self, state: State) -> int:
+        return Counter(diagnosis.state for diagnosis in self.diagnoses)[state]
+
+    @property
+    def summary(self) -> str:
+        fine, look, broken = (self.count(state) for state in State)
+        return f"{fine} fine, {look} to look at, {broken} broken"
+
+    def as_document(self) -> dict[str, Any]:
+        counts = {state.value: self.count(state) for state in State}
+        return {"counts": counts, "checks": [diagnosis.as_document() for diagnosis in self.diagnoses]}

@@ -1,0 +1,107 @@
+"""Checks of programs on this machine: git, Node, ssh-keygen and the AI command-line tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bridgehead.doctor.diagnosis import Diagnosis, Group, State
+from bridgehead.host.process import Command, CommandResult, Ended, child_environment, run
+
+VERSION_SECONDS: Final = 15.0
+_VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program we use: how to ask for its version, the oldest that will do, and how to get it."""
+
+    name: str
+    group: Group
+    kind: str
+    arguments: tuple[str, ...]
+    install: str
+    oldest: tuple[int, ...] = ()
+    required: bool = False
+    purpose: str = ""
+
+
+PROGRAMS: Final[tuple[Program, ...]] = (
+    Program(
+        "git",
+        Group.MACHINE,
+        "git",
+        ("--version",),
+        "install git 2.34 or newer from your system's packages",
+        oldest=(2, 34),
+        required=True,
+        purpose="rigs, scopes and snapshots",
+    ),
+    Program(
+        "node",
+        Group.MACHINE,
+        "node",
+        ("--version",),
+        "install Node.js 20 or newer from your system's packages",
+        oldest=(20,),
+        purpose="gemini and codex, and the tests' peers",
+    ),
+    Program(
+        "ssh-keygen",
+        Group.RIGS,
+        "ssh_keygen",
+        ("-?",),
+        "install OpenSSH 8.2 or newer (package openssh-client)",
+        purpose="signing and checking envelopes",
+    ),
+    Program(
+        "claude",
+        Group.RUNTIMES,
+        "claude",
+        ("--version",),
+        "npm install -g @anthropic-ai/claude-code",
+        purpose="a council seat",
+    ),
+    Program(
+        "gemini", Group.RUNTIMES, "gemini", ("--version",), "npm install -g @google/gemini-cli", purpose="a council seat"
+    ),
+    Program("codex", Group.RUNTIMES, "codex", ("--version",), "npm install -g @openai/codex", purpose="a council seat"),
+    Program(
+        "opencode", Group.RUNTIMES, "opencode", ("--version",), "npm install -g opencode-ai", purpose="a council seat"
+    ),
+)
+
+
+def check_program(program: Program, environ: Mapping[str, str]) -> Diagnosis:
+    """Whether the program is there, answers, and is new enough. Asking for a version spends no tokens."""
+    result = run(
+        Command((program.name, *program.arguments), env=child_environment({}, base=environ)),
+        timeout_seconds=VERSION_SECONDS,
+        idle_seconds=None,
+    )
+    return judge_program(program, result)
+
+
+def judge_program(program: Program, result: CommandResult) -> Diagnosis:
+    """What the answer to the version question means."""
+    if result.ended is Ended.NOT_STARTED:
+        state = State.BROKEN if program.required else State.LOOK
+        message = f"{program.name} not found; needed for {program.purpose}"
+        return Diagnosis(program.group, f"{program.kind}.missing", state, message, fix=program.install)
+    if result.ended is not Ended.EXITED:
+        message = f"{program.name} did not tell its version within {VERSION_SECONDS:g} s"
+        return Diagnosis(program.group, f"{program.kind}.silent", State.LOOK, message, fix=program.install)
+    found = _VERSION.search(result.text())
+    if program.oldest and (found is None or _numbers(found.group()) < program.oldest):
+        wanted = ".".join(map(str, program.oldest))
+        message = f"{program.name} {found.group() if found else '(unknown version)'} is older than {wanted}"
+        state = State.BROKEN if program.required else State.LOOK
+        return Diagnosis(program.group, f"{program.kind}.old", state, message, fix=program.install)
+    version = f" {found.group()}" if found else ""
+    return Diagnosis(program.group, f"{program.kind}.found", State.FINE, f"{program.name}{version}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

@@ -1,0 +1,23 @@
+"""One file per vendor's wire; the path of a request picks it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bridgehead.testing.wires.anthropic import AnthropicMessages
+from bridgehead.testing.wires.base import Wire
+from bridgehead.testing.wires.chat import ChatCompletions
+from bridgehead.testing.wires.gemini import GeminiContent
+from bridgehead.testing.wires.responses import OpenAIResponses
+
+WIRES: Final[tuple[Wire, ...]] = (
+    AnthropicMessages(),
+    OpenAIResponses(),
+    ChatCompletions(),
+    GeminiContent(),
+)
+
+
+def wire_for(path: str) -> Wire | None:
+    """The wire whose questions are posted to `path`, or None."""
+    return next((wire for wire in WIRES if wire.speaks_at(path)), None)

@@ -1,0 +1,79 @@
+"""What every wire can do: read a question, say an answer streamed or whole, refuse, and break off."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from bridgehead.testing.exchange import Answer, CallTool, ErrorReply, Fault, ModelRequest, ToolKind
+
+
+class Event(NamedTuple):
+    """One server-sent event; some wires name their events, others do not."""
+
+    data: str
+    name: str | None = None
+
+    def encode(self) -> bytes:
+        named = f"event: {self.name}\n" if self.name else ""
+        return f"{named}data: {self.data}\n\n".encode()
+
+
+class Wire(ABC):
+    """One vendor's request and answer shapes."""
+
+    name: ClassVar[str]
+    write_tools: ClassVar[tuple[str, ...]]
+    shell_tools: ClassVar[tuple[str, ...]]
+    """Tool names in order of preference; the first one is called when none of them is offered."""
+
+    @abstractmethod
+    def speaks_at(self, path: str) -> bool:
+        """Whether questions of this wire are posted to `path` (scenario prefix and query taken off)."""
+
+    @abstractmethod
+    def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
+        """The question in `body`."""
+
+    @abstractmethod
+    def stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
+        """The answer as the events of a complete stream."""
+
+    @abstractmethod
+    def cut_stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
+        """The answer as a stream that ends too early."""
+
+    @abstractmethod
+    def whole(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:
+        """The answer as one JSON object, for a client that does not stream."""
+
+    @abstractmethod
+    def refuse(self, fault: Fault, model: str) -> ErrorReply:
+        """The refusal in this vendor's shape."""
+
+    def pick_tool(self, call: CallTool, offered: Iterable[str]) -> str:
+        """The offered tool that does what `call` wants; the usual one when none is offered, to see it refused."""
+        wanted = self.write_tools if call.kind is ToolKind.WRITE else self.shell_tools
+        names = set(offered)
+        return next((name for name in wanted if name in names), wanted[0])
+
+
+def texts_of(content: object, *, kinds: tuple[str, ...] = ("text", "input_text")) -> str:
+    """The text of a message's content: a string, or a list of typed blocks."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    blocks = [block for block in content if isinstance(block, dict) and block.get("type", "text") in kinds]
+    return "\n".join(str(block.get("text", "")) for block in blocks)
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """The objects of a list, whatever else a client put into it."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 SAY := @printf '\033[2m—\033[0m %s\n'
 
-.PHONY: help demo test lint bench fuzz soak schemas docs clean
+.PHONY: help demo test lint bench fuzz soak generate clean
 
 help: ## What can be made here
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -59,11 +59,8 @@ fuzz: .venv/dev ## Property tests with many more examples
 soak: .venv/dev ## Ten minutes of load, watching memory
 	@$(BIN)/python -m bench.soak
 
-schemas: .venv/dev ## Write the JSON Schemas from the types
-	@$(BIN)/python -m bridgehead.contract.schema_files src/bridgehead/contract/schemas
-
-docs: .venv/dev ## Write the generated reference pages
-	@$(BIN)/python -m docs.generate
+generate: .venv/dev ## Write the JSON Schemas and the generated reference pages
+	@$(BIN)/python -m tools.generate
 
 clean: ## Remove everything made here
 	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

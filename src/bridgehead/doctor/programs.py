@@ -65,11 +65,28 @@ PROGRAMS: Final[tuple[Program, ...]] = (
         purpose="a council seat",
     ),
     Program(
-        "gemini", Group.RUNTIMES, "gemini", ("--version",), "npm install -g @google/gemini-cli", purpose="a council seat"
+        "gemini",
+        Group.RUNTIMES,
+        "gemini",
+        ("--version",),
+        "npm install -g @google/gemini-cli",
+        purpose="a council seat",
     ),
-    Program("codex", Group.RUNTIMES, "codex", ("--version",), "npm install -g @openai/codex", purpose="a council seat"),
     Program(
-        "opencode", Group.RUNTIMES, "opencode", ("--version",), "npm install -g opencode-ai", purpose="a council seat"
+        "codex",
+        Group.RUNTIMES,
+        "codex",
+        ("--version",),
+        "npm install -g @openai/codex",
+        purpose="a council seat",
+    ),
+    Program(
+        "opencode",
+        Group.RUNTIMES,
+        "opencode",
+        ("--version",),
+        "npm install -g opencode-ai",
+        purpose="a council seat",
     ),
 )
 

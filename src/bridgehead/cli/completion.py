@@ -1,0 +1,28 @@
+"""`bridgehead completion SHELL`: the script that lets a shell complete our commands."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from bridgehead.cli.lazy import Command
+from bridgehead.cli.output import App
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        'eval "$(bridgehead completion bash)"',
+        "bridgehead completion fish > ~/.config/fish/completions/bridgehead.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script for SHELL; evaluate it in your shell's start-up file."""
+    completer = get_completion_class(shell)
+    assert completer is not None
+    source = completer(ctx.find_root().command, {}, "bridgehead", "_BRIDGEHEAD_COMPLETE").source()
+    ctx.ensure_object(App).emit({"shell": shell, "script": source}, lambda: source)

@@ -1,0 +1,1 @@
+"""Development tools of this repository; not part of the package."""

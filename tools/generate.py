@@ -1,0 +1,23 @@
+"""`python -m tools.generate`: write the JSON Schemas and the generated reference pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bridgehead.contract.schema_files import as_text, schemas
+from tools.reference_pages import pages
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    for name, document in schemas().items():
+        (REPOSITORY / "src/bridgehead/contract/schemas" / name).write_text(
+            as_text(document), encoding="utf-8"
+        )
+    for name, text in pages().items():
+        (REPOSITORY / "docs/reference" / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

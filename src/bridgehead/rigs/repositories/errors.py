@@ -1,0 +1,132 @@
+"""What a bridge repository cannot do, in the wording scripts match (rigs §8 error wording, §13).
+
+UserError, exit 1
+  NotARepository  DetachedHead  NoUpstream  OffTheWire  NoRemote
+  GitFailed                   a git command was refused; `git_says` holds git's own words
+    CommitFailed  SigningFailed  FetchFailed  PushFailed
+FileError, exit 2
+  GitStorageFailed            git could not write: disk full, permission denied
+ProcessError, exit 2
+  GitMissing  GitTimedOut
+"""
+
+from __future__ import annotations
+
+from bridgehead.errors import FileError, ProcessError, UserError
+
+
+class GitMissing(ProcessError):
+    """There is no git to talk to."""
+
+    def __init__(self) -> None:
+        super().__init__("git was not found", hint="install git 2.34 or newer and make sure it is on PATH")
+
+
+class GitTimedOut(ProcessError):
+    """git did not come back."""
+
+    def __init__(self, command: str, seconds: float) -> None:
+        super().__init__(f"git {command} did not end within {seconds:g} s and was stopped")
+
+
+class GitStorageFailed(FileError):
+    """git could not write into the repository; nothing a different request would change."""
+
+    def __init__(self, command: str, git_says: str) -> None:
+        super().__init__(f"git {command} could not write to the repository: {last_line(git_says)}")
+        self.git_says = git_says
+
+
+class GitFailed(UserError):
+    """A git command was refused. The sentence is ours, `git_says` is what git wrote."""
+
+    def __init__(self, what: str, git_says: str = "", *, hint: str | None = None) -> None:
+        reason = last_line(git_says)
+        super().__init__(f"{what}: {reason}" if reason else what, hint=hint)
+        self.git_says = git_says
+
+
+class CommitFailed(GitFailed):
+    """The envelope was not committed; file and index are as before."""
+
+    def __init__(self, git_says: str) -> None:
+        super().__init__("git commit failed", git_says)
+
+
+class SigningFailed(GitFailed):
+    """A turn that must be signed could not be (rigs §10, L9)."""
+
+    def __init__(self, git_says: str) -> None:
+        super().__init__("signing failed, nothing was committed", git_says)
+
+
+class FetchFailed(GitFailed):
+    """The remote could not be read."""
+
+    def __init__(self, remote: str, git_says: str) -> None:
+        super().__init__(
+            "git fetch failed", git_says, hint=f"git fetch {remote} shows the same problem by hand"
+        )
+
+
+class PushFailed(GitFailed):
+    """The remote did not take the commit, for a reason that trying again will not cure."""
+
+    def __init__(self, remote: str, branch: str, git_says: str) -> None:
+        super().__init__(f"git push {remote} {branch} failed", git_says)
+
+
+class NotARepository(UserError):
+    """The command was run outside any work tree."""
+
+    def __init__(self, cwd: str, git_says: str = "") -> None:
+        super().__init__(
+            f"cwd is not inside a git repo (cwd={cwd})",
+            hint=last_line(git_says) or "git init, or change directory",
+        )
+        self.git_says = git_says
+
+
+class DetachedHead(UserError):
+    """There is no current branch."""
+
+    def __init__(self) -> None:
+        super().__init__("detached HEAD (no current branch)", hint="check out the bridge's branch first")
+
+
+class NoUpstream(UserError):
+    """The current branch follows no branch of a remote."""
+
+    def __init__(self, branch: str, remote: str) -> None:
+        super().__init__(
+            f'branch "{branch}" has no upstream configured',
+            hint=f"git push --set-upstream {remote} {branch}",
+        )
+
+
+class OffTheWire(UserError):
+    """The current branch is not the one the other rigs read (rigs §8)."""
+
+    def __init__(self, branch: str, upstream: str | None, wire: str) -> None:
+        follows = f"follows {upstream}" if upstream else "has no upstream configured"
+        super().__init__(
+            f'branch "{branch}" {follows}, but the wire is {wire}; nothing was written',
+            hint=f"git switch {wire.partition('/')[2]}",
+        )
+
+
+class NoRemote(UserError):
+    """There is nothing to push to."""
+
+    def __init__(self, remote: str) -> None:
+        super().__init__(
+            f'this repository has no remote "{remote}" to push to; nothing was written',
+            hint=f"git remote add {remote} URL, or repeat with --no-push",
+        )
+
+
+def last_line(text: str) -> str:
+    """Return the line of git's output that names the cause: the last that is neither empty nor a hint."""
+    lines = [line.strip() for line in text.splitlines()]
+    said = [line for line in lines if line and not line.startswith("hint:")]
+    return said[-1].removeprefix("fatal: ").removeprefix("error: ") if said else ""

@@ -1,0 +1,111 @@
+"""What can be wrong with an envelope that arrived, and what each finding means for a pull (rigs §9.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Kind(StrEnum):
+    """One finding about one envelope, by its name on the wire."""
+
+    PARSE_FAILED = "parse_failed"
+    SCHEMA_INVALID = "schema_invalid"
+    BODY_HASH_MISMATCH = "body_hash_mismatch"
+    RIG_ID_INVALID = "rig_id_invalid"
+    BODY_HASH_ABSENT = "body_hash_absent"
+    THREAD_MISMATCH = "thread_mismatch"
+    SYMLINK = "symlink"
+    REWRITTEN = "rewritten"
+    RELAY_FIELDS_MISSING = "relay_fields_missing"
+    RELAY_FROM_NOT_RELAY = "relay_from_not_relay"
+    RELAY_UNSIGNED = "relay_unsigned"
+    SIGNATURE_BAD = "signature_bad"
+    SIGNER_UNKNOWN = "signer_unknown"
+    ATTESTER_MISMATCH = "attester_mismatch"
+    PARENT_UNKNOWN = "parent_unknown"
+    NONCE_REPLAYED = "nonce_replayed"
+    ATTESTED_TIME_SKEW = "attested_time_skew"
+
+
+REFUSES_PULL = frozenset(
+    {
+        Kind.BODY_HASH_MISMATCH,
+        Kind.THREAD_MISMATCH,
+        Kind.SYMLINK,
+        Kind.REWRITTEN,
+        Kind.SIGNATURE_BAD,
+        Kind.NONCE_REPLAYED,
+    }
+)
+_FAILS_AS_FILE = frozenset({Kind.PARSE_FAILED, Kind.SCHEMA_INVALID, Kind.RIG_ID_INVALID})  # rigs §3.3
+
+
+class VerificationState(StrEnum):
+    """What a reader may think of an envelope."""
+
+    VERIFIED = "verified"
+    UNVERIFIED = "unverified"
+    BROKEN = "broken"
+
+
+class Verification(NamedTuple):
+    """The findings about one envelope, summed up."""
+
+    state: VerificationState
+    kinds: tuple[Kind, ...] = ()
+
+    def json_object(self) -> dict[str, object]:
+        return {"state": str(self.state), "kinds": [str(kind) for kind in self.kinds]}
+
+
+def sum_up(kinds: Iterable[Kind], *, known_signer: bool) -> Verification:
+    """Decide the state; `known_signer` means a good signature by a key of the allowed-signers file."""
+    found = tuple(kinds)
+    if any(kind in REFUSES_PULL or kind in _FAILS_AS_FILE for kind in found):
+        return Verification(VerificationState.BROKEN, found)
+    if known_signer and not found:
+        return Verification(VerificationState.VERIFIED)
+    return Verification(VerificationState.UNVERIFIED, found)
+
+
+def refuses_pull(kinds: Collection[Kind]) -> bool:
+    """Tell whether these findings keep an envelope out unless the operator insists."""
+    return not REFUSES_PULL.isdisjoint(kinds)
+
+
+class PathFindings(NamedTuple):
+    """An envelope, by its path in the repository, and what was found about it."""
+
+    path: str
+    kinds: tuple[Kind, ...]
+
+
+class VerificationReport(NamedTuple):
+    """Counts over many envelopes: checked = ok + warned + failed."""
+
+    checked: int
+    ok: int
+    warned: int
+    failed: int
+    items: tuple[PathFindings, ...]  # only those with findings
+
+    def json_object(self) -> dict[str, object]:
+        return {
+            "checked": self.checked,
+            "ok": self.ok,
+            "warned": self.warned,
+            "failed": self.failed,
+            "items": [
+                {"path": item.path, "kinds": [str(kind) for kind in item.kinds]} for item in self.items
+            ],
+        }
+
+
+def report_on(envelopes: Iterable[PathFindings]) -> VerificationReport:
+    """Count what was checked."""
+    looked_at = tuple(envelopes)
+    items = tuple(envelope for envelope in looked_at if envelope.kinds)
+    failed = sum(refuses_pull(item.kinds) for item in items)
+    return VerificationReport(len(looked_at), len(looked_at) - len(items), len(items) - failed, failed, items)

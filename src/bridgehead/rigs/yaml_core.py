@@ -1,0 +1,76 @@
+"""What scalars mean in YAML 1.2 core, the language of the frontmatter (rigs §3.4, §16).
+
+YAML 1.1 reads dates, `yes`, `12:30:45` and `1_000` as something else than text; here they are text.
+"""
+
+from __future__ import annotations
+
+import re
+from math import inf, isfinite
+from typing import TypeAlias
+
+Scalar: TypeAlias = str | int | float | bool | None
+Value: TypeAlias = "Scalar | list[Value] | dict[str, Value]"
+
+_TAG_PREFIX = "tag:yaml.org,2002:"
+_LARGEST_EXACT_INTEGER = 2**53
+# Anything that begins with another character is text; spares most values the pattern.
+_FIRST_OF_TYPED = frozenset("~nNtTfF.+-0123456789")
+_TYPED = re.compile(
+    "(?P<null>|~|null|Null|NULL)"
+    "|(?P<bool>true|True|TRUE|false|False|FALSE)"
+    "|(?P<int>[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)"
+    r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)"
+    r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.nan|\.NaN|\.NAN)"
+)
+
+
+def resolve_plain(text: str) -> Scalar:
+    """Return the value of an untagged plain scalar."""
+    kind = _kind(text)
+    return _construct(kind, text) if kind else text
+
+
+def resolve_tagged(tag: str, text: str) -> Scalar:
+    """Return the value of a scalar with an explicit tag; a tag that is not core or does not fit leaves it text."""
+    kind = tag.removeprefix(_TAG_PREFIX)
+    return _construct(kind, text) if kind == _kind(text) else text
+
+
+def is_text_when_plain(text: str) -> bool:
+    """Tell whether `text`, written without quotes, is read back as text."""
+    return _kind(text) is None
+
+
+def _kind(text: str) -> str | None:
+    if text and text[0] not in _FIRST_OF_TYPED:
+        return None
+    typed = _TYPED.fullmatch(text)
+    return typed.lastgroup if typed else None
+
+
+def _construct(kind: str, text: str) -> Scalar:
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return text[0] in "tT"
+    return _number(text)
+
+
+def _number(text: str) -> int | float | None:
+    """Compute in doubles, as the reference does; None stands for what JSON has no number for."""
+    if text[:2] in ("0o", "0x"):
+        value = _double(int(text, 0))
+    else:
+        value = float(text.replace(".", "")) if text[-1] in "fFnN" else float(text)
+    if value.is_integer() and abs(value) <= _LARGEST_EXACT_INTEGER:
+        return int(value)
+    return value if isfinite(value) else None
+
+
+def _double(number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return inf

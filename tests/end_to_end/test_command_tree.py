@@ -1,0 +1,105 @@
+"""The command tree as a whole: help, completion, errors, exit codes, streams."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridgehead import __version__
+from installed import Machine
+from tools.reference_pages import command_helps
+
+HELPS = dict(command_helps())
+
+
+def test_version_is_one_line(user: Machine) -> None:
+    done = user.run("--version")
+
+    assert (done.code, done.out, done.err) == (0, f"{__version__}\n", "")
+
+
+def test_bh_is_the_same_command(user: Machine) -> None:
+    assert user.run("--help", program="bh").out.split("\n", 1)[1] == user.run("--help").out.split("\n", 1)[1]
+
+
+def test_no_arguments_print_help(user: Machine) -> None:
+    assert "Commands:" in user.run().out
+
+
+@pytest.mark.parametrize("path", [path for path in HELPS if " " in path])
+def test_every_command_explains_itself_with_an_example(path: str) -> None:
+    text = HELPS[path]
+    is_group = "COMMAND [ARGS]" in text
+
+    assert len(text.splitlines()) > 3
+    assert is_group or "Examples:" in text
+    assert is_group or "--json" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["pendign"], "Did you mean 'pending'?"),
+        (["events", "--limit", "many"], "many"),
+        (["events", "--nope"], "--nope"),
+        (["config", "shwo"], "shwo"),
+        (["completion", "tcsh"], "tcsh"),
+    ],
+)
+def test_a_usage_mistake_is_one_sentence_with_a_hint_and_exits_1(
+    user: Machine, arguments: list[str], complaint: str
+) -> None:
+    done = user.run(*arguments)
+
+    assert done.code == 1 and done.out == ""
+    assert complaint in done.err
+    assert done.err.startswith("bridgehead: ") and "hint:" in done.err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(user: Machine, shell: str) -> None:
+    assert "_BRIDGEHEAD_COMPLETE" in user.run("completion", shell).out
+
+
+def test_commands_complete(user: Machine) -> None:
+    done = user.run(_BRIDGEHEAD_COMPLETE="bash_complete", COMP_WORDS="bridgehead pen", COMP_CWORD="1")
+
+    assert done.out.splitlines() == ["plain,pending"]
+
+
+@pytest.mark.parametrize("arguments", [["events"], ["pending"], ["doctor"], ["config", "show"]])
+def test_piped_output_has_no_colour(user: Machine, arguments: list[str]) -> None:
+    assert "\x1b" not in user.run(*arguments).out
+
+
+def test_debug_shows_the_traceback_that_is_otherwise_hidden(user: Machine) -> None:
+    (user.project / "bridgehead.toml").write_text("[store", encoding="utf-8")
+
+    quiet, loud = user.run("events"), user.run("events", "--debug")
+
+    assert "Traceback" not in quiet.err and "not valid TOML" in quiet.err
+    assert "Traceback" in loud.err
+    assert quiet.code == loud.code == 1
+
+
+def test_config_show_names_the_origin_of_a_value(user: Machine) -> None:
+    done = user.run("config", "show", "--origin", BRIDGEHEAD_STORE_URL="other.db")
+
+    assert "other.db" in done.out and "environment (BRIDGEHEAD_STORE_URL)" in done.out
+
+
+def test_config_trust_lets_a_project_choose_its_store(user: Machine) -> None:
+    (user.project / "bridgehead.toml").write_text('[store]\nurl = "p.db"\n', encoding="utf-8")
+    before = user.run("config", "show", "--json").json
+    assert before["settings"]["store.url"]["origin"] == "default"
+    assert "not trusted" in before["warnings"][0]
+
+    assert user.run("config", "trust").code == 0
+
+    after = user.run("config", "show", "--json").json
+    assert after["settings"]["store.url"] == {
+        "value": "p.db",
+        "origin": "project file",
+        "source": str(user.project / "bridgehead.toml"),
+    }
+    assert user.run("config", "trust", "--remove").code == 0
+    assert user.run("config", "trust", "--list").out == "no file is trusted\n"

@@ -1,0 +1,107 @@
+"""bridgehead doctor on real and on spoiled machines."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from installed import Machine
+
+
+def fake_program(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def kinds(user: Machine, **extra: str) -> dict[str, str]:
+    checks = user.run("doctor", "--json", **extra).json["checks"]
+    return {check["class"]: check["state"] for check in checks}
+
+
+def test_every_check_has_a_class_a_state_and_whether_fixing_is_safe(user: Machine) -> None:
+    document = user.run("doctor", "--json").json
+
+    assert document["checks"]
+    for check in document["checks"]:
+        assert set(check) == {"group", "class", "state", "message", "safe_to_fix", "fix"}
+        assert check["state"] == "fine" or check["fix"]
+
+
+def test_the_last_line_counts(user: Machine) -> None:
+    done = user.run("doctor")
+
+    assert done.out.splitlines()[-1].endswith("broken")
+    assert "git 2." in done.out
+
+
+def test_ai_clis_are_found_on_the_path_with_their_version(user: Machine, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    fake_program(tools, "claude", "echo '2.1.197 (Claude Code)'")
+    fake_program(tools, "codex", "exec sleep 600")
+
+    path = f"{tools}:{os.environ['PATH']}"
+    found = user.run("doctor", "--json", PATH=path).json["checks"]
+
+    messages = {check["class"]: check["message"] for check in found}
+    assert messages["claude.found"] == "claude 2.1.197"
+    assert "codex.silent" in messages
+
+
+def test_without_git_something_is_broken_and_doctor_exits_1(user: Machine, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    done = user.run("doctor", PATH=str(empty))
+
+    assert done.code == 1
+    assert "✗ git not found" in done.out
+
+
+def test_files_open_to_others_are_closed_by_fix(user: Machine) -> None:
+    data = user.record.parent
+    data.mkdir(parents=True)
+    data.chmod(0o755)
+    assert kinds(user)["permissions.open"] == "look"
+
+    done = user.run("doctor", "--fix")
+
+    assert f"fixed: {data} can be read by others" in done.err
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert "permissions.open" not in kinds(user)
+
+
+def test_a_trusted_file_that_is_gone_is_forgotten_by_fix(user: Machine) -> None:
+    settings = user.project / "bridgehead.toml"
+    settings.touch()
+    user.run("config", "trust")
+    settings.unlink()
+    assert kinds(user)["trust.gone"] == "look"
+
+    user.run("doctor", "--fix")
+
+    assert user.run("config", "trust", "--list").out == "no file is trusted\n"
+
+
+def test_a_trusted_file_that_changed_is_left_to_the_user(user: Machine) -> None:
+    settings = user.project / "bridgehead.toml"
+    settings.touch()
+    user.run("config", "trust")
+    settings.write_text('[store]\nurl = "x.db"\n')
+
+    done = user.run("doctor", "--fix", "--json").json
+
+    check = next(check for check in done["checks"] if check["class"] == "trust.changed")
+    assert not check["safe_to_fix"] and "config trust" in check["fix"]
+
+
+def test_a_record_that_cannot_be_used_is_broken(user: Machine) -> None:
+    user.record.parent.mkdir(parents=True, mode=0o700)
+    user.record.write_text("this is not a database, " * 100)
+    user.record.chmod(0o600)
+
+    done = user.run("doctor")
+
+    assert done.code == 1
+    assert "✗" in done.out and str(user.record) in done.out

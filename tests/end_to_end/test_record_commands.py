@@ -1,0 +1,202 @@
+"""events, pending and answer through the installed command."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from bridgehead.contract.events import Event
+from bridgehead.contract.pending import Question
+from bridgehead.contract.words import Part, PendingKind
+from bridgehead.control_plane.stores import open_store
+from installed import Machine
+
+AT = "2026-11-15T10:15:02.000Z"
+
+
+def record(user: Machine, *events: Event) -> None:
+    with open_store(str(user.record)) as store:
+        store.append(events)
+
+
+def ask(user: Machine, **changes: object) -> str:
+    fields = {
+        "key": "k1",
+        "kind": PendingKind.FLOW_REQUEST,
+        "part": Part.FLOWS,
+        "origin": "flow",
+        "title": "Which one?",
+    }
+    with open_store(str(user.record)) as store:
+        return store.open_pending(Question(**{**fields, **changes}), AT).id  # type: ignore[arg-type]
+
+
+def sent(number: int, project: str = "") -> Event:
+    return Event(
+        id=f"e{number}",
+        kind="rig.sent",
+        part=Part.RIGS,
+        at=AT,
+        project=project,
+        data={"path": f"t/ACK-{number}.md"},
+    )
+
+
+def test_listing_an_absent_record_is_empty_and_creates_nothing(user: Machine) -> None:
+    assert user.run("events").out == "no events yet\n"
+    assert user.run("pending").out == "nothing is waiting\n"
+    assert not user.record.exists()
+
+
+def test_events_are_listed_oldest_first_and_limited_to_the_newest(user: Machine) -> None:
+    record(user, *(sent(number) for number in range(5)))
+
+    page = user.run("events", "--kind", "rig.sent", "--limit", "2", "--json").json
+
+    assert [event["id"] for event in page["events"]] == ["e3", "e4"]
+    assert page["schema_version"] == "1.0"
+    assert page["last_seq"] == page["events"][-1]["seq"]
+
+
+def test_after_continues_where_a_reader_stopped(user: Machine) -> None:
+    record(user, *(sent(number) for number in range(4)))
+    first = user.run("events", "--kind", "rig.sent", "--limit", "4", "--json").json["events"][1]["seq"]
+
+    page = user.run("events", "--after", str(first), "--json").json
+
+    assert [event["id"] for event in page["events"]] == ["e2", "e3"]
+
+
+def test_here_limits_to_the_project_of_the_directory(user: Machine) -> None:
+    record(user, sent(1, project=str(user.project)), sent(2, project="/elsewhere"))
+
+    page = user.run("events", "--here", "--json").json
+
+    assert [event["id"] for event in page["events"]] == ["e1"]
+
+
+def test_following_prints_new_events_as_they_are_recorded_and_ends_on_ctrl_c(user: Machine) -> None:
+    record(user, sent(1))
+    follower = user.start("events", "--follow", "--kind", "rig.sent", "--json")
+    assert follower.stdout is not None
+    try:
+        assert json.loads(follower.stdout.readline())["id"] == "e1"
+        record(user, sent(2))
+        assert json.loads(follower.stdout.readline())["id"] == "e2"
+    finally:
+        follower.send_signal(signal.SIGINT)
+        _, err = follower.communicate(timeout=20)
+    assert follower.returncode == 130
+    assert "Traceback" not in err
+
+
+def test_a_reader_that_leaves_early_is_no_error(user: Machine) -> None:
+    record(user, *(sent(number) for number in range(2000)))
+    lister = user.start("events", "--limit", "2000")
+    assert lister.stdout is not None and lister.stderr is not None
+    lister.stdout.readline()
+    lister.stdout.close()
+    assert lister.stderr.read() == ""
+    assert lister.wait(timeout=20) == 0
+    lister.stderr.close()
+
+
+def test_pending_shows_who_waits_and_how_to_answer(user: Machine) -> None:
+    item = ask(user, origin="runtime codex", choices=("retry", "skip"), advice="codex login")
+
+    shown = user.run("pending").out
+
+    assert item in shown and "runtime codex" in shown
+    assert f"codex login, then bridgehead answer {item} retry|skip" in shown
+
+
+def test_an_item_takes_one_answer(user: Machine) -> None:
+    item = ask(user)
+
+    first = user.run("answer", item, "the second one", "--by", "ann", "--json")
+    second = user.run("answer", item, "the first one")
+
+    assert first.code == 0
+    assert first.json["item"]["answer"] == {
+        **first.json["item"]["answer"],
+        "text": "the second one",
+        "by": "ann",
+    }
+    assert second.code == 1 and second.out == ""
+    assert "already answered by ann" in second.err
+    assert user.run("pending").out == "nothing is waiting\n"
+    assert "answered by ann" in user.run("pending", "--all").out
+
+
+@pytest.mark.parametrize("way", ["file", "stdin"])
+def test_an_answer_may_come_from_a_file_or_standard_input(user: Machine, way: str) -> None:
+    item = ask(user)
+    (user.project / "reply.txt").write_text("grün\n", encoding="utf-8")
+    arguments = ["--file", "reply.txt"] if way == "file" else ["-"]
+
+    done = user.run("answer", item, *arguments, "--json", stdin="grün\n")
+
+    assert done.json["item"]["answer"]["text"] == "grün\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["q-99", "x"], "q-99"),
+        (["q-1"], "empty"),
+        (["q-1", "x", "--file", "y"], "not both"),
+        (["q-1", "--file", "absent.txt"], "absent.txt"),
+        (["q-1", "--status", "error"], "message"),
+        (["q-1", "x", "--status", "fine"], "fine"),
+        ([], "ID"),
+    ],
+)
+def test_a_mistaken_answer_is_refused_and_changes_nothing(
+    user: Machine, arguments: list[str], complaint: str
+) -> None:
+    ask(user)
+
+    done = user.run("answer", *arguments)
+
+    assert done.code in (1, 2) and done.out == ""
+    assert complaint in done.err and "Traceback" not in done.err
+    assert len(user.run("pending", "--json").json["items"]) == 1
+
+
+def test_foreign_text_cannot_drive_the_terminal(user: Machine) -> None:
+    ask(user, title="innocent \x1b[2J\x1b]0;owned\x07 \u202etitle", origin="rig \x1b[31mred")
+
+    assert "\x1b" not in user.run("pending").out
+    assert "\u202e" not in user.run("pending").out
+
+
+def test_a_record_of_a_newer_version_is_refused_with_its_own_words(user: Machine) -> None:
+    import sqlite3
+
+    record(user, sent(1))
+    with sqlite3.connect(user.record) as database:
+        database.execute("PRAGMA user_version = 9999")
+    database.close()
+    before = user.record.read_bytes()
+
+    done = user.run("events")
+
+    assert done.code == 2 and done.out == ""
+    assert "newer" in done.err
+    assert user.record.read_bytes() == before
+
+
+def test_a_postgres_url_without_the_server_is_an_error_that_hides_the_password(user: Machine) -> None:
+    done = user.run("events", BRIDGEHEAD_STORE_URL="postgresql://ann:hunter2@127.0.0.1:1/none")
+
+    assert done.code == 2
+    assert "hunter2" not in done.err and "127.0.0.1" in done.err
+
+
+def test_the_record_is_private(user: Machine) -> None:
+    record(user, sent(1))
+
+    assert Path(user.record).stat().st_mode & 0o777 == 0o600

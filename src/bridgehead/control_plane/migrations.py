@@ -1,0 +1,80 @@
+"""The tables of the record, as an ordered list of small steps; a record's version is the number of steps it has seen.
+
+A released step is never edited: a change is a new one at the end of `MIGRATIONS`. A store runs them inside its own
+write transaction, together with the note of the new version, so a record is never between two versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from bridgehead.control_plane.stores.transaction import Transaction
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the SQL of our databases differs."""
+
+    text: str
+    growing_number: str
+    """A primary key that counts upwards and never gives a number out twice."""
+    table_options: str = ""
+
+
+# Compared byte by byte, as SQLite and Python do; a language's collation would order ids and times otherwise.
+POSTGRES: Final = Dialect(
+    text='text COLLATE "C"', growing_number="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+)
+SQLITE: Final = Dialect(
+    text="TEXT", growing_number="INTEGER PRIMARY KEY AUTOINCREMENT", table_options=" STRICT"
+)
+
+
+def m001_events_and_runs(transaction: Transaction, dialect: Dialect) -> None:
+    text, options = dialect.text, dialect.table_options
+    transaction.rows(
+        f"CREATE TABLE events (seq {dialect.growing_number}, id {text} NOT NULL UNIQUE, kind {text} NOT NULL,"
+        f" part {text} NOT NULL, at {text} NOT NULL, project {text} NOT NULL, run_id {text},"
+        f" data {text} NOT NULL){options}"
+    )
+    # Listings are limited to a run or to a project and paged by seq.
+    transaction.rows("CREATE INDEX events_of_run ON events (run_id, seq) WHERE run_id IS NOT NULL")
+    transaction.rows("CREATE INDEX events_of_project ON events (project, seq)")
+    transaction.rows(
+        f"CREATE TABLE runs (id {text} PRIMARY KEY, part {text} NOT NULL, kind {text} NOT NULL,"
+        f" title {text} NOT NULL, state {text} NOT NULL, started_at {text} NOT NULL, updated_at {text} NOT NULL,"
+        f" project {text} NOT NULL, ended_at {text}, data {text} NOT NULL){options}"
+    )
+    transaction.rows("CREATE INDEX runs_by_start ON runs (started_at, id)")
+
+
+def m002_pending(transaction: Transaction, dialect: Dialect) -> None:
+    text, options = dialect.text, dialect.table_options
+    transaction.rows(
+        f"CREATE TABLE pending (number {dialect.growing_number}, part {text} NOT NULL, project {text} NOT NULL,"
+        f" key {text} NOT NULL, kind {text} NOT NULL, state {text} NOT NULL, run_id {text},"
+        f" question {text} NOT NULL, opened_at {text} NOT NULL, answer {text},"
+        f" UNIQUE (part, project, key),"
+        f" CHECK ((state = 'answered') = (answer IS NOT NULL))){options}"
+    )
+    # What is open is asked for all the time and stays a handful among ever more that is closed.
+    transaction.rows("CREATE INDEX pending_open ON pending (number) WHERE state = 'open'")
+
+
+Migration = Callable[[Transaction, Dialect], None]
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (m001_events_and_runs, m002_pending)
+LATEST: Final = len(MIGRATIONS)
+
+
+def next_version(version: int, target: int) -> int:
+    """Where the next transaction leads: a new record is set up whole, an older one taken up step by step."""
+    return target if version == 0 else version + 1
+
+
+def migrate(transaction: Transaction, dialect: Dialect, *, start: int, end: int) -> None:
+    """Run the steps that lead from version `start` to version `end`."""
+    for step in MIGRATIONS[start:end]:
+        step(transaction, dialect)

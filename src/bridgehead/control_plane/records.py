@@ -1,0 +1,130 @@
+"""What the record keeps besides events and questions: runs, and the filters its listings take.
+
+Pure. A filter is checked when it is made, so a store never sees one that it could not compare with anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.contract.pending import Question
+from bridgehead.contract.words import Part, PendingKind, PendingState, RunState
+from bridgehead.errors import UserError
+from bridgehead.host.clock import parse_iso
+
+FINAL_STATES: Final = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED})
+
+
+class Unrecordable(UserError):
+    """A value that the record cannot hold the same way in every store."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what} cannot be recorded: {why}")
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A council, flow or bus run, as far as it has come."""
+
+    id: str
+    part: Part
+    kind: str
+    title: str
+    state: RunState
+    started_at: str
+    updated_at: str
+    project: str = ""
+    ended_at: str | None = None
+    data: dict[str, Any] = {}
+
+
+def supersedes(saved: Run, kept: Run) -> bool:
+    """Whether `saved` may take the place of `kept`: the later update wins, whatever the states.
+
+    A run that ended is opened again by a later update (`council resume --retry`), never by a late writer that still
+    holds an older picture. At the same millisecond an end beats anything else, because it is written last.
+    """
+    saved_at, kept_at = parse_iso(saved.updated_at), parse_iso(kept.updated_at)
+    if saved_at != kept_at:
+        return saved_at > kept_at
+    return saved.state in FINAL_STATES or kept.state not in FINAL_STATES
+
+
+class QuestionKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A part's own name for its question; one pending item each."""
+
+    part: Part
+    key: str
+    project: str = ""
+
+    @classmethod
+    def of(cls, question: Question) -> QuestionKey:
+        return cls(part=question.part, key=question.key, project=question.project)
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a listing is limited to: an empty tuple or None admits everything, `project=""` what belongs to none."""
+
+    def __post_init__(self) -> None:
+        for column, values in self.allowed().items():
+            for value in values:
+                plain_text(value, f"the {column} asked for")
+
+    def allowed(self) -> dict[str, tuple[str, ...]]:
+        """For each limited column the values that pass."""
+        given = {name.removesuffix("s"): value for name, value in msgspec.structs.asdict(self).items()}
+        return {
+            column: tuple(str(one) for one in value) if isinstance(value, tuple) else (value,)
+            for column, value in given.items()
+            if value not in ((), None)
+        }
+
+
+class EventFilter(Filter, frozen=True, kw_only=True):
+    kinds: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    project: str | None = None
+    run_id: str | None = None
+
+
+class RunFilter(Filter, frozen=True, kw_only=True):
+    kinds: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    states: tuple[RunState, ...] = ()
+    project: str | None = None
+
+
+class PendingFilter(Filter, frozen=True, kw_only=True):
+    """By default what is still open; `states=()` admits what was answered and withdrawn too."""
+
+    states: tuple[PendingState, ...] = (PendingState.OPEN,)
+    kinds: tuple[PendingKind, ...] = ()
+    parts: tuple[Part, ...] = ()
+    project: str | None = None
+    run_id: str | None = None
+
+
+ANY_EVENT: Final = EventFilter()
+ANY_RUN: Final = RunFilter()
+OPEN_ITEMS: Final = PendingFilter()
+
+
+def plain_text(text: str, what: str) -> str:
+    """Return `text` if every store can hold it: UTF-8 without NUL."""
+    if "\0" in text:
+        raise Unrecordable(what, "it contains a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unrecordable(what, "it is not valid Unicode (half a surrogate pair)") from None
+    return text
+
+
+def moment_text(text: str, what: str) -> str:
+    """Return `text` if it names a moment in time (ISO 8601 with an offset)."""
+    try:
+        parse_iso(text)
+    except ValueError:
+        raise Unrecordable(what, f"{text!r} is not an ISO 8601 time with an offset") from None
+    return text

@@ -1,0 +1,81 @@
+"""Where the record is kept: the address chooses the store, and only the chosen one is imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bridgehead.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bridgehead.control_plane.stores.base import Store
+    from bridgehead.host.clock import Clock
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+
+
+class UnknownStore(ConfigError):
+    """The address names a kind of store that does not exist."""
+
+    def __init__(self, scheme: str, why: str) -> None:
+        # Only the scheme is shown: the rest may hold a password.
+        super().__init__(
+            f"the record's address {scheme}:… is not usable: {why}",
+            hint="[store] url takes a file path, sqlite:///PATH or postgresql://USER@HOST/DATABASE",
+        )
+
+
+def open_store(
+    address: str | Path,
+    *,
+    read_only: bool = False,
+    clock: Clock | None = None,
+    new_id: Callable[[], str] | None = None,
+) -> Store:
+    """Open the record at a path, `sqlite:///path`, `postgresql://…` or `memory:`.
+
+    A writer creates what is missing; a reader creates nothing and sees an empty record where there is none.
+    """
+    match = _SCHEME.match(address) if isinstance(address, str) else None
+    scheme = match[1].lower() if match else ""
+    if scheme == "memory" or str(address) == ":memory:":
+        from bridgehead.control_plane.stores.memory import MemoryStore
+
+        return MemoryStore(read_only=read_only, clock=clock, new_id=new_id)
+    if scheme in ("postgresql", "postgres"):
+        return _open_postgres(str(address), read_only=read_only, clock=clock, new_id=new_id)
+    path = _sqlite_path(str(address)) if scheme else Path(address).expanduser()
+    if "\0" in str(path) or not path.name:
+        raise ConfigError(f"the record's path {str(path)!r} names no file")
+    from bridgehead.control_plane.stores.sqlite import SqliteStore
+
+    return SqliteStore(path, read_only=read_only, clock=clock, new_id=new_id)
+
+
+def _open_postgres(
+    url: str, *, read_only: bool, clock: Clock | None, new_id: Callable[[], str] | None
+) -> Store:
+    from bridgehead.control_plane.stores.failures import DriverMissing
+
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise DriverMissing("postgresql", "postgres") from error
+    from bridgehead.control_plane.stores.postgres import PostgresStore
+    from bridgehead.control_plane.stores.postgres_address import PostgresAddress
+
+    return PostgresStore(PostgresAddress.parse(url), read_only=read_only, clock=clock, new_id=new_id)
+
+
+def _sqlite_path(url: str) -> Path:
+    """`sqlite:///var/record.db`; the four slashes other tools write for the same file are fine too."""
+    from urllib.parse import unquote
+
+    scheme, _, rest = url.partition(":")
+    if scheme.lower() != "sqlite":
+        raise UnknownStore(scheme, "there is no such kind of store")
+    if not rest.startswith("///") or "?" in rest or "#" in rest:
+        raise UnknownStore(scheme, "after sqlite: come three slashes and an absolute path, nothing else")
+    return Path("/" + unquote(rest).lstrip("/"))

@@ -1,0 +1,291 @@
+"""The record in a Postgres database, for several machines: the same tables, in a schema of their own.
+
+All writers take one advisory lock for the length of their transaction, so seq order is commit order and a follower
+never passes over an event that is still being committed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from bridgehead.control_plane.migrations import LATEST, POSTGRES
+from bridgehead.control_plane.stores.base import Watch
+from bridgehead.control_plane.stores.connection_slot import ConnectionSlot
+from bridgehead.control_plane.stores.failures import (
+    NotARecord,
+    RecordClosed,
+    RecordDamaged,
+    RecordReadOnly,
+    RecordTooNew,
+)
+from bridgehead.control_plane.stores.postgres_address import PostgresAddress
+from bridgehead.control_plane.stores.postgres_failures import connection_failure, statement_failure
+from bridgehead.control_plane.stores.rows import UnreadableRow
+from bridgehead.control_plane.stores.sql import SqlStore
+from bridgehead.control_plane.stores.transaction import NoRows, Row, Transaction
+from bridgehead.host.clock import Clock, iso_ms
+
+Connection = psycopg.Connection[Row]
+
+_SETTINGS: Final = """
+    SELECT set_config('search_path', %(schema)s, false),
+           set_config('lock_timeout', %(lock_timeout)s, false),
+           set_config('statement_timeout', %(statement_timeout)s, false),
+           set_config('default_transaction_isolation', 'read committed', false),
+           set_config('default_transaction_read_only', %(read_only)s, false),
+           CASE WHEN current_setting('synchronous_commit') = 'off'
+                THEN set_config('synchronous_commit', 'on', false) END
+"""
+_SCHEMA_EXISTS: Final = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
+_HAS_VERSION: Final = "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'bridgehead_schema'"
+_HAS_TABLES: Final = "SELECT 1 FROM pg_tables WHERE schemaname = ? LIMIT 1"
+
+T = TypeVar("T")
+
+
+class PostgresTransaction:
+    """Statements on one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        cursor = self._connection.execute(_placeholders(statement), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def each(self, statement: str, values: Sequence[Sequence[Any]]) -> list[list[Row]]:
+        if len(values) < 2:
+            return [self.rows(statement, row) for row in values]
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_placeholders(statement), values, returning=True)
+            found = [cursor.fetchall()]
+            while cursor.nextset():
+                found.append(cursor.fetchall())
+            return found
+
+
+class PostgresStore(SqlStore):
+    """A store over one schema of a Postgres database; a reader of a schema without tables sees an empty record."""
+
+    dialect = POSTGRES
+
+    def __init__(
+        self,
+        address: PostgresAddress,
+        *,
+        read_only: bool = False,
+        clock: Clock | None = None,
+        new_id: Callable[[], str] | None = None,
+        lock_timeout_seconds: float = 10.0,
+        statement_timeout_seconds: float = 30.0,
+        up_to: int = LATEST,
+    ) -> None:
+        super().__init__(address.where, read_only=read_only, clock=clock, new_id=new_id, up_to=up_to)
+        self._address = address
+        self._lock_timeout_seconds = lock_timeout_seconds
+        self._statement_timeout_seconds = statement_timeout_seconds
+        self._slot: ConnectionSlot[Connection] = ConnectionSlot()
+        with self._slot.lock, self._translated():
+            self._connection()
+
+    def close(self) -> None:
+        with self._slot.lock:
+            self._slot.closed = True
+            self._drop_connection()
+
+    def _read(self, work: Callable[[Transaction], T]) -> T:
+        with self._slot.lock, self._translated():
+            try:
+                return work(self._reading())
+            except psycopg.OperationalError:
+                if not self._connection_broke():
+                    raise
+                self._drop_connection()
+                return work(self._reading())
+
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        if self.read_only:
+            raise RecordReadOnly(self.where, "it was opened for reading")
+        with self._slot.lock, self._translated(), self._transaction(self._begun()) as transaction:
+            return work(transaction)
+
+    def _version(self, transaction: Transaction) -> int:
+        if not transaction.rows(_HAS_VERSION, [self._address.schema]):
+            return 0
+        return int(transaction.rows("SELECT max(version) FROM bridgehead_schema")[0][0])
+
+    def _note_version(self, transaction: Transaction, version: int) -> None:
+        if not transaction.rows(_HAS_VERSION, [self._address.schema]):
+            transaction.rows("CREATE TABLE bridgehead_schema (version integer PRIMARY KEY, at text NOT NULL)")
+        at = iso_ms(self._clock.now())
+        transaction.rows("INSERT INTO bridgehead_schema (version, at) VALUES (?, ?)", [version, at])
+
+    @contextmanager
+    def _watch(self) -> Iterator[Watch]:
+        watch = _NotificationWatch(self._connect, self._address.schema)
+        try:
+            with self._translated():
+                yield watch
+        finally:
+            watch.close()
+
+    # Connecting
+
+    def _connection(self) -> Connection | None:
+        """The connection to a record that is up to date; None when there is none and we only read."""
+        if self._slot.closed:
+            raise RecordClosed(self.where)
+        if self._slot.connection is None:
+            self._slot.connection = self._open_record()
+        return self._slot.connection
+
+    def _reading(self) -> Transaction:
+        connection = self._connection()
+        return NoRows() if connection is None else PostgresTransaction(connection)
+
+    def _open_record(self) -> Connection | None:
+        connection = self._connect()
+        try:
+            version = self._identified_version(connection)
+            if version == 0 and self.read_only:
+                connection.close()
+                return None
+            if version < self._up_to:
+                self._bring_up_to_date(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect(self) -> Connection:
+        try:
+            connection = psycopg.connect(**self._address.parameters, autocommit=True)  # type: ignore[arg-type]
+        except psycopg.OperationalError as error:
+            # Not chained: what the driver says may quote a piece of a mistyped address, password included.
+            raise connection_failure(self.where, str(error)) from None
+        settings = {
+            "schema": self._address.schema,
+            "lock_timeout": f"{self._lock_timeout_seconds * 1000:.0f}",
+            "statement_timeout": f"{self._statement_timeout_seconds * 1000:.0f}",
+            "read_only": "on" if self.read_only else "off",
+        }
+        try:
+            connection.execute(_SETTINGS, settings)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _identified_version(self, connection: Connection) -> int:
+        """The version of the record in our schema, 0 when there is none; raises for anything else."""
+        transaction = PostgresTransaction(connection)
+        version, schema = self._version(transaction), self._address.schema
+        if version == 0 and transaction.rows(_HAS_TABLES, [schema]):
+            raise NotARecord(f"schema {schema} of {self.where}", "it has tables of another program")
+        if version > LATEST:
+            raise RecordTooNew(self.where, version, LATEST)
+        return version
+
+    def _bring_up_to_date(self, connection: Connection) -> None:
+        if self.read_only:
+            # An older record is brought up to date by whoever meets it first, also to read.
+            PostgresStore(self._address, clock=self._clock, new_id=self._new_id).close()
+            return
+        unfinished = True
+        while unfinished:
+            self._begin(connection)
+            with self._transaction(connection) as transaction:
+                if not transaction.rows(_SCHEMA_EXISTS, [self._address.schema]):
+                    transaction.rows(f"CREATE SCHEMA {self._address.schema}")
+                unfinished = self._migrate_once(transaction)
+
+    # Transactions
+
+    def _begun(self) -> Connection:
+        """A connection inside a write transaction; one that broke while it was idle is replaced, nothing is lost."""
+        connection = self._connection()
+        assert connection is not None  # only a reader goes without
+        try:
+            self._begin(connection)
+        except psycopg.OperationalError:
+            if not self._connection_broke():
+                raise
+            self._drop_connection()
+            connection = self._connection()
+            assert connection is not None
+            self._begin(connection)
+        return connection
+
+    def _begin(self, connection: Connection) -> None:
+        lock = f"hashtextextended('bridgehead {self._address.schema}', 0)"
+        try:
+            connection.execute(f"BEGIN; SELECT pg_advisory_xact_lock({lock})")
+        except BaseException:
+            _roll_back(connection)
+            raise
+
+    @contextmanager
+    def _transaction(self, connection: Connection) -> Iterator[PostgresTransaction]:
+        try:
+            yield PostgresTransaction(connection)
+            connection.execute(f"NOTIFY {self._address.schema}; COMMIT")
+        except BaseException:
+            _roll_back(connection)
+            raise
+
+    def _connection_broke(self) -> bool:
+        return self._slot.connection is not None and self._slot.connection.closed
+
+    def _drop_connection(self) -> None:
+        if self._slot.connection is not None:
+            self._slot.connection.close()
+            self._slot.connection = None
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise statement_failure(self.where, error, waited_seconds=self._lock_timeout_seconds) from error
+        except UnreadableRow as error:
+            raise RecordDamaged(self.where, str(error)) from error
+
+
+class _NotificationWatch:
+    """Listens for the notice every commit sends; polls too, for poolers that lose notices."""
+
+    def __init__(self, connect: Callable[[], Connection], channel: str) -> None:
+        self._connect = connect
+        self._channel = channel
+        self._connection: Connection | None = None
+
+    def wait(self, stop: threading.Event, poll_seconds: float) -> None:
+        if self._connection is None:
+            self._connection = self._connect()
+            self._connection.execute(f"LISTEN {self._channel}")
+            return  # something may have been committed before we listened
+        try:
+            for _ in self._connection.notifies(timeout=poll_seconds, stop_after=1):
+                return
+        except psycopg.OperationalError:
+            self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _placeholders(statement: str) -> str:
+    return statement.replace("%", "%%").replace("?", "%s")
+
+
+def _roll_back(connection: Connection) -> None:
+    if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+        connection.rollback()

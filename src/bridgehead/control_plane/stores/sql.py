@@ -1,0 +1,255 @@
+"""The record in a SQL database: every operation once, over what SQLite and Postgres share.
+
+A store of this kind says how to read and how to write (`_read`, `_write`: one transaction each, foreign errors
+translated); the decisions are in questions.py and records.py, the statements in statements.py.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeVar
+
+from bridgehead.contract.events import Event, RecordedEvent
+from bridgehead.contract.pending import Answer, PendingItem, Question
+from bridgehead.contract.words import Part
+from bridgehead.control_plane import questions
+from bridgehead.control_plane.migrations import LATEST, Dialect, migrate, next_version
+from bridgehead.control_plane.questions import Change, ItemReference, UnknownItem, item_number
+from bridgehead.control_plane.records import (
+    ANY_EVENT,
+    ANY_RUN,
+    OPEN_ITEMS,
+    EventFilter,
+    PendingFilter,
+    QuestionKey,
+    Run,
+    RunFilter,
+    plain_text,
+    supersedes,
+)
+from bridgehead.control_plane.stores import rows, statements
+from bridgehead.control_plane.stores.base import Store, checked_limit
+from bridgehead.control_plane.stores.transaction import Row, Transaction
+from bridgehead.errors import NotFound
+from bridgehead.host.clock import Clock, SystemClock, iso_ms
+
+SHOWN_MATCHES = 10
+_LARGEST = 2**63 - 1
+
+T = TypeVar("T")
+
+
+class SqlStore(Store):
+    """A store over a SQL database."""
+
+    dialect: ClassVar[Dialect]
+
+    def __init__(
+        self,
+        where: str,
+        *,
+        read_only: bool = False,
+        clock: Clock | None = None,
+        new_id: Callable[[], str] | None = None,
+        up_to: int = LATEST,
+    ) -> None:
+        self.where = where
+        self.read_only = read_only
+        self._clock = clock or SystemClock()
+        self._new_id = new_id or _random_id
+        self._up_to = (
+            up_to  # older than LATEST only to make records of earlier versions, for trying migrations
+        )
+
+    @abstractmethod
+    def _read(self, work: Callable[[Transaction], T]) -> T:
+        """Do `work` on the record as it is."""
+
+    @abstractmethod
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        """Do `work` in one write transaction, alone among all writers; durable when it returns."""
+
+    @abstractmethod
+    def _version(self, transaction: Transaction) -> int:
+        """How many migrations the record has seen."""
+
+    @abstractmethod
+    def _note_version(self, transaction: Transaction, version: int) -> None: ...
+
+    def append(self, events: Sequence[Event]) -> list[RecordedEvent]:
+        encoded = [rows.event_row(event) for event in events]
+        return self._write(lambda transaction: _append(transaction, encoded)) if encoded else []
+
+    def events(
+        self,
+        where: EventFilter = ANY_EVENT,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> list[RecordedEvent]:
+        bounds = [("seq > ?", min(max(after, 0), _LARGEST))]
+        if before is not None:
+            bounds.append(("seq < ?", min(max(before, 0), _LARGEST)))
+        order = "seq DESC" if newest_first else "seq"
+        page = statements.listing(
+            statements.EVENT_COLUMNS, "events", where.allowed(), bounds, order, checked_limit(limit)
+        )
+        return self._page(page, rows.recorded_event)
+
+    def last_seq(self) -> int:
+        found = self._read(lambda transaction: transaction.rows(statements.LAST_SEQ))
+        return int(found[0][0]) if found else 0
+
+    def save_run(self, run: Run, *, events: Sequence[Event] = ()) -> Run:
+        encoded, encoded_events = rows.run_row(run), [rows.event_row(event) for event in events]
+
+        def save(transaction: Transaction) -> Run:
+            _append(transaction, encoded_events)
+            known = _run(transaction, run.id)
+            if known is not None and not supersedes(run, known):
+                return known
+            transaction.rows(statements.SAVE_RUN, encoded)
+            return rows.run_of(encoded)
+
+        return self._write(save)
+
+    def run(self, run_id: str) -> Run | None:
+        plain_text(run_id, "the run asked for")
+        return self._read(lambda transaction: _run(transaction, run_id))
+
+    def runs(self, where: RunFilter = ANY_RUN, *, limit: int = 100, before: str | None = None) -> list[Run]:
+        if before is not None and self.run(before) is None:
+            raise NotFound(f"no run {before!r} in the record {self.where}")
+        bounds = [] if before is None else [(statements.STARTED_BEFORE, before)]
+        order, columns = "started_at DESC, id DESC", statements.RUN_COLUMNS
+        page = statements.listing(columns, "runs", where.allowed(), bounds, order, checked_limit(limit))
+        return self._page(page, rows.run_of)
+
+    def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
+        asked, asked_at = rows.checked_question(question), at or iso_ms(self._clock.now())
+        return self._write(lambda transaction: self._open(transaction, asked, asked_at))
+
+    def pending(
+        self, where: PendingFilter = OPEN_ITEMS, *, limit: int = 100, before: str | None = None
+    ) -> list[PendingItem]:
+        bounds = [] if before is None else [("number < ?", item_number(before))]
+        order, columns = "number DESC", statements.ITEM_COLUMNS
+        page = statements.listing(columns, "pending", where.allowed(), bounds, order, checked_limit(limit))
+        return self._page(page, rows.item_of)
+
+    def pending_item(self, which: str | QuestionKey) -> PendingItem:
+        return self._read(lambda transaction: _item(transaction, which))
+
+    def answer_pending(self, full_id: str, answer: Answer) -> PendingItem:
+        given = rows.checked_answer(answer, full_id)
+        return self._change(full_id, lambda item: questions.answer(item, given, self._clock.now()))
+
+    def withdraw_pending(self, which: str | QuestionKey, *, reason: str) -> PendingItem:
+        return self._change(which, lambda item: questions.withdraw(item, reason))
+
+    def _runs_like(self, reference: str) -> list[str]:
+        length = len(reference)
+        values = [length, length, reference, length, reference, SHOWN_MATCHES]
+        found = self._read(lambda transaction: transaction.rows(statements.RUNS_LIKE, values))
+        return [run_id for (run_id,) in found] if reference else []
+
+    def _numbers_ending(self, reference: ItemReference) -> list[int]:
+        exact = self._read(
+            lambda transaction: transaction.rows(statements.ITEM_BY_NUMBER, [reference.number])
+        )
+        if exact:
+            return [reference.number]
+        values = [10**reference.digits, reference.number, SHOWN_MATCHES]
+        found = self._read(lambda transaction: transaction.rows(statements.NUMBERS_ENDING, values))
+        return [number for (number,) in found]
+
+    def _page(self, page: statements.Page, decode: Callable[[Row], T]) -> list[T]:
+        statement, values = page
+        return self._read(lambda transaction: [decode(row) for row in transaction.rows(statement, values)])
+
+    def _open(self, transaction: Transaction, question: Question, at: str) -> PendingItem:
+        known = _find_key(transaction, QuestionKey.of(question))
+        if known is not None:
+            return self._carry_out(transaction, questions.ask_again(known, question, at), at)
+        unnumbered = questions.ask(questions.item_id(0), question, at).item
+        ((number,),) = transaction.rows(statements.INSERT_ITEM, rows.item_row(unnumbered))
+        return self._note(transaction, questions.ask(questions.item_id(number), question, at), at)
+
+    def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem], Change]) -> PendingItem:
+        at = iso_ms(self._clock.now())
+        return self._write(
+            lambda transaction: self._carry_out(transaction, decide(_item(transaction, which)), at)
+        )
+
+    def _carry_out(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
+        if change.event_kind is not None:
+            number = item_number(change.item.id)
+            transaction.rows(statements.UPDATE_ITEM, [*rows.item_row(change.item), number])
+        return self._note(transaction, change, at)
+
+    def _note(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
+        event = change.event(self._new_id(), at)
+        if event is not None:
+            _append(transaction, [rows.event_row(event)])
+        return change.item
+
+    def _migrate_once(self, transaction: Transaction) -> bool:
+        """Take the record one transaction nearer to the version we work with; False when it is there."""
+        version = self._version(transaction)
+        if version >= self._up_to:
+            return False
+        reached = next_version(version, self._up_to)
+        migrate(transaction, self.dialect, start=version, end=reached)
+        self._note_version(transaction, reached)
+        _append(transaction, [rows.event_row(self._migration_event(version, reached))])
+        return True
+
+    def _migration_event(self, version: int, reached: int) -> Event:
+        return Event(
+            id=self._new_id(),
+            kind="record.migrated" if version else "record.created",
+            part=Part.RECORD,
+            at=iso_ms(self._clock.now()),
+            data={"from": version, "to": reached} if version else {"version": reached},
+        )
+
+
+def _append(transaction: Transaction, encoded: Sequence[Row]) -> list[RecordedEvent]:
+    recorded = []
+    for row, inserted in zip(encoded, transaction.each(statements.INSERT_EVENT, encoded), strict=True):
+        if inserted:
+            recorded.append(rows.recorded_event((inserted[0][0], *row)))
+        else:
+            recorded.append(rows.recorded_event(transaction.rows(statements.EVENT_BY_ID, [row[0]])[0]))
+    return recorded
+
+
+def _run(transaction: Transaction, run_id: str) -> Run | None:
+    found = transaction.rows(statements.RUN_BY_ID, [run_id])
+    return rows.run_of(found[0]) if found else None
+
+
+def _item(transaction: Transaction, which: str | QuestionKey) -> PendingItem:
+    if isinstance(which, QuestionKey):
+        item = _find_key(transaction, which)
+    else:
+        found = transaction.rows(statements.ITEM_BY_NUMBER, [item_number(which)])
+        item = rows.item_of(found[0]) if found else None
+    if item is None:
+        raise UnknownItem(which if isinstance(which, str) else which.key)
+    return item
+
+
+def _find_key(transaction: Transaction, key: QuestionKey) -> PendingItem | None:
+    for text in (key.key, key.project):
+        plain_text(text, "the question asked for")
+    found = transaction.rows(statements.ITEM_BY_KEY, [Part(key.part).value, key.project, key.key])
+    return rows.item_of(found[0]) if found else None
+
+
+def _random_id() -> str:
+    return os.urandom(16).hex()

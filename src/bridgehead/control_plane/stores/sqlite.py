@@ -1,0 +1,256 @@
+"""The record in one SQLite file: write-ahead log, every commit synced, private to its owner.
+
+What the file is gets settled before anything is written to it: a file of another program, a damaged one and one of a
+newer bridgehead are refused and left alone.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from bridgehead.control_plane.migrations import LATEST, SQLITE
+from bridgehead.control_plane.stores.base import Watch
+from bridgehead.control_plane.stores.connection_slot import ConnectionSlot
+from bridgehead.control_plane.stores.failures import (
+    NotARecord,
+    RecordClosed,
+    RecordDamaged,
+    RecordFailed,
+    RecordReadOnly,
+    RecordTooNew,
+)
+from bridgehead.control_plane.stores.record_file import is_record_file, make_record_file
+from bridgehead.control_plane.stores.rows import UnreadableRow
+from bridgehead.control_plane.stores.sql import SqlStore
+from bridgehead.control_plane.stores.sqlite_failures import failure, is_busy
+from bridgehead.control_plane.stores.transaction import NoRows, Row, Transaction
+from bridgehead.host.clock import Clock
+
+APPLICATION_ID: Final = 0x42484452  # "BHDR", in the file's header
+OLDEST_SQLITE: Final = (3, 37, 0)  # STRICT tables
+_RETRY_SECONDS: Final = 0.01
+
+T = TypeVar("T")
+
+
+class SqliteTransaction:
+    """Statements on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._connection.execute(statement, values).fetchall()
+
+    def each(self, statement: str, values: Sequence[Sequence[Any]]) -> list[list[Row]]:
+        return [self._connection.execute(statement, row).fetchall() for row in values]
+
+
+class SqliteStore(SqlStore):
+    """A store over one file; a reader of a file that does not exist (yet) sees an empty record."""
+
+    dialect = SQLITE
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        read_only: bool = False,
+        clock: Clock | None = None,
+        new_id: Callable[[], str] | None = None,
+        busy_timeout_seconds: float = 10.0,
+        up_to: int = LATEST,
+        vfs: str | None = None,
+    ) -> None:
+        super().__init__(str(path), read_only=read_only, clock=clock, new_id=new_id, up_to=up_to)
+        self._path = path.absolute()
+        self._busy_timeout_seconds = busy_timeout_seconds
+        self._vfs = vfs
+        self._slot: ConnectionSlot[sqlite3.Connection] = ConnectionSlot()
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise RecordFailed(self.where, f"SQLite {sqlite3.sqlite_version} is older than 3.37")
+        with self._using_connection():
+            pass
+
+    def close(self) -> None:
+        with self._slot.lock:
+            self._slot.closed = True
+            if self._slot.connection is not None:
+                self._slot.connection.close()
+                self._slot.connection = None
+
+    def _read(self, work: Callable[[Transaction], T]) -> T:
+        with self._using_connection() as connection:
+            return work(SqliteTransaction(connection) if connection is not None else NoRows())
+
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        if self.read_only:
+            raise RecordReadOnly(self.where, "it was opened for reading")
+        with self._using_connection() as connection:
+            assert connection is not None  # only a reader goes without
+            with _transaction(connection) as transaction:
+                return work(transaction)
+
+    def _version(self, transaction: Transaction) -> int:
+        return int(transaction.rows("PRAGMA user_version")[0][0])
+
+    def _note_version(self, transaction: Transaction, version: int) -> None:
+        transaction.rows(f"PRAGMA application_id = {APPLICATION_ID}")
+        transaction.rows(f"PRAGMA user_version = {version}")
+
+    @contextmanager
+    def _watch(self) -> Iterator[Watch]:
+        watch = _DataVersionWatch(self._connect_if_there)
+        try:
+            with self._translated():
+                yield watch
+        finally:
+            watch.close()
+
+    @contextmanager
+    def _using_connection(self) -> Iterator[sqlite3.Connection | None]:
+        with self._slot.lock, self._translated():
+            if self._slot.closed:
+                raise RecordClosed(self.where)
+            if self._slot.connection is None:
+                self._slot.connection = self._open_file()
+            yield self._slot.connection
+
+    def _open_file(self) -> sqlite3.Connection | None:
+        if not self.read_only:
+            make_record_file(self._path)
+        connection = self._connect_if_there()
+        if connection is None:
+            return None
+        try:
+            return self._prepared(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _connect_if_there(self) -> sqlite3.Connection | None:
+        """A connection without any promise about what is in the file; it never creates one."""
+        if not is_record_file(self._path):
+            return None
+        name = str(self._path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        vfs = f"&vfs={self._vfs}" if self._vfs else ""
+        return sqlite3.connect(
+            f"file:{name}?mode=rw{vfs}",
+            uri=True,
+            timeout=self._busy_timeout_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+
+    def _prepared(self, connection: sqlite3.Connection) -> sqlite3.Connection | None:
+        version = self._identified_version(connection)
+        if self.read_only:
+            return self._prepared_to_read(connection, version)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        while version < self._up_to:
+            with _transaction(connection) as transaction:
+                self._migrate_once(transaction)
+                version = self._version(transaction)
+        self._use_write_ahead_log(connection)
+        return connection
+
+    def _prepared_to_read(self, connection: sqlite3.Connection, version: int) -> sqlite3.Connection | None:
+        if version == 0:
+            connection.close()
+            return None
+        if version < self._up_to:
+            # An older record is brought up to date by whoever meets it first, also to read.
+            SqliteStore(self._path, clock=self._clock, new_id=self._new_id, vfs=self._vfs).close()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def _identified_version(self, connection: sqlite3.Connection) -> int:
+        """The version of the record in this file, 0 for an empty file; raises for anything else."""
+        ((application_id,),) = connection.execute("PRAGMA application_id")
+        ((version,),) = connection.execute("PRAGMA user_version")
+        ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
+        if application_id != APPLICATION_ID and (application_id, version, tables) != (0, 0, 0):
+            raise NotARecord(self.where, "it is an SQLite file of another program")
+        if version > LATEST:
+            raise RecordTooNew(self.where, version, LATEST)
+        return int(version)
+
+    def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
+        """Switch the journal; SQLite does not wait by itself when several processes do this at once."""
+        deadline = time.monotonic() + self._busy_timeout_seconds
+        while True:
+            try:
+                ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+        if mode != "wal":
+            _warn_about_journal(self.where)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise failure(self.where, error, waited_seconds=self._busy_timeout_seconds) from error
+        except UnreadableRow as error:
+            raise RecordDamaged(self.where, str(error)) from error
+
+
+class _DataVersionWatch:
+    """Asks SQLite whether another connection has committed; far cheaper than looking for rows."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection | None]) -> None:
+        # A connection of its own: commits of a connection do not change its own data_version.
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
+        self._seen: int | None = None
+
+    def wait(self, stop: threading.Event, poll_seconds: float) -> None:
+        while (version := self._data_version()) == self._seen:
+            if stop.wait(poll_seconds):
+                return
+        self._seen = version
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _data_version(self) -> int | None:
+        self._connection = self._connection or self._connect()
+        if self._connection is None:
+            return None
+        ((version,),) = self._connection.execute("PRAGMA data_version")
+        return int(version)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[SqliteTransaction]:
+    # IMMEDIATE takes the write lock first: no reader of this transaction can find itself outdated at the commit.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield SqliteTransaction(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _warn_about_journal(where: str) -> None:
+    import logging  # rarely needed, and not cheap to import
+
+    logging.getLogger("bridgehead.record").warning(
+        "the file system of %s has no shared memory, so the record does without a write-ahead log and is slower; "
+        "use a local disk, or Postgres for several machines",
+        where,
+    )

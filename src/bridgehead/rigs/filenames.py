@@ -1,0 +1,75 @@
+"""Names of envelope files and what may be read off a path (rigs §2, §6).
+
+Names are chosen here and never interpreted, with one exception: a RESOLUTION.md, readable or not, closes its thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container
+from itertools import count
+from typing import NamedTuple
+
+from bridgehead.rigs.attestation import TIME_CHARACTERS
+from bridgehead.rigs.fields import UNLISTED_DIRECTORIES, is_thread_id
+
+REQUEST_FILE = "REQUEST.md"
+RESOLUTION_FILE = "RESOLUTION.md"
+_SUFFIX = ".md"
+_JUNK = frozenset({".DS_Store", "Thumbs.db"})
+
+
+class EnvelopePath(NamedTuple):
+    """Where an envelope lies in the repository; also the key by which it is known everywhere."""
+
+    thread_id: str
+    filename: str
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}/{self.filename}"
+
+
+def next_filename(message_type: str, taken: Container[str]) -> str:
+    """Return the first free name for a type; gaps are filled, and there is no highest number."""
+    candidates = (
+        f"{message_type}-{number}{_SUFFIX}" if number > 1 else message_type + _SUFFIX for number in count(1)
+    )
+    return next(name for name in candidates if name not in taken)
+
+
+def relay_filename(nonce: str) -> str:
+    """Return the name of a relay turn: the time part of its nonce, whatever the relayed type."""
+    return f"RELAY-{nonce[:TIME_CHARACTERS]}{_SUFFIX}"
+
+
+def is_closed(filenames: Collection[str]) -> bool:
+    """Tell whether a thread is closed, from the names in its directory."""
+    return RESOLUTION_FILE in filenames
+
+
+def is_envelope_name(filename: str) -> bool:
+    """Tell whether a file of a thread directory is looked at as an envelope."""
+    return filename.endswith(_SUFFIX)
+
+
+def is_thread_directory(name: str) -> bool:
+    """Tell whether a top-level directory may be listed as a thread."""
+    return is_thread_id(name) and name not in UNLISTED_DIRECTORIES
+
+
+def is_junk(filename: str) -> bool:
+    """Tell whether an operating system left this file behind; such files are never committed."""
+    return filename in _JUNK or filename.startswith("._")
+
+
+def thread_of(path: str) -> str | None:
+    """Return the thread a repository path lies in, as a sync sees it: any depth, any kind of file."""
+    top, slash, _ = path.partition("/")
+    return top if slash and is_thread_id(top) else None
+
+
+def envelope_at(path: str) -> EnvelopePath | None:
+    """Return the envelope a repository path names: an .md file directly in a listed thread."""
+    top, _, filename = path.partition("/")
+    if not is_thread_directory(top) or "/" in filename or not is_envelope_name(filename):
+        return None
+    return EnvelopePath(top, filename)

@@ -1,0 +1,129 @@
+"""Turns of a thread and their order (rigs §6, §8).
+
+A turn is an envelope where it stands: what its frontmatter says, and the commit that added it. Day first, then the
+order of commits, because clocks of rigs disagree within a day and files lose their times in a clone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from bridgehead.rigs.fields import is_date
+from bridgehead.rigs.markers import StatusClass, listed_status_class
+from bridgehead.rigs.yaml_core import Value
+
+OrderKey: TypeAlias = tuple[str, bool, int, str, str]
+
+
+class Turn(NamedTuple):
+    """One envelope of a thread; fields that are not text in the file are empty here."""
+
+    thread_id: str
+    filename: str
+    type: str
+    sender: str
+    to: str | tuple[str, ...]  # as written: one rig or a list
+    date: str
+    status: str
+    tldr: str = ""
+    body_hash: str = ""
+    references: tuple[str, ...] = ()
+    in_reply_to: str = ""
+    commit_sha: str | None = None  # of the commit that added it, None while uncommitted
+    position: int | None = None  # of that commit in history, oldest first
+
+    @property
+    def path(self) -> str:
+        return f"{self.thread_id}/{self.filename}"
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        return self.to if isinstance(self.to, tuple) else (self.to,)
+
+    @property
+    def day(self) -> str:
+        """The day it is dated, empty if the date has no such shape."""
+        return self.date[:10] if is_date(self.date) else ""
+
+    @property
+    def status_class(self) -> StatusClass:
+        return listed_status_class(self.status)
+
+    def order_key(self) -> OrderKey:
+        """Sort by (day, commit position, date text, filename); uncommitted turns come last within their day."""
+        return (self.day, self.position is None, self.position or 0, self.date, self.filename)
+
+
+def turn_of(
+    thread_id: str,
+    filename: str,
+    frontmatter: Mapping[str, Value],
+    *,
+    commit_sha: str | None = None,
+    position: int | None = None,
+) -> Turn:
+    """Take from frontmatter, valid or not, what ordering and listing need."""
+
+    def text(name: str) -> str:
+        value = frontmatter.get(name)
+        return value if isinstance(value, str) else ""
+
+    to = frontmatter.get("to")
+    return Turn(
+        thread_id=thread_id,
+        filename=filename,
+        type=text("type"),
+        sender=text("from"),
+        to=_texts(to) if isinstance(to, list) else text("to"),
+        date=text("date"),
+        status=text("status"),
+        tldr=text("tldr"),
+        body_hash=text("body_hash"),
+        references=_texts(frontmatter.get("references")),
+        in_reply_to=text("in_reply_to"),
+        commit_sha=commit_sha,
+        position=position,
+    )
+
+
+def _texts(value: Value) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def in_order(turns: Iterable[Turn]) -> list[Turn]:
+    """Return the turns of a thread, oldest first."""
+    return sorted(turns, key=Turn.order_key)
+
+
+def latest(turns: Iterable[Turn]) -> Turn:
+    """Return the newest turn; there must be one."""
+    return max(turns, key=Turn.order_key)
+
+
+class ThreadSummary(NamedTuple):
+    """A thread as listings show it."""
+
+    latest: Turn
+    envelope_count: int
+    is_closed: bool
+    last_modified: str = ""  # ISO UTC with ms: commit time of the latest turn, or mtime while uncommitted
+    dirty: bool = False
+    frozen: Mapping[str, str] | None = None  # rig, since, expires
+    unverified: int = 0
+    heads: int = 1
+
+    @property
+    def thread_id(self) -> str:
+        return self.latest.thread_id
+
+
+def newest_first(threads: Iterable[ThreadSummary]) -> list[ThreadSummary]:
+    """Order threads by their latest turn, newest first, then by id."""
+    by_id = sorted(threads, key=lambda thread: thread.thread_id)
+    return sorted(by_id, key=lambda thread: thread.latest.order_key(), reverse=True)
+
+
+def dirty_threads(paths: Sequence[str]) -> frozenset[str]:
+    """Return the first segments of changed paths: the threads whose row says dirty=true."""
+    return frozenset(path.partition("/")[0] for path in paths)

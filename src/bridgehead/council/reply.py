@@ -1,0 +1,183 @@
+"""Structured answers from a model's prose (council §10): never raises, never invents.
+
+Candidates come in three groups (the whole reply, fenced blocks, bracketed spans); a later group is tried only when the
+earlier one held nothing acceptable. What is acceptable is said by a `Reader`: it sees one JSON value and returns what
+it found there, or None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from bridgehead.council.envelope import open_envelope
+from bridgehead.council.json_repair import Read, balanced_end, read_json
+
+PARSE_FAILURE: Final = "parse_failure"
+WRAPPERS: Final = ("result", "response", "data", "output")
+
+_FENCED: Final = re.compile(r"^```[^\n]*\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
+# Looking again behind a bracket that is never closed costs a scan each; prose has few of those.
+_MOST_FALSE_STARTS: Final = 16
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """What a reader saw in one candidate; `entries` valid ones decide between candidates."""
+
+    value: T
+    entries: int
+
+
+Reader: TypeAlias = Callable[[Any], "Found[T] | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[T]):
+    """A reply that could be read; `partial` when it was cut off and incomplete entries were left out."""
+
+    value: T
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnswered:
+    """Why a reply is of no use: `parse_failure`, or the runtime's own word that it failed."""
+
+    reason: str
+
+
+def read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
+    """The best candidate in a reply: most valid entries, the last one on ties."""
+    opened = open_envelope(printed)
+    if opened.error is not None:
+        return NotAnswered(f"cli_error: {opened.error[:500]}")
+    for group in (_whole, _fenced, _spans):
+        answers = [answer for answer in group(opened.text, read) if answer is not None]
+        if answers:
+            _, best = max(enumerate(answers), key=lambda pair: (pair[1].entries, pair[0]))
+            return Answered(best.value, best.partial)
+    return NotAnswered(PARSE_FAILURE)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Entries of the common schema, each with its place in the reply's list, and the object around them."""
+
+    document: Mapping[str, Any]
+    entries: tuple[tuple[int, Mapping[str, Any]], ...]
+
+
+def read_items(value: Any) -> Found[Items] | None:
+    """A reader for the common schema. An explicit empty list is an answer, a list of nothing valid is none."""
+    document, entries = _locate_items(value)
+    if entries is None:
+        return None
+    valid = tuple((place, entry) for place, entry in enumerate(entries) if is_item(entry))
+    if entries and not valid:
+        return None
+    return Found(Items(document, valid), len(valid))
+
+
+def read_lists(*names: str, optional: Sequence[str] = ()) -> Reader[dict[str, Any]]:
+    """A reader for objects that hold at least one of the named lists of objects; all of them are lists afterwards."""
+
+    def read(value: Any) -> Found[dict[str, Any]] | None:
+        for document in _unwrapped(value):
+            if any(isinstance(document.get(name), list) for name in names):
+                lists = {name: _objects(document.get(name)) for name in (*names, *optional)}
+                return Found({**document, **lists}, sum(map(len, lists.values())))
+        return None
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted(Generic[T]):
+    value: T
+    entries: int
+    partial: bool
+
+
+def _accept(read_value: Read | None, read: Reader[T]) -> _Accepted[T] | None:
+    if read_value is None:
+        return None
+    found = read(read_value.value)
+    return None if found is None else _Accepted(found.value, found.entries, read_value.partial)
+
+
+def _whole(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
+    yield _accept(read_json(text), read)
+
+
+def _fenced(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
+    # Backticks inside a line close nothing; the language tag does not matter.
+    for block in _FENCED.finditer(text):
+        yield _accept(read_json(block[1]), read)
+
+
+def _spans(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
+    """Outermost balanced spans, and an unbalanced one that reaches to the end."""
+    position, false_starts = 0, 0
+    while false_starts <= _MOST_FALSE_STARTS and (opening := re.compile(r"[{\[]").search(text, position)):
+        start = opening.start()
+        end = balanced_end(text, start)
+        closed = end is not None and end > 0
+        span = text[start:end] if closed else text[start:]
+        accepted = None if end == -1 else _accept(read_json(span), read)
+        if accepted is not None and not _is_stray_empty_list(span, text[end:] if closed else ""):
+            yield accepted
+        if closed and end is not None:
+            position = end
+        elif accepted is not None:
+            return
+        else:
+            position, false_starts = start + 1, false_starts + 1
+
+
+def _is_stray_empty_list(span: str, following: str) -> bool:
+    """`[]` in the middle of prose is about code; at the end of a reply it is an answer."""
+    return span.startswith("[") and not span.strip("[] \n\t") and bool(re.search(r"\w", following))
+
+
+def _locate_items(value: Any) -> tuple[Mapping[str, Any], list[Any] | None]:
+    if isinstance(value, list):
+        return {}, value
+    for document in _unwrapped(value):
+        for name in ("outputs", "findings"):
+            if isinstance(document.get(name), list):
+                return document, document[name]
+        if "title" in document and "description" in document:
+            return {}, [document]
+    for name in WRAPPERS:
+        if isinstance(value, dict) and isinstance(value.get(name), list):
+            return value, value[name]
+    return {}, None
+
+
+def _unwrapped(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The object itself, then what one level of wrapping holds."""
+    if not isinstance(value, dict):
+        return
+    yield value
+    for name in WRAPPERS:
+        if isinstance(value.get(name), dict):
+            yield value[name]
+
+
+def is_item(entry: Any) -> bool:
+    """Whether an entry can become an output: an object with a title that is not the prompt's own template."""
+    if not isinstance(entry, dict):
+        return False
+    title = entry.get("title")
+    # A `|` in these fields is the template of the prompt, echoed.
+    echoed = any("|" in str(entry.get(name) or "") for name in ("type", "severity"))
+    return isinstance(title, str) and bool(title.strip()) and not echoed
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

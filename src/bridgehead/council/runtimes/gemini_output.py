@@ -1,0 +1,108 @@
+"""What Gemini CLI prints: `stream-json` lines, or one pretty object on stdout and errors on stderr. Runtimes §5."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bridgehead.contract.words import ErrorClass
+from bridgehead.council.calls import CallUsage
+from bridgehead.council.refusals import classify
+from bridgehead.council.runtimes.cli_result import StartupErrors, refused_without_record, stderr_of, succeeded
+from bridgehead.council.runtimes.exchange import Answered, Outcome, Refused
+from bridgehead.council.runtimes.json_lines import (
+    count_at,
+    last_pretty_object,
+    mapping_at,
+    object_from,
+    objects_in,
+    text_at,
+)
+from bridgehead.host.command import CommandResult
+
+EXIT_AUTH: Final = 41
+EXIT_UNTRUSTED: Final = 55
+
+STARTUP_ERRORS: Final[StartupErrors] = (
+    (re.compile(r"^Unknown argument", re.MULTILINE), ErrorClass.BAD_USAGE),
+    (re.compile(r"Error resuming session|Invalid session identifier"), ErrorClass.UNKNOWN_SESSION),
+    (re.compile(r"No input provided via stdin"), ErrorClass.NO_PROMPT),
+    (re.compile(r"not running in a trusted directory"), ErrorClass.UNTRUSTED_FOLDER),
+)
+_EXIT_CLASSES: Final = {EXIT_AUTH: ErrorClass.AUTH, EXIT_UNTRUSTED: ErrorClass.UNTRUSTED_FOLDER}
+# A node trace on stderr ends with the fields of the error object; the HTTP status is among them.
+_TRACE_STATUS: Final = re.compile(r"^\s*(?:code|status): (\d{3}),?$", re.MULTILINE)
+
+
+def read_gemini(result: CommandResult) -> Outcome:
+    """The outcome of `gemini --output-format json|stream-json`."""
+    printed = result.text()
+    events = list(objects_in(printed))
+    final = next((event for event in reversed(events) if event.get("type") == "result"), None)
+    if final is not None:
+        return _read_stream(events, final, result)
+    whole = object_from(printed)
+    if whole is not None and "response" in whole:
+        return _read_whole(whole, result)
+    return _read_error(result)
+
+
+def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult) -> Outcome:
+    usage = _stream_usage(mapping_at(final, "stats"))
+    if final.get("status") != "success":
+        message = text_at(mapping_at(final, "error"), "message") or "gemini reported an error"
+        return _refused(message, result, usage)
+    first = next((event for event in events if event.get("type") == "init"), {})
+    said = [event for event in events if event.get("type") == "message" and event.get("role") == "assistant"]
+    text = "".join(text_at(event, "content") for event in said)
+    models = list(mapping_at(final, "stats", "models"))
+    answered = Answered(text, text_at(first, "session_id") or None, models[0] if models else None, usage)
+    return succeeded("gemini", result, answered)
+
+
+def _read_whole(whole: Mapping[str, Any], result: CommandResult) -> Outcome:
+    models = mapping_at(whole, "stats", "models")
+    counts = [mapping_at(models, name, "tokens") for name in models]
+    usage = CallUsage(
+        tokens_in=sum(count_at(each, "prompt") for each in counts) if counts else None,
+        tokens_out=sum(count_at(each, "candidates") + count_at(each, "thoughts") for each in counts)
+        if counts
+        else None,
+    )
+    session = text_at(whole, "session_id") or None
+    answered = Answered(text_at(whole, "response"), session, next(iter(models), None), usage)
+    return succeeded("gemini", result, answered)
+
+
+def _read_error(result: CommandResult) -> Refused:
+    """Errors of the `json` format: the last object on stderr, after warnings and traces."""
+    error = mapping_at(last_pretty_object(result.error_text()) or {}, "error")
+    if not error:
+        refused = refused_without_record("gemini", result, STARTUP_ERRORS)
+        told = _EXIT_CLASSES.get(result.exit_code)
+        return refused if told is None else Refused(told, refused.message, refused.detail)
+    return _refused(text_at(error, "message"), result, CallUsage(), code=error.get("code"))
+
+
+def _refused(message: str, result: CommandResult, usage: CallUsage, code: object = None) -> Refused:
+    detail = stderr_of(result)
+    if result.exit_code in _EXIT_CLASSES:
+        return Refused(_EXIT_CLASSES[result.exit_code], message, detail, usage=usage)
+    return Refused(classify(message, _status(code, detail)), message, detail, usage=usage)
+
+
+def _status(code: object, trace: str) -> int | None:
+    """The HTTP status: gemini's own code where it is one (404 is shown as 1), else what its trace says."""
+    if isinstance(code, int) and 400 <= code < 600:
+        return code
+    found = _TRACE_STATUS.findall(trace)
+    return int(found[-1]) if found else None
+
+
+def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:
+    if "total_tokens" not in stats:
+        return CallUsage()
+    # Thoughts are in the total only.
+    total, tokens_in = count_at(stats, "total_tokens"), count_at(stats, "input_tokens")
+    return CallUsage(tokens_in=tokens_in, tokens_out=max(total - tokens_in, 0))

@@ -23,7 +23,7 @@ COLOR = {State.FINE: 32, State.LOOK: 33, State.BROKEN: 31}
 def doctor(app: App, fix: bool) -> int:
     """Check this machine: programs, AI runtimes, settings, permissions, the record.
 
-    Exits 1 if something is broken, 0 otherwise. Nothing is changed without --fix.
+    Exits 1 if something is broken, 0 otherwise. Without --fix nothing is changed but for one event in the record.
     """
     assembly = Assembly(app.cwd, app.environ)
     checkup = check_everything(assembly)

@@ -12,19 +12,17 @@ from bridgehead.doctor.record import check_record
 
 
 def check_everything(assembly: Assembly) -> Checkup:
-    """Look at the machine, the settings and the record; change nothing."""
+    """Look at the machine and the settings, and write one event to the record."""
     with ThreadPoolExecutor(max_workers=len(PROGRAMS)) as pool:
         programs = list(pool.map(lambda program: check_program(program, assembly.environ), PROGRAMS))
-    return Checkup.of(
-        [
-            check_python(),
-            *programs,
-            *check_settings(assembly.places, assembly.settings),
-            *check_trust(assembly.places),
-            *check_private(assembly.places),
-            *check_record(assembly),
-        ]
-    )
+    looked_at = [
+        check_python(),
+        *programs,
+        *check_settings(assembly.places, assembly.settings),
+        *check_trust(assembly.places),
+        *check_private(assembly.places),
+    ]
+    return Checkup.of([*looked_at, *check_record(assembly, Checkup.of(looked_at))])
 
 
 def mend(checkup: Checkup) -> list[Diagnosis]:

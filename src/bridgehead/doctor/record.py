@@ -1,24 +1,45 @@
-"""Check of the record: can it be opened, is it this version's, is anything waiting."""
+"""Check of the record: it is opened and one event is written, because nothing less proves that it can be used."""
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 from bridgehead.assembly import Assembly
+from bridgehead.contract.events import Event
+from bridgehead.contract.words import Part
 from bridgehead.control_plane.records import OPEN_ITEMS
-from bridgehead.doctor.diagnosis import Diagnosis, Group, State
-from bridgehead.errors import StoreError
+from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
+from bridgehead.errors import FileError, StoreError
+from bridgehead.host.clock import SystemClock, iso_ms
+
+MOST_COUNTED = 1000
 
 
-def check_record(assembly: Assembly) -> list[Diagnosis]:
-    """Open the record without changing it."""
+def check_record(assembly: Assembly, found_so_far: Checkup) -> list[Diagnosis]:
+    """Append `doctor.checked` with what the other checks counted."""
+    checked = Event(
+        id=str(uuid4()),
+        kind="doctor.checked",
+        part=Part.RECORD,
+        at=iso_ms(SystemClock().now()),
+        project=assembly.project,
+        data={state.value: found_so_far.count(state) for state in State},
+    )
     try:
-        with assembly.store(read_only=True) as store:
-            events = store.last_seq()
-            waiting = len(store.pending(OPEN_ITEMS, limit=1000))
+        with assembly.store() as store:
+            seq = store.append([checked])[0].seq
+            waiting = len(store.pending(OPEN_ITEMS, limit=MOST_COUNTED))
             where = store.where
-    except StoreError as error:
+    except (StoreError, FileError) as error:
         return [Diagnosis(Group.RECORD, "record.unusable", State.BROKEN, error.message, fix=error.hint)]
-    found = [Diagnosis(Group.RECORD, "record.fine", State.FINE, f"record {where}: {events} events")]
-    if waiting:
-        message = f"{waiting} waiting for an answer"
-        found.append(Diagnosis(Group.RECORD, "record.pending", State.LOOK, message, fix="bridgehead pending"))
-    return found
+    fine = Diagnosis(
+        Group.RECORD, "record.fine", State.FINE, f"record {where} takes events, the last is number {seq}"
+    )
+    return [fine, *([_waiting(waiting)] if waiting else [])]
+
+
+def _waiting(count: int) -> Diagnosis:
+    many = f"{MOST_COUNTED} or more" if count == MOST_COUNTED else str(count)
+    return Diagnosis(
+        Group.RECORD, "record.pending", State.LOOK, f"{many} waiting for an answer", fix="bridgehead pending"
+    )

@@ -1,0 +1,53 @@
+"""What the documents show is what happens."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from console_blocks import Step, environment, matches, run, steps
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+SCRIPTS = Path(sys.executable).parent
+
+
+def named(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if steps(path.read_text(encoding="utf-8"))], ids=named
+)
+def test_the_commands_of_a_document_do_what_it_shows(path: Path, tmp_path: Path) -> None:
+    commands = steps(path.read_text(encoding="utf-8"))
+    home, folder = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    folder.mkdir()
+
+    results = run(commands, folder, environment(home, SCRIPTS))
+
+    for step, result in zip(commands, results, strict=True):
+        assert result.code == step.exit_code, f"$ {step.command}\n{result.output}"
+        assert matches(step.expected, result.output), f"$ {step.command}\n{result.output}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_links_inside_the_documents_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text)
+
+    assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_expected_output_may_leave_out_parts() -> None:
+    [step] = steps("```console\n$ seq 3\n1\n…\n```\n")
+
+    assert step == Step("seq 3", ("1", "…"))
+    assert matches(step.expected, "1\n2\n3\n")
+    assert not matches(step.expected, "2\n3\n")
+    assert matches(("a …, b",), "a xyz, b\n")
+    assert not matches(("a …, b",), "a\n, b\n")

@@ -8,7 +8,7 @@ from typing import Final
 
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.refusals import CLI_NOT_FOUND, DETAIL_CHARACTERS, classify, excerpt
-from bridgehead.council.runtimes.exchange import Answered, Outcome, Refused
+from bridgehead.council.runtimes.exchange import NOTHING_REPORTED, Answered, Outcome, Refused
 from bridgehead.host.command import CommandResult, Ended
 
 StartupErrors = Sequence[tuple[re.Pattern[str], ErrorClass]]
@@ -47,7 +47,7 @@ def succeeded(program: str, result: CommandResult, answered: Answered) -> Outcom
 
 def empty(program: str, result: CommandResult, answered: Answered | None = None) -> Refused:
     message = f"{program} ended with code {result.exit_code} and gave no answer"
-    usage = answered.usage if answered else Refused.usage
+    usage = answered.usage if answered else NOTHING_REPORTED
     return Refused(ErrorClass.EMPTY, message, stderr_of(result), usage=usage)
 
 

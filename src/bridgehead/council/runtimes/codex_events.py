@@ -10,7 +10,7 @@ from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.refusals import classify
 from bridgehead.council.runtimes.cli_result import StartupErrors, refused_without_record, stderr_of, succeeded
-from bridgehead.council.runtimes.exchange import Answered, Outcome, Refused
+from bridgehead.council.runtimes.exchange import NOTHING_REPORTED, Answered, Outcome, Refused
 from bridgehead.council.runtimes.json_lines import count_at, mapping_at, object_from, objects_in, text_at
 from bridgehead.host.command import CommandResult
 
@@ -23,7 +23,7 @@ STARTUP_ERRORS: Final[StartupErrors] = (
 )
 
 
-def read_codex(result: CommandResult, *, earlier: CallUsage = CallUsage()) -> Outcome:
+def read_codex(result: CommandResult, *, earlier: CallUsage = NOTHING_REPORTED) -> Outcome:
     """The outcome of one turn; `earlier` is what the thread had used before, because codex counts per thread."""
     events = list(objects_in(result.text()))
     failed = _last(events, "turn.failed")
@@ -42,7 +42,7 @@ def read_codex(result: CommandResult, *, earlier: CallUsage = CallUsage()) -> Ou
 def thread_usage(result: CommandResult) -> CallUsage:
     """What the whole thread has used so far; to be subtracted from the next turn's numbers."""
     completed = _last(list(objects_in(result.text())), "turn.completed") or {}
-    return _usage(mapping_at(completed, "usage"), CallUsage())
+    return _usage(mapping_at(completed, "usage"), NOTHING_REPORTED)
 
 
 def catalogue(printed: str) -> list[str] | None:
@@ -72,7 +72,7 @@ def _last_message(events: list[dict[str, Any]]) -> str:
 
 def _usage(counts: Mapping[str, Any], earlier: CallUsage) -> CallUsage:
     if not counts:
-        return CallUsage()
+        return NOTHING_REPORTED
     # cached_input_tokens is part of input_tokens, reasoning tokens are part of output_tokens.
     return CallUsage(
         tokens_in=max(count_at(counts, "input_tokens") - (earlier.tokens_in or 0), 0),

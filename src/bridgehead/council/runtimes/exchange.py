@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.council.calls import CallUsage
 from bridgehead.host.command import Command, CommandResult
+
+NOTHING_REPORTED: Final = CallUsage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Answered:
     text: str
     session: str | None = None
     model: str | None = None
-    usage: CallUsage = CallUsage()
+    usage: CallUsage = NOTHING_REPORTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Refused:
     """Everything the program wrote to stderr; for the log."""
     reason: str | None = None
     """A skip reason of its own; usually it follows from the class (refusals.py)."""
-    usage: CallUsage = CallUsage()
+    usage: CallUsage = NOTHING_REPORTED
 
 
 Outcome = Answered | Refused

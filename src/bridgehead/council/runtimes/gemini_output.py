@@ -10,7 +10,7 @@ from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.refusals import classify
 from bridgehead.council.runtimes.cli_result import StartupErrors, refused_without_record, stderr_of, succeeded
-from bridgehead.council.runtimes.exchange import Answered, Outcome, Refused
+from bridgehead.council.runtimes.exchange import NOTHING_REPORTED, Answered, Outcome, Refused
 from bridgehead.council.runtimes.json_lines import (
     count_at,
     last_pretty_object,
@@ -82,7 +82,7 @@ def _read_error(result: CommandResult) -> Refused:
         refused = refused_without_record("gemini", result, STARTUP_ERRORS)
         told = _EXIT_CLASSES.get(result.exit_code)
         return refused if told is None else Refused(told, refused.message, refused.detail)
-    return _refused(text_at(error, "message"), result, CallUsage(), code=error.get("code"))
+    return _refused(text_at(error, "message"), result, NOTHING_REPORTED, code=error.get("code"))
 
 
 def _refused(message: str, result: CommandResult, usage: CallUsage, code: object = None) -> Refused:
@@ -102,7 +102,7 @@ def _status(code: object, trace: str) -> int | None:
 
 def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:
     if "total_tokens" not in stats:
-        return CallUsage()
+        return NOTHING_REPORTED
     # Thoughts are in the total only.
     total, tokens_in = count_at(stats, "total_tokens"), count_at(stats, "input_tokens")
     return CallUsage(tokens_in=tokens_in, tokens_out=max(total - tokens_in, 0))

@@ -10,7 +10,7 @@ from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.refusals import classify
 from bridgehead.council.runtimes.cli_result import StartupErrors, refused_without_record, stderr_of, succeeded
-from bridgehead.council.runtimes.exchange import Answered, Outcome, Refused
+from bridgehead.council.runtimes.exchange import NOTHING_REPORTED, Answered, Outcome, Refused
 from bridgehead.council.runtimes.json_lines import count_at, mapping_at, object_from, objects_in, text_at
 from bridgehead.host.command import CommandResult
 
@@ -98,7 +98,7 @@ def usage_of(part: Mapping[str, Any]) -> CallUsage:
 
 def _usage(parts: list[Mapping[str, Any]]) -> CallUsage:
     if not parts:
-        return CallUsage()
+        return NOTHING_REPORTED
     each = [usage_of(part) for part in parts]
     costs = [usage.cost_usd for usage in each if usage.cost_usd is not None]
     return CallUsage(

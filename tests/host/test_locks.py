@@ -168,7 +168,8 @@ def test_a_lock_file_replaced_before_it_was_locked_is_not_mistaken_for_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "lock"
-    lock, replaced = fcntl.flock, []
+    lock = fcntl.flock
+    replaced: list[Path] = []
 
     def replace_then_lock(handle: int, operation: int) -> None:
         if not replaced:

@@ -1,0 +1,90 @@
+"""The family of a started program: itself, its descendants, and whoever carries its mark.
+
+Agent CLIs start each shell tool in a session of its own, where a signal to the process group does not reach it
+(runtimes §2.4). So every run is marked by a variable in the environment, which children inherit, and the family is
+found by parent links, session and mark together. What escapes is a process that left the session, lost its parent
+and cleared its environment before anybody looked.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from bridgehead.host.process_table import Entry, carries, living, look_up, with_descendants
+
+MARK = "BRIDGEHEAD_RUN_ID"
+GIVE_UP_SECONDS = 5.0
+_LOOK_AGAIN_SECONDS = 0.005
+
+
+class Family:
+    """Everything one run has brought to life."""
+
+    def __init__(self) -> None:
+        self.run_id = os.urandom(16).hex()
+        self._leader: int | None = None
+        self._eldest_born = 0
+        self._remembered: set[Entry] = set()
+
+    def mark(self) -> str:
+        """Return the value of the mark; a run inside a run carries both, so that the outer one finds it too."""
+        outer = os.environ.get(MARK)
+        return f"{outer}:{self.run_id}" if outer else self.run_id
+
+    def led_by(self, pid: int) -> None:
+        """Name the process that was started; it must lead a session of its own and not be reaped before `kill`."""
+        self._leader = pid
+        entry = look_up(pid)
+        self._eldest_born = entry.born if entry else 0
+
+    def remember(self) -> None:
+        """Note who belongs to the family now; the first signal may cut the parent links."""
+        self._remembered |= self._members()
+
+    def signal(self, number: int, *, group: bool) -> None:
+        """Signal the leader, or its whole process group."""
+        if self._leader is None:
+            return
+        try:
+            if group:
+                os.killpg(self._leader, number)
+            else:
+                os.kill(self._leader, number)
+        except (
+            ProcessLookupError,
+            PermissionError,
+        ):  # it has ended; macOS says "not permitted" to a zombie group
+            return
+
+    def kill(self) -> int:
+        """Kill every member, looking again until nobody is left; return how many there were besides the leader."""
+        killed: set[Entry] = set()
+        give_up_at = time.monotonic() + GIVE_UP_SECONDS
+        self.signal(signal.SIGKILL, group=True)
+        while (members := self._members()) and time.monotonic() < give_up_at:
+            killed |= members
+            for member in members:
+                _kill(member)
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        return len({member.pid for member in killed} - {self._leader})
+
+    def _members(self) -> set[Entry]:
+        everyone = [entry for entry in living() if entry.pid != os.getpid()]
+        rooted = {entry.pid for entry in everyone if self._is_member(entry)}
+        return with_descendants(everyone, rooted)
+
+    def _is_member(self, entry: Entry) -> bool:
+        if entry in self._remembered:
+            return True
+        if entry.born < self._eldest_born:  # nobody in the family is older than its leader
+            return False
+        return self._leader in (entry.pid, entry.session) or carries(entry, MARK, self.run_id)
+
+
+def _kill(member: Entry) -> None:
+    try:
+        os.kill(member.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return

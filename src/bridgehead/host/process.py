@@ -1,0 +1,195 @@
+"""Run one program: prompt on stdin, output captured, limits kept, and nothing of it left alive.
+
+The only place that starts the programs of others. `run` blocks and is meant for threads; a `Cancel` token stops it
+from outside. Whatever ends a run (the program itself, a limit, a cancellation, an exception), its family ends too.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import AbstractContextManager, nullcontext, suppress
+from datetime import datetime
+
+from bridgehead.host.cancel import Cancel
+from bridgehead.host.clock import Clock, SystemClock
+from bridgehead.host.command import Command, CommandResult, Ended, exit_code_of
+from bridgehead.host.environment import child_environment
+from bridgehead.host.family import GIVE_UP_SECONDS, MARK, Family
+from bridgehead.host.pipes import Capture, OnOutput, Pipes, Stream
+
+__all__ = ["Cancel", "Command", "CommandResult", "Ended", "OnOutput", "Stream", "child_environment", "run"]
+
+# The last output may still be on its way through a helper such as `tee` when the program itself has ended.
+LINGER_SECONDS = 0.5
+_MORE_THAN_A_PIPE_HOLDS = 64
+
+
+def run(
+    command: Command,
+    *,
+    timeout_seconds: float | None,
+    idle_seconds: float | None,
+    cancel: Cancel | None = None,
+    on_output: OnOutput | None = None,
+    keep_family: bool = False,
+    clock: Clock | None = None,
+) -> CommandResult:
+    """Run `command` to its end and return what came of it; a program that cannot be started is a result too.
+
+    `timeout_seconds` bounds the whole run, `idle_seconds` the time without any output. Children that outlive a normal
+    end are killed as well, for nobody owns them; `keep_family` spares them, for programs that leave helpers behind on
+    purpose (git's maintenance, credential caches).
+    """
+    clock = clock or SystemClock()
+    started_at = clock.now()
+    if cancel is not None and cancel.cancelled:
+        return CommandResult(tuple(command.argv), Ended.CANCELLED, 130, started_at)
+    family = Family()
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        try:
+            process = _start(command, family)
+        except (OSError, ValueError) as error:
+            return _not_started(command, started_at, error)
+        family.led_by(process.pid)
+        deadline = None if timeout_seconds is None else clock.monotonic() + timeout_seconds
+        running = _Run(command, process, family, cancel, clock, deadline, idle_seconds)
+        return running.attend(on_output, started_at, keep_family=keep_family)
+    except BaseException:
+        family.remember()
+        family.kill()
+        if process is not None:
+            _reap(process)
+        raise
+
+
+class _Run:
+    """A program under way, and the limits it is held to."""
+
+    def __init__(
+        self,
+        command: Command,
+        process: subprocess.Popen[bytes],
+        family: Family,
+        cancel: Cancel | None,
+        clock: Clock,
+        deadline: float | None,
+        idle_seconds: float | None,
+    ) -> None:
+        self._command = command
+        self._process = process
+        self._family = family
+        self._cancel = cancel
+        self._clock = clock
+        self._deadline = deadline
+        self._idle_seconds = idle_seconds
+        self._began = self._last_heard = clock.monotonic()
+        self._capture = Capture(command.stdout_cap, command.stderr_tail)
+
+    def attend(self, on_output: OnOutput | None, started_at: datetime, *, keep_family: bool) -> CommandResult:
+        """Stay with the program to its end and clear up after it."""
+        prompt = self._command.prompt()
+        with Pipes(self._process, prompt, self._capture, on_output) as pipes, self._watching(pipes):
+            ended = self._converse(pipes)
+            if ended is Ended.EXITED:
+                self._linger(pipes)
+            else:
+                self._ask_to_stop(pipes)
+            spared = keep_family and ended is Ended.EXITED
+            leftovers_killed = 0 if spared else self._family.kill()
+            _empty(pipes)
+        return CommandResult(
+            argv=tuple(self._command.argv),
+            ended=ended,
+            exit_code=exit_code_of(ended, _reap(self._process)),
+            started_at=started_at,
+            duration_seconds=self._clock.monotonic() - self._began,
+            stdout=self._capture.stdout,
+            stderr=self._capture.stderr,
+            stdout_truncated=self._capture.stdout_truncated,
+            stderr_truncated=self._capture.stderr_truncated,
+            leftovers_killed=leftovers_killed,
+        )
+
+    def _watching(self, pipes: Pipes) -> AbstractContextManager[None]:
+        return nullcontext() if self._cancel is None else self._cancel.waking(pipes.wake)
+
+    def _converse(self, pipes: Pipes) -> Ended:
+        """Move bytes until the program ends or has to."""
+        while (ended := self._verdict(pipes, self._clock.monotonic())) is None:
+            if pipes.turn(self._patience()):
+                self._last_heard = self._clock.monotonic()
+        return ended
+
+    def _verdict(self, pipes: Pipes, now: float) -> Ended | None:
+        if pipes.has_exited:
+            return Ended.EXITED
+        if self._cancel is not None and self._cancel.cancelled:
+            return Ended.CANCELLED
+        if self._capture.stdout_truncated:
+            return Ended.OUTPUT_CAP
+        if self._deadline is not None and now >= self._deadline:
+            return Ended.TIMEOUT
+        if self._idle_seconds is not None and now >= self._last_heard + self._idle_seconds:
+            return Ended.IDLE
+        return None
+
+    def _patience(self) -> float | None:
+        """Return how long nothing may happen before a limit is reached."""
+        limits = [] if self._deadline is None else [self._deadline]
+        if self._idle_seconds is not None:
+            limits.append(self._last_heard + self._idle_seconds)
+        return max(0.0, min(limits) - self._clock.monotonic()) if limits else None
+
+    def _linger(self, pipes: Pipes) -> None:
+        until = self._clock.monotonic() + LINGER_SECONDS
+        while not pipes.is_silent and (left := until - self._clock.monotonic()) > 0:
+            pipes.turn(left)
+
+    def _ask_to_stop(self, pipes: Pipes) -> None:
+        """Give the program its grace period; some print a last record in it (runtimes §2.4)."""
+        self._family.remember()
+        self._family.signal(self._command.first_signal, group=self._command.signal_group)
+        until = self._clock.monotonic() + self._command.grace_seconds
+        while not pipes.has_exited and (left := until - self._clock.monotonic()) > 0:
+            pipes.turn(left)
+
+
+def _start(command: Command, family: Family) -> subprocess.Popen[bytes]:
+    environment = child_environment({}) if command.env is None else dict(command.env)
+    return subprocess.Popen(
+        command.argv,
+        stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        cwd=command.cwd,
+        env={**environment, MARK: family.mark()},
+        start_new_session=True,
+    )
+
+
+def _not_started(command: Command, started_at: datetime, error: OSError | ValueError) -> CommandResult:
+    program = command.argv[0]
+    subject, says, exit_code = program, str(error), 126
+    if isinstance(error, OSError):
+        says = error.strerror or str(error)
+        if error.filename not in (None, program):
+            subject = f"working directory {error.filename}"
+        elif isinstance(error, FileNotFoundError | NotADirectoryError):
+            exit_code = 127
+    reason = f"{subject}: {says}"
+    return CommandResult(tuple(command.argv), Ended.NOT_STARTED, exit_code, started_at, reason=reason)
+
+
+def _empty(pipes: Pipes) -> None:
+    """Take what was written before the kill."""
+    for _ in range(_MORE_THAN_A_PIPE_HOLDS):
+        if not pipes.turn(0):
+            return
+
+
+def _reap(process: subprocess.Popen[bytes]) -> int | None:
+    with suppress(subprocess.TimeoutExpired):  # a process stuck in the kernel cannot even be killed
+        return process.wait(GIVE_UP_SECONDS)
+    return None

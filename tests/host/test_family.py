@@ -1,0 +1,88 @@
+"""A family is found by its mark, also through a run inside a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from bridgehead.host.family import MARK, Family
+from bridgehead.host.process_table import look_up
+
+SLEEPER = "import os, time; os.setsid(); print('up', flush=True); time.sleep(600)"
+
+
+def marked_sleeper(family: Family) -> subprocess.Popen[bytes]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, env={MARK: family.mark()}
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.stdout.close()
+    return child
+
+
+def test_every_run_has_a_mark_of_its_own() -> None:
+    assert Family().run_id != Family().run_id
+
+
+def test_a_marked_process_is_killed_although_nobody_named_a_leader() -> None:
+    family = Family()
+    child = marked_sleeper(family)
+    assert family.kill() == 1
+    assert child.wait(30) == -signal.SIGKILL
+
+
+def test_an_outer_run_kills_what_an_inner_run_started_and_not_the_reverse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outer = Family()
+    monkeypatch.setenv(MARK, outer.mark())
+    inner = Family()
+    assert inner.mark() == f"{outer.run_id}:{inner.run_id}"
+    of_inner = marked_sleeper(inner)
+    of_sibling = marked_sleeper(Family())
+    assert inner.kill() == 1
+    assert of_inner.wait(30) == -signal.SIGKILL
+    assert of_sibling.poll() is None
+    assert outer.kill() == 1
+    assert of_sibling.wait(30) == -signal.SIGKILL
+
+
+def test_a_remembered_process_is_killed_although_its_parent_is_gone() -> None:
+    source = f"""
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {SLEEPER!r}], stdout=subprocess.PIPE, env={{}})
+child.stdout.readline()
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+    family = Family()
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", source], stdin=pipe, stdout=pipe, start_new_session=True
+    ) as leader:
+        assert leader.stdin is not None
+        assert leader.stdout is not None
+        grandchild = int(leader.stdout.readline())
+        family.led_by(leader.pid)
+        family.remember()
+        leader.stdin.close()
+        os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
+        assert look_up(grandchild) is not None
+        assert family.kill() == 1
+    assert look_up(grandchild) is None
+
+
+def test_signalling_a_family_without_a_leader_or_with_a_dead_one_does_nothing() -> None:
+    family = Family()
+    family.signal(signal.SIGKILL, group=True)
+    with subprocess.Popen([sys.executable, "-c", ""], start_new_session=True) as leader:
+        family.led_by(leader.pid)
+        leader.wait()
+        family.signal(signal.SIGTERM, group=True)
+        family.signal(signal.SIGTERM, group=False)
+    assert leader.returncode == 0

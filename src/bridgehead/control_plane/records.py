@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.contract.pending import Question
+from bridgehead.contract.events import Event
+from bridgehead.contract.pending import PendingItem, Question
 from bridgehead.contract.words import Part, PendingKind, PendingState, RunState
 from bridgehead.errors import UserError
 from bridgehead.host.clock import parse_iso
@@ -58,6 +59,10 @@ class QuestionKey(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     project: str = ""
 
+    def __post_init__(self) -> None:
+        plain_text(self.key, "the question asked for")
+        plain_text(self.project, "the project asked for")
+
     @classmethod
     def of(cls, question: Question) -> QuestionKey:
         return cls(part=question.part, key=question.key, project=question.project)
@@ -79,6 +84,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             for column, value in given.items()
             if value not in ((), None)
         }
+
+    def admits(self, entry: Event | Run | PendingItem) -> bool:
+        """Whether a listing limited like this shows `entry`."""
+        return all(_column(entry, name) in values for name, values in self.allowed().items())
 
 
 class EventFilter(Filter, frozen=True, kw_only=True):
@@ -105,9 +114,10 @@ class PendingFilter(Filter, frozen=True, kw_only=True):
     run_id: str | None = None
 
 
-ANY_EVENT: Final = EventFilter()
-ANY_RUN: Final = RunFilter()
-OPEN_ITEMS: Final = PendingFilter()
+def _column(entry: Event | Run | PendingItem, name: str) -> str | None:
+    owner = entry.question if isinstance(entry, PendingItem) and name != "state" else entry
+    value: str | None = getattr(owner, name)
+    return value
 
 
 def plain_text(text: str, what: str) -> str:
@@ -128,3 +138,8 @@ def moment_text(text: str, what: str) -> str:
     except ValueError:
         raise Unrecordable(what, f"{text!r} is not an ISO 8601 time with an offset") from None
     return text
+
+
+ANY_EVENT: Final = EventFilter()
+ANY_RUN: Final = RunFilter()
+OPEN_ITEMS: Final = PendingFilter()

@@ -18,7 +18,6 @@ from bridgehead.control_plane.records import (
     ANY_RUN,
     OPEN_ITEMS,
     EventFilter,
-    Filter,
     PendingFilter,
     QuestionKey,
     Run,
@@ -77,7 +76,7 @@ class MemoryStore(Store):
             last = len(self._events) if before is None else max(before - 1, 0)
             candidates = self._events[max(after, 0) : last]
         ordered = reversed(candidates) if newest_first else candidates
-        return [one for one in ordered if _admits(where, one.event)][: checked_limit(limit)]
+        return [one for one in ordered if where.admits(one.event)][: checked_limit(limit)]
 
     def last_seq(self) -> int:
         with self._reading():
@@ -105,7 +104,7 @@ class MemoryStore(Store):
             if before not in ids:
                 raise NotFound(f"no run {before!r} in the record {self.where}")
             latest_first = latest_first[ids.index(before) + 1 :]
-        return [run for run in latest_first if _admits(where, run)][: checked_limit(limit)]
+        return [run for run in latest_first if where.admits(run)][: checked_limit(limit)]
 
     def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
         asked, asked_at = rows.checked_question(question), at or iso_ms(self._clock.now())
@@ -125,7 +124,7 @@ class MemoryStore(Store):
         with self._reading():
             newest = len(self._items) if before is None else item_number(before) - 1
             items = [self._items[number] for number in sorted(self._items, reverse=True) if number <= newest]
-        return [item for item in items if _admits(where, item)][: checked_limit(limit)]
+        return [item for item in items if where.admits(item)][: checked_limit(limit)]
 
     def pending_item(self, which: str | QuestionKey) -> PendingItem:
         with self._reading():
@@ -215,17 +214,3 @@ class _ConditionWatch:
             while self._count() == self._seen and not stop.is_set():
                 self._changed.wait(poll_seconds)
             self._seen = self._count()
-
-
-def _admits(where: Filter, entry: Event | Run | PendingItem) -> bool:
-    if isinstance(entry, PendingItem):
-        columns = {
-            "state": entry.state,
-            **{name: getattr(entry.question, name) for name in _QUESTION_COLUMNS},
-        }
-    else:
-        columns = {name: getattr(entry, name) for name in where.allowed()}
-    return all(columns[name] in values for name, values in where.allowed().items())
-
-
-_QUESTION_COLUMNS = ("kind", "part", "project", "run_id")

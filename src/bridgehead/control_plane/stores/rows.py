@@ -18,7 +18,7 @@ from bridgehead.contract.words import Part, PendingState, RunState
 from bridgehead.control_plane.questions import item_id
 from bridgehead.control_plane.records import Run, Unrecordable, moment_text, plain_text
 
-MAX_JSON_BYTES: Final = 16 * 1024 * 1024
+MAX_JSON_BYTES: Final = 128 * 1024 * 1024
 
 Row = tuple[Any, ...]
 

@@ -245,8 +245,6 @@ def _item(transaction: Transaction, which: str | QuestionKey) -> PendingItem:
 
 
 def _find_key(transaction: Transaction, key: QuestionKey) -> PendingItem | None:
-    for text in (key.key, key.project):
-        plain_text(text, "the question asked for")
     found = transaction.rows(statements.ITEM_BY_KEY, [Part(key.part).value, key.project, key.key])
     return rows.item_of(found[0]) if found else None
 

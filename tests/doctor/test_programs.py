@@ -11,11 +11,12 @@ from bridgehead.doctor.programs import PROGRAMS, Program, judge_program
 from bridgehead.host.process import CommandResult, Ended
 
 GIT = next(program for program in PROGRAMS if program.name == "git")
+SSH_KEYGEN = next(program for program in PROGRAMS if program.name == "ssh-keygen")
 CODEX = next(program for program in PROGRAMS if program.name == "codex")
 
 
-def result(text: str = "", ended: Ended = Ended.EXITED) -> CommandResult:
-    return CommandResult(("x",), ended, 0, datetime(2026, 1, 1, tzinfo=UTC), 0.1, stdout=text.encode())
+def result(text: str = "", ended: Ended = Ended.EXITED, code: int = 0) -> CommandResult:
+    return CommandResult(("x",), ended, code, datetime(2026, 1, 1, tzinfo=UTC), 0.1, stdout=text.encode())
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,8 @@ def result(text: str = "", ended: Ended = Ended.EXITED) -> CommandResult:
         (GIT, result(ended=Ended.TIMEOUT), "git.silent", State.LOOK),
         (CODEX, result("codex-cli 0.166.0"), "codex.found", State.FINE),
         (CODEX, result(ended=Ended.NOT_STARTED), "codex.missing", State.LOOK),
+        (CODEX, result(code=1), "codex.failing", State.LOOK),
+        (SSH_KEYGEN, result(code=1), "ssh_keygen.found", State.FINE),
     ],
 )
 def test_programs(program: Program, answer: CommandResult, kind: str, state: State) -> None:

@@ -39,14 +39,14 @@ def test_ai_clis_are_found_on_the_path_with_their_version(user: Machine, tmp_pat
     tools = tmp_path / "tools"
     tools.mkdir()
     fake_program(tools, "claude", "echo '2.1.197 (Claude Code)'")
-    fake_program(tools, "codex", "exec sleep 600")
+    fake_program(tools, "codex", "exit 3")
 
     path = f"{tools}:{os.environ['PATH']}"
     found = user.run("doctor", "--json", PATH=path).json["checks"]
 
     messages = {check["class"]: check["message"] for check in found}
     assert messages["claude.found"] == "claude 2.1.197"
-    assert "codex.silent" in messages
+    assert "codex.failing" in messages
 
 
 def test_without_git_something_is_broken_and_doctor_exits_1(user: Machine, tmp_path: Path) -> None:

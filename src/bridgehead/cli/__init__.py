@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from bridgehead import __version__
+
+TYPE_CHECKING = False  # as type checkers read it; importing `typing` would double the time of --version
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
 PROGRAM = "bridgehead"
 
@@ -42,8 +45,7 @@ def rig_bridge() -> NoReturn:
 
 
 def _command(arguments: Sequence[str]) -> Callable[[], int]:
-    completing = "_BRIDGEHEAD_COMPLETE" in os.environ or "_BH_COMPLETE" in os.environ
-    if arguments[:1] == ["rig"] and not completing:
+    if arguments[:1] == ["rig"] and "_BRIDGEHEAD_COMPLETE" not in os.environ:
         from bridgehead.cli.rigs import run_rig
 
         return lambda: run_rig(arguments[1:], program=PROGRAM)

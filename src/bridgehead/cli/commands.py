@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import click
@@ -11,6 +12,8 @@ from bridgehead.cli.lazy import LazyGroup
 from bridgehead.cli.output import App
 from bridgehead.cli.running import complain
 from bridgehead.exit_codes import ExitCode
+
+COMPLETING = "_BRIDGEHEAD_COMPLETE"
 
 COMMANDS = {
     "pending": ("bridgehead.cli.pending:pending", "What waits for someone, over all projects."),
@@ -41,16 +44,22 @@ def bridgehead(ctx: click.Context) -> None:
 
 def run_click(arguments: Sequence[str]) -> int:
     """Run the tree; usage errors exit 1 like every other mistake in a request (rigs §13)."""
+    if COMPLETING in os.environ:
+        bridgehead.main(list(arguments), prog_name="bridgehead", complete_var=COMPLETING)
     try:
-        result = bridgehead.main(list(arguments), prog_name="bridgehead", standalone_mode=False)
+        # Not `main`, which would turn a reader that leaves early into exit code 1.
+        with bridgehead.make_context("bridgehead", list(arguments)) as context:
+            result = bridgehead.invoke(context)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return ExitCode.DONE
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
     except click.ClickException as error:
         complain("bridgehead", _sentence(error), _usage_hint(error))
         return ExitCode.USER
     except click.Abort:
-        return ExitCode.INTERRUPTED
+        raise KeyboardInterrupt from None
     return result if isinstance(result, int) else ExitCode.DONE
 
 

@@ -86,6 +86,4 @@ def _with_suggestion(error: click.UsageError, given: str, names: list[str]) -> c
     from difflib import get_close_matches
 
     close = get_close_matches(given, names, n=1)
-    if close:
-        error.message += f" Did you mean {close[0]!r}?"
-    return error
+    return click.UsageError(f"{error.message} Did you mean {close[0]!r}?", error.ctx) if close else error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -112,7 +113,7 @@ def _answer_text(text: str | None, path: Path | None) -> str | None:
     if path is not None:
         return _decoded(read_bounded(path, MAX_ANSWER_BYTES), str(path))
     if text == "-":
-        return _decoded(click.get_binary_stream("stdin").read(MAX_ANSWER_BYTES + 1), "standard input")
+        return _decoded(sys.stdin.buffer.read(MAX_ANSWER_BYTES + 1), "standard input")
     return text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bridgehead.host.terminal import display_width, truncate
+from bridgehead.host.terminal import display_width, pad, truncate
 
 GAP = "  "
 
@@ -36,6 +36,5 @@ def one_line(text: str) -> str:
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [truncate(cell, width) for cell, width in zip(row, widths, strict=True)]
-    padded = [cell + " " * (width - display_width(cell)) for cell, width in zip(cells, widths, strict=True)]
-    return GAP.join(padded).rstrip()
+    cells = [pad(truncate(cell, width), width) for cell, width in zip(row, widths, strict=True)]
+    return GAP.join(cells).rstrip()

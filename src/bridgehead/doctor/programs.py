@@ -10,7 +10,7 @@ from typing import Final
 from bridgehead.doctor.diagnosis import Diagnosis, Group, State
 from bridgehead.host.process import Command, CommandResult, Ended, child_environment, run
 
-VERSION_SECONDS: Final = 15.0
+VERSION_SECONDS: Final = 10.0
 _VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -25,6 +25,7 @@ class Program:
     install: str
     oldest: tuple[int, ...] = ()
     required: bool = False
+    tells_version: bool = True
     purpose: str = ""
 
 
@@ -54,6 +55,7 @@ PROGRAMS: Final[tuple[Program, ...]] = (
         "ssh_keygen",
         ("-?",),
         "install OpenSSH 8.2 or newer (package openssh-client)",
+        tells_version=False,
         purpose="signing and checking envelopes",
     ),
     Program(
@@ -110,6 +112,9 @@ def judge_program(program: Program, result: CommandResult) -> Diagnosis:
     if result.ended is not Ended.EXITED:
         message = f"{program.name} did not tell its version within {VERSION_SECONDS:g} s"
         return Diagnosis(program.group, f"{program.kind}.silent", State.LOOK, message, fix=program.install)
+    if program.tells_version and result.exit_code != 0:
+        message = f"{program.name} --version failed with exit code {result.exit_code}"
+        return Diagnosis(program.group, f"{program.kind}.failing", State.LOOK, message, fix=program.install)
     found = _VERSION.search(result.text())
     if program.oldest and (found is None or _numbers(found.group()) < program.oldest):
         wanted = ".".join(map(str, program.oldest))

@@ -1,0 +1,330 @@
+"""A bus bridge without I/O (bus §5): feed it what happened, carry out what it returns, in order.
+
+Time is passed in as seconds that never run backwards. Hub connection, participant transports and storage belong to
+the shell around it (relay.py); the vectors and the property tests drive this class directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bridgehead.bus.deliveries import Deliveries
+from bridgehead.bus.echoes import EchoTable
+from bridgehead.bus.effects import (
+    Close,
+    CloseCode,
+    Effect,
+    HubIgnored,
+    Joined,
+    Left,
+    Outcome,
+    Refused,
+    SourceKept,
+    ToBus,
+)
+from bridgehead.bus.hub_names import HubNames
+from bridgehead.bus.intake import ABSENT, Admitted, Denied, Ignored, Intake
+from bridgehead.bus.legacy import has_twin_marker
+from bridgehead.bus.managed import ManagedSessions
+from bridgehead.bus.message import Message, has_malformed_carrier
+from bridgehead.bus.participants import Participant, Register, Remembrance
+from bridgehead.bus.record import ParticipantRecord
+from bridgehead.bus.registrations import Registrations
+from bridgehead.bus.restart_echoes import RestartEchoes
+from bridgehead.bus.routing import Heard, Router
+from bridgehead.bus.session import DEFAULT
+from bridgehead.bus.settings import BridgeSettings
+from bridgehead.bus.sources import Sources
+from bridgehead.bus.topics import HANDLED, POLICY_DENIED, SPEAK_B64
+from bridgehead.errors import BridgeheadError
+
+
+class Bridge:
+    """Every decision of one bridge: who is known, what goes in, what comes out, what became of it."""
+
+    def __init__(
+        self,
+        settings: BridgeSettings,
+        *,
+        secret: bytes,
+        random_word: Callable[[], str],
+        own_hub: bool = False,
+        remembered: Remembrance | None = None,
+        records: Mapping[str, ParticipantRecord] | None = None,
+        now: float = 0.0,
+    ) -> None:
+        past = remembered or Remembrance()
+        reserved = (*settings.reserved_names, settings.hidden_source or settings.bridge_id)
+        self.settings = settings
+        self.known = Register()
+        self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word)
+        self._managed = ManagedSessions(secret, limit=settings.max_participants)
+        self._intake = Intake(settings, self.known, secret, self._managed)
+        self._router = Router(settings, self.known)
+        self._names = HubNames(settings.profile, own_hub=own_hub)
+        self._echoes = EchoTable()
+        self._deliveries = Deliveries(settings, self.known)
+        self._registrations = Registrations(settings, self.known)
+        self._restart = RestartEchoes(now if past.sources else None)
+        self._hub_is_up = True
+        self._stopping = False
+        self._restore(past, records or {}, now)
+
+    def _restore(self, past: Remembrance, records: Mapping[str, ParticipantRecord], now: float) -> None:
+        """After a restart everybody remembered counts as disconnected at this moment (bus §13)."""
+        for participant_id in past.sources:
+            if (record := records.get(participant_id)) is None:
+                continue
+            participant = self.known.add(record, self._sources.assign(record, None), now)
+            for hub_id, local in past.hub_ids.get(participant_id, {}).items():
+                self.known.own(participant, hub_id, local)
+                participant.hub_ids[local] = hub_id
+            for hub_id, skill in past.skills.get(participant_id, ()):
+                self.known.track(participant, hub_id, skill)
+            self.known.leaves(participant, now, self.settings.grace_s)
+
+    # -- participants come and go --------------------------------------------------------------------------------
+
+    def connected(self, record: ParticipantRecord, now: float, *, claim: object = None) -> list[Effect]:
+        """A participant was authenticated and its transport takes messages."""
+        effects = self.tick(now)
+        participant = self.known.get(record.id)
+        if participant is None:
+            return effects + self._welcome(record, claim, now)
+        if participant.connected:
+            effects.append(Close(record.id, CloseCode.REPLACED))
+        participant.apply(record, now)
+        participant.connected, participant.stalled = True, False
+        effects.append(Joined(record.id, participant.source, first=False))
+        return effects + self._deliveries.catch_up(participant, now)
+
+    def _welcome(self, record: ParticipantRecord, claim: object, now: float) -> list[Effect]:
+        if len(self.known) >= self.settings.max_participants:
+            raise TooManyParticipants(self.settings.max_participants)
+        participant = self.known.add(record, self._sources.assign(record, claim), now)
+        if record.mode == "manage":
+            managed = self._managed.session_id(record)
+            self.known.own(participant, managed, managed)
+        kept: list[Effect] = [] if record.ephemeral else [SourceKept(record.id, participant.source)]
+        return [*kept, Joined(record.id, participant.source, first=True)]
+
+    def disconnected(self, participant_id: str, now: float, *, goodbye: bool = False) -> list[Effect]:
+        """The participant's connection ended; with a goodbye it does not come back."""
+        effects = self.tick(now)
+        participant = self.known.get(participant_id)
+        if participant is None or not participant.connected:
+            return effects
+        self.known.leaves(participant, now, self.settings.grace_s)
+        if goodbye or self.settings.grace_s == 0:
+            return effects + self._gone(participant, now, "goodbye" if goodbye else "disconnected")
+        effects.append(Left(participant_id, gone=False, reason="disconnected"))
+        return effects + self._deliveries.set_aside(participant, now)
+
+    def revoked(self, participant_id: str, now: float) -> list[Effect]:
+        """The participant's credential was withdrawn."""
+        participant = self.known.get(participant_id)
+        effects: list[Effect] = []
+        if participant is not None:
+            if participant.connected:
+                effects.append(Close(participant_id, CloseCode.REVOKED))
+            effects += self._gone(participant, now, "revoked")
+        self._sources.forget(participant_id)
+        return effects
+
+    def record_changed(self, record: ParticipantRecord, now: float) -> None:
+        """A changed record counts from the next message on (B-30)."""
+        participant = self.known.get(record.id)
+        if participant is not None:
+            participant.apply(record, now)
+
+    def tick(self, now: float) -> list[Effect]:
+        """Let the time be `now`: grace periods end."""
+        effects: list[Effect] = []
+        for participant in self.known.expired(now, self.settings.grace_s):
+            effects += self._gone(participant, now, "grace_over")
+        return effects
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do at the latest."""
+        return self.known.next_expiry()
+
+    def _gone(self, participant: Participant, now: float, reason: str) -> list[Effect]:
+        effects: list[Effect] = [Left(participant.id, gone=True, reason=reason)]
+        effects += self._deliveries.give_up(participant, now, "expired", None)
+        owed, dropped = self._registrations.withdraw_all(participant)
+        effects += dropped
+        self.known.remove(participant)
+        if participant.record.ephemeral:
+            self._sources.forget(participant.id)
+            self._managed.forget(participant.id)
+        return effects + self._originate(owed, now)
+
+    # -- the hub --------------------------------------------------------------------------------------------------
+
+    def hub_opened(self, now: float) -> list[Effect]:
+        """The hub can be written to; what is owed to it goes first."""
+        self._hub_is_up = True
+        return self._originate(self._registrations.take_owed(), now)
+
+    def hub_lost(self) -> None:
+        """The hub cannot be written to."""
+        self._hub_is_up = False
+
+    def stop(self, now: float) -> list[Effect]:
+        """Going away: nothing more is taken, and what waits is dropped."""
+        self._stopping = True
+        effects: list[Effect] = []
+        for participant in self.known:
+            effects += self._deliveries.give_up(participant, now, "dropped", "shutdown")
+        return effects
+
+    def _originate(self, messages: list[Message], now: float) -> list[Effect]:
+        """Messages of the bridge itself; without a hub they wait, because they stay owed (B-46)."""
+        if not self._hub_is_up:
+            self._registrations.owe(messages)
+            return []
+        return [self._written(message, None, 0, now) for message in messages]
+
+    def _written(self, message: Message, author: str | None, hops: int, now: float) -> ToBus:
+        named = self._names.written(message, now)
+        self._echoes.wrote(named, author=author, hops=hops, now=now)
+        return ToBus(named)
+
+    def heard(self, message: Message, now: float) -> list[Effect]:
+        """The hub carried `message`: offer it to whom it concerns."""
+        effects = self.tick(now)
+        if has_malformed_carrier(message):
+            return [*effects, HubIgnored("malformed")]
+        echo = self._echoes.answer(message, now)
+        if has_twin_marker(message):
+            return [*effects, HubIgnored("twin")]
+        if echo is None and self._names.is_copy(message, now):
+            return [*effects, HubIgnored("duplicate")]
+        heard = Heard.of(self._names.read(message), echo)
+        self._adopt_session(heard)
+        return effects + self._offer(heard, now)
+
+    def _adopt_session(self, heard: Heard) -> None:
+        if heard.message.type != HANDLED or heard.hub_session == DEFAULT:
+            return
+        for participant in self.known.by_session(heard.hub_session):
+            if participant.record.mode == "manage":
+                self._managed.adopt(participant.record, heard.message.context["session"])
+
+    def _offer(self, heard: Heard, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        rendered = False
+        for participant, signal in self._router.recipients(heard):
+            obstacle = self._router.obstacle(participant, heard, signal)
+            if obstacle is None and self._restart.may_be_own(participant, heard.message, now):
+                obstacle = "echo"
+            rendered = rendered or obstacle == "rendered"
+            if obstacle is None:
+                message = self._router.addressed_to(participant, heard)
+                effects += self._deliveries.deliver(participant, message, heard, signal, now)
+            else:
+                effects.append(self._deliveries.dropped(participant, heard, obstacle))
+        if rendered:
+            spoken = heard.message.forward(SPEAK_B64, heard.message.data)
+            effects.append(self._written(spoken, None, 0, now))
+        return effects
+
+    # -- messages from participants -------------------------------------------------------------------------------
+
+    def received(
+        self,
+        participant_id: str,
+        frame: bytes,
+        now: float,
+        *,
+        value: object = ABSENT,
+        hops: object = 0,
+    ) -> list[Effect]:
+        """A participant sent a frame; `value` is the message in it where the frame has been decoded already."""
+        effects = self.tick(now)
+        participant = self.known.get(participant_id)
+        if participant is None or not participant.connected:
+            return effects
+        verdict = self._intake.admit(participant, frame, value, hops, now)
+        if isinstance(verdict, Admitted):
+            return effects + self._inject(participant, verdict, hops, len(frame), now)
+        if isinstance(verdict, Ignored):
+            outcome = Outcome(
+                participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame)
+            )
+            return [*effects, outcome]
+        return effects + self._refuse(participant, verdict, len(frame), now)
+
+    def _inject(
+        self, participant: Participant, admitted: Admitted, hops: object, size: int, now: float
+    ) -> list[Effect]:
+        message, hub_session = admitted.message, admitted.hub_session
+        obstacle = "shutdown" if self._stopping else None if self._hub_is_up else "hub_down"
+        if obstacle is not None:
+            return [Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size)]
+        if not self._registrations.has_room(participant, admitted):
+            crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)
+            return self._refuse(participant, crowded, size, now)
+        effects = self._own_session(participant, admitted, now)
+        effects += self._registrations.note(participant, admitted)
+        self.known.place(participant, self._router.site_of(message))
+        effects.append(self._written(message, participant.id, hops if isinstance(hops, int) else 0, now))
+        effects.append(Outcome(participant.id, "in", message.type, "delivered", None, hub_session, size))
+        return effects
+
+    def _own_session(self, participant: Participant, admitted: Admitted, now: float) -> list[Effect]:
+        if admitted.hub_session == DEFAULT:
+            return []
+        effects, owed = self._registrations.own_session(participant, admitted)
+        return effects + self._originate(owed, now)
+
+    def _refuse(self, participant: Participant, denied: Denied, size: int, now: float) -> list[Effect]:
+        effects: list[Effect] = [Refused(participant.id, denied.code, denied.details)]
+        if self._hub_is_up and not self._stopping:
+            if denied.announce is not None:
+                effects.append(self._written(denied.announce, None, 0, now))
+            elif denied.code == "policy_denied" and self._may_announce_denial(participant, now):
+                effects.append(self._written(self._denial(denied), None, 0, now))
+        effects.append(Outcome(participant.id, "in", denied.topic, "refused", denied.code, None, size))
+        if participant.violations.too_many(now):
+            effects.append(Close(participant.id, CloseCode.VIOLATIONS))
+            effects += self.disconnected(participant.id, now)
+        return effects
+
+    def _may_announce_denial(self, participant: Participant, now: float) -> bool:
+        last = participant.denied_event_at
+        if not self.settings.policy_denied_event or (last is not None and now - last < 1.0):
+            return False
+        participant.denied_event_at = now
+        return True
+
+    def _denial(self, denied: Denied) -> Message:
+        context: dict[str, object] = {"source": self.settings.bridge_id}
+        if denied.session is not None:
+            context["session"] = denied.session
+        return Message(POLICY_DENIED, dict(denied.details), context)
+
+    # -- transports -----------------------------------------------------------------------------------------------
+
+    def stalled(self, participant_id: str) -> None:
+        """The participant's transport takes nothing more for now."""
+        if (participant := self.known.get(participant_id)) is not None:
+            participant.stalled = True
+
+    def drained(self, participant_id: str, now: float) -> list[Effect]:
+        """The participant's transport takes everything again."""
+        participant = self.known.get(participant_id)
+        if participant is None or not participant.connected:
+            return []
+        participant.stalled = False
+        return self._deliveries.catch_up(participant, now)
+
+
+class TooManyParticipants(BridgeheadError):
+    """The process serves as many participants as it is allowed to."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"{limit} participants are known already; no more are taken",
+            hint="raise max_participants in [bus]",
+        )

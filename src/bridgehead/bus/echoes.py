@@ -1,0 +1,136 @@
+"""Which hub messages are our own coming back (B-21), and which are copies under another name (B-57). Pure.
+
+Both tables hold digests, are bounded in count and age, and let every entry answer for one message only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, deque
+from typing import Final
+
+import msgspec
+
+from bridgehead.bus.legacy import has_counterpart, spec_topic
+from bridgehead.bus.message import Message, encode_ordered
+
+_DIGEST_BYTES: Final = 16
+
+
+class Echo(msgspec.Struct, frozen=True):
+    """A message this bridge wrote: `author` is the participant, None for the bridge itself."""
+
+    author: str | None
+    hops: int
+
+
+class _Written(msgspec.Struct, frozen=True):
+    key: tuple[str, object]
+    digest: bytes
+    at: float
+    echo: Echo
+
+
+class EchoTable:
+    """Messages written to the hub whose echo has not come back yet."""
+
+    def __init__(self, *, limit: int = 8192, lifetime_s: float = 60) -> None:
+        self._limit = limit
+        self._lifetime_s = lifetime_s
+        self._in_order: deque[_Written] = deque()
+        self._by_digest: dict[bytes, deque[_Written]] = {}
+        self._keys: Counter[tuple[str, object]] = Counter()
+
+    def __len__(self) -> int:
+        return sum(self._keys.values())
+
+    def wrote(self, message: Message, *, author: str | None, hops: int, now: float) -> None:
+        self._forget_old(now)
+        entry = _Written(_key(message), _digest(message), now, Echo(author, hops))
+        self._in_order.append(entry)
+        self._by_digest.setdefault(entry.digest, deque()).append(entry)
+        self._keys[entry.key] += 1
+
+    def answer(self, message: Message, now: float) -> Echo | None:
+        """What was written and now comes back as `message`; the oldest entry answers and is used up."""
+        self._forget_old(now)
+        key = _key(message)
+        # Most of what the hub says was not written here; the digest is made only where it could have been.
+        if key not in self._keys:
+            return None
+        waiting = self._by_digest.get(_digest(message))
+        if not waiting:
+            return None
+        entry = waiting.popleft()
+        self._use_up(entry, waiting)
+        return entry.echo
+
+    def _use_up(self, entry: _Written, waiting: deque[_Written]) -> None:
+        if not waiting:
+            del self._by_digest[entry.digest]
+        self._keys[entry.key] -= 1
+        if not self._keys[entry.key]:
+            del self._keys[entry.key]
+        # An echo usually answers for the oldest entry, so the list is cleared from its head.
+        if self._in_order and self._in_order[0] is entry:
+            self._in_order.popleft()
+
+    def _forget_old(self, now: float) -> None:
+        oldest = now - self._lifetime_s
+        while self._in_order and (len(self._in_order) >= self._limit or self._in_order[0].at < oldest):
+            entry = self._in_order.popleft()
+            waiting = self._by_digest.get(entry.digest)
+            if waiting and waiting[0] is entry:
+                waiting.popleft()
+                self._use_up(entry, waiting)
+
+
+class CopyTable:
+    """Hub messages of the last second under topics that have two names."""
+
+    def __init__(self, *, limit: int = 4096, window_s: float = 1.0) -> None:
+        self._limit = limit
+        self._window_s = window_s
+        self._recent: deque[tuple[float, tuple[str, bytes]]] = deque()
+        self._by_content: dict[tuple[str, bytes], deque[tuple[float, str]]] = {}
+
+    def is_copy(self, message: Message, now: float) -> bool:
+        """Whether the same content arrived less than a second ago under the counterpart topic."""
+        if not has_counterpart(message.type):
+            return False
+        self._forget_old(now)
+        key = (spec_topic(message.type), content_digest(message))
+        earlier = self._by_content.setdefault(key, deque())
+        for entry in earlier:
+            if entry[1] != message.type:
+                earlier.remove(entry)
+                return True
+        earlier.append((now, message.type))
+        self._recent.append((now, key))
+        return False
+
+    def _forget_old(self, now: float) -> None:
+        oldest = now - self._window_s
+        while self._recent and (len(self._recent) >= self._limit or self._recent[0][0] <= oldest):
+            at, key = self._recent.popleft()
+            earlier = self._by_content.get(key)
+            if earlier and earlier[0][0] == at:
+                earlier.popleft()
+            if not earlier:
+                self._by_content.pop(key, None)
+
+
+def _key(message: Message) -> tuple[str, object]:
+    source = message.context.get("source")
+    return message.type, source if isinstance(source, str) else None
+
+
+def _digest(message: Message) -> bytes:
+    encoded = encode_ordered((message.type, message.data, message.context))
+    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
+
+
+def content_digest(message: Message) -> bytes:
+    """Equal for messages with equal data and context, whatever their topic."""
+    encoded = encode_ordered((message.data, message.context))
+    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()

@@ -1,0 +1,121 @@
+"""Health of a bridge's link to a hub or upstream, as events with a lifetime (B-73, B-74). Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+
+class HealthState(StrEnum):
+    """What a link says about itself; `unknown` is a reader's conclusion and never said."""
+
+    STARTING = "starting"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    TRANSIENT_DISCONNECT = "transient_disconnect"
+    BAD_CREDENTIALS = "bad_credentials"
+    STOPPED = "stopped"
+
+
+UNKNOWN: Final = "unknown"
+REFUSED_RETRY_S: Final = 300.0
+_LIFETIME_S: Final = {HealthState.CONNECTED: 300, HealthState.STOPPED: 0}
+_OTHERWISE_S: Final = 60
+
+
+class HealthEvent(msgspec.Struct, frozen=True):
+    """One statement of a link; silence for longer than `ttl_s` means that nobody knows."""
+
+    state: HealthState
+    previous: HealthState | None
+    ttl_s: int
+    refresh: bool
+    reason: str | None = None
+
+
+class LinkHealth:
+    """The state of one link. Every method returns the event to announce, or None when nothing changed."""
+
+    def __init__(self) -> None:
+        self.state: HealthState | None = None
+        self.reason: str | None = None
+        self._announced_at = 0.0
+
+    def start(self, now: float) -> HealthEvent | None:
+        return self._become(HealthState.STARTING, now)
+
+    def dialled(self, now: float) -> HealthEvent | None:
+        """A connection attempt began; only the first one is news."""
+        return self._become(HealthState.CONNECTING, now) if self.state is HealthState.STARTING else None
+
+    def opened(self, now: float) -> HealthEvent | None:
+        return None if self._is_final else self._become(HealthState.CONNECTED, now)
+
+    def lost(self, now: float, reason: str | None = None) -> HealthEvent | None:
+        """The connection ended or an attempt failed; only losing an open one is news."""
+        if self.state is not HealthState.CONNECTED:
+            return None
+        return self._become(HealthState.TRANSIENT_DISCONNECT, now, reason)
+
+    def refused(self, now: float, reason: str | None = None) -> HealthEvent | None:
+        """The far side does not accept our credentials."""
+        return None if self._is_final else self._become(HealthState.BAD_CREDENTIALS, now, reason)
+
+    def reloaded(self, now: float) -> HealthEvent | None:
+        """New configuration may hold new credentials."""
+        if self.state is not HealthState.BAD_CREDENTIALS:
+            return None
+        return self._become(HealthState.CONNECTING, now)
+
+    def stop(self, now: float) -> HealthEvent | None:
+        return self._become(HealthState.STOPPED, now)
+
+    def tick(self, now: float) -> HealthEvent | None:
+        """Repeat the unchanged state when half of its lifetime has passed."""
+        if self.state is None or self._is_final or now - self._announced_at < self._ttl_s / 2:
+            return None
+        self._announced_at = now
+        return HealthEvent(self.state, self.state, self._ttl_s, refresh=True, reason=self.reason)
+
+    @property
+    def next_refresh(self) -> float | None:
+        """When `tick` has something to say."""
+        if self.state is None or self._is_final:
+            return None
+        return self._announced_at + self._ttl_s / 2
+
+    @property
+    def _is_final(self) -> bool:
+        return self.state is HealthState.STOPPED
+
+    @property
+    def _ttl_s(self) -> int:
+        return _LIFETIME_S.get(self.state, _OTHERWISE_S) if self.state is not None else _OTHERWISE_S
+
+    def _become(self, state: HealthState, now: float, reason: str | None = None) -> HealthEvent | None:
+        if state is self.state:
+            return None
+        previous, self.state, self.reason = self.state, state, reason
+        self._announced_at = now
+        return HealthEvent(state, previous, self._ttl_s, refresh=False, reason=reason)
+
+
+class HealthReader:
+    """What somebody who reads the events believes."""
+
+    def __init__(self) -> None:
+        self._last: HealthEvent | None = None
+        self._at = 0.0
+
+    def saw(self, event: HealthEvent, now: float) -> None:
+        self._last, self._at = event, now
+
+    def believes(self, now: float) -> str:
+        """The last state said, or `unknown` after more silence than it was good for."""
+        if self._last is None:
+            return UNKNOWN
+        if self._last.ttl_s and now - self._at > self._last.ttl_s:
+            return UNKNOWN
+        return str(self._last.state)

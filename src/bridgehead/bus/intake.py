@@ -1,0 +1,234 @@
+"""What a participant sent, on its way to the hub: every check of bus §6 in its order. Pure.
+
+Nothing after the policy gate alters the session; what `admit` returns is injected as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.bus.hub_ids import hub_session_id
+from bridgehead.bus.legacy import has_twin_marker, to_spec
+from bridgehead.bus.limits import frame_may_be_deep, is_deeper_than
+from bridgehead.bus.managed import ManagedSessions
+from bridgehead.bus.message import (
+    Malformed,
+    Message,
+    decode_json,
+    destinations,
+    has_malformed_carrier,
+    read_value,
+    session_rejected,
+)
+from bridgehead.bus.participants import Participant, Register
+from bridgehead.bus.policy import place_session
+from bridgehead.bus.record import Grant
+from bridgehead.bus.session import DEFAULT, Session, session_id
+from bridgehead.bus.settings import BridgeSettings
+from bridgehead.bus.topics import HANDLE, SYNC, UPDATE_DEFAULT
+
+
+class _Absent:
+    """No decoded value was given."""
+
+
+ABSENT: Final = _Absent()
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    """A message that may go to the hub, in specification names."""
+
+    message: Message
+    hub_session: str
+    local_session: str
+
+
+class Denied(msgspec.Struct, frozen=True):
+    """A message that is refused with an error frame (bus §10.4)."""
+
+    code: str
+    details: dict[str, Any] = {}
+    topic: str | None = None
+    announce: Message | None = None
+    """What the hub is told about it."""
+    session: Session | None = None
+    """Its session after translation, for `ovos.policy.denied` (B-54)."""
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """A message that stock clients send unasked: dropped without an error."""
+
+    reason: str
+    topic: str
+
+
+class Intake:
+    """The inbound side of one bridge."""
+
+    def __init__(
+        self, settings: BridgeSettings, register: Register, secret: bytes, managed: ManagedSessions
+    ) -> None:
+        self._settings = settings
+        self._register = register
+        self._secret = secret
+        self._managed = managed
+
+    def admit(
+        self, participant: Participant, frame: bytes, value: object, hops: object, now: float
+    ) -> Admitted | Denied | Ignored:
+        """Decide about one frame; `value` is its message where the frame has already been decoded."""
+        if len(frame) > participant.record.max_frame_bytes:
+            return Denied("too_large")
+        read = self._read(participant, frame, value)
+        topic = _topic_of(read)
+        if not participant.bucket.take(now):
+            return Denied("rate_limited", topic=topic)
+        if (denied := self._hops_denied(hops, topic)) or (denied := _too_deep(participant, frame, read)):
+            return denied
+        checked = _check(read)
+        return checked if isinstance(checked, Denied) else self._consider(participant, checked)
+
+    def _read(self, participant: Participant, frame: bytes, value: object) -> object:
+        read = decode_json(frame) if value is ABSENT else value
+        if participant.record.mode == "manage" and isinstance(read, dict) and "type" not in read:
+            return _spoken(read)
+        return read
+
+    def _hops_denied(self, hops: object, topic: str | None) -> Denied | None:
+        if not isinstance(hops, int) or isinstance(hops, bool) or hops < 0:
+            return Denied("malformed", {"reason": "hops_invalid"}, topic)
+        return Denied("hop_limit", topic=topic) if hops > self._settings.hop_limit else None
+
+    def _consider(self, participant: Participant, message: Message) -> Admitted | Denied | Ignored:
+        if reason := _unasked(message):
+            return Ignored(reason, message.type)
+        if participant.record.names == "legacy":
+            message = to_spec(message) or message
+        if not participant.record.may_publish(message.type):
+            return self._policy_denied(participant, message, "type", message.type)
+        context = {**message.context, "source": participant.source}
+        if foreign := self._readdress(participant, context):
+            return self._policy_denied(participant, message, "destination", foreign)
+        return self._seat(participant, Message(message.type, message.data, context))
+
+    def _readdress(self, participant: Participant, context: dict[str, Any]) -> str | None:
+        """Take the hidden id out of `context`; returns another participant's source, which needs a grant (B-55)."""
+        addressed = destinations(context)
+        if self._settings.hidden_source in addressed:
+            _remove_destination(context, str(self._settings.hidden_source))
+        if participant.record.has(Grant.PEER_MESSAGING):
+            return None
+        return next((name for name in addressed if self._is_anothers(name, participant)), None)
+
+    def _is_anothers(self, name: str, participant: Participant) -> bool:
+        holder = self._register.by_source(name)
+        return holder is not None and holder is not participant
+
+    def _seat(self, participant: Participant, message: Message) -> Admitted | Denied:
+        """Give the message its session on the hub: translated, placed, gated."""
+        located = self._session_on_hub(participant, message.context.get("session"))
+        if located is None:
+            return self._policy_denied(participant, message, "session_id", DEFAULT)
+        local, session = located
+        record = participant.record
+        gated = record.policy.apply(place_session(session, record.site_determination))
+        hub_session = session_id(gated)
+        data = message.data
+        if message.type == SYNC and local != hub_session:
+            data = translate_sync(data, local, hub_session)
+        return Admitted(
+            Message(message.type, data, {**message.context, "session": gated}), hub_session, local
+        )
+
+    def _session_on_hub(
+        self, participant: Participant, carried: Session | None
+    ) -> tuple[str, Session] | None:
+        """The local id and the session as the hub sees it; None where the default session is not granted."""
+        record = participant.record
+        if record.mode == "manage":
+            session = self._managed.current(record)
+            return session_id(session), session
+        local = session_id(carried)
+        if local == DEFAULT and record.has(Grant.DEFAULT_SESSION):
+            return DEFAULT, {"session_id": DEFAULT} if carried is None else carried
+        if not self._settings.nat:
+            return None if local == DEFAULT or carried is None else (local, carried)
+        return local, {**(carried or {}), "session_id": self._hub_id(participant, local)}
+
+    def _hub_id(self, participant: Participant, local: str) -> str:
+        known = participant.hub_ids.get(local)
+        return known if known is not None else hub_session_id(self._secret, participant.id, local)
+
+    def _policy_denied(self, participant: Participant, message: Message, field: str, value: str) -> Denied:
+        located = self._session_on_hub(participant, message.context.get("session"))
+        session = located[1] if located is not None and session_id(located[1]) != DEFAULT else None
+        return Denied("policy_denied", {"field": field, "value": value}, message.type, None, session)
+
+
+def translate_sync(data: dict[str, Any], known_as: str, becomes: str) -> dict[str, Any]:
+    """The payload of a session sync with the identical id inside it translated too (B-23)."""
+    inner = data.get("session")
+    if not isinstance(inner, dict) or "session_id" not in inner or session_id(inner) != known_as:
+        return data
+    return {**data, "session": {**inner, "session_id": becomes}}
+
+
+def is_bare_sync(message: Message) -> bool:
+    """A legacy client's request for the default session: a sync that brings none (bus §11.2)."""
+    return message.type == SYNC and not isinstance(message.data.get("session"), dict)
+
+
+def _unasked(message: Message) -> str | None:
+    if has_twin_marker(message):
+        return "twin"
+    if is_bare_sync(message) or message.type == UPDATE_DEFAULT:
+        return "session_bootstrap"
+    return None
+
+
+def _check(read: object) -> Message | Denied:
+    """Envelope, then session carrier; a bridge is a producer, so one colon is the most it writes (B-06)."""
+    accepted = read_value(read)
+    if isinstance(accepted, Malformed):
+        return Denied("malformed", {"reason": accepted.reason}, _topic_of(read))
+    message = accepted.message
+    if message.type.count(":") > 1:
+        return Denied("malformed", {"reason": "type_syntax"}, message.type)
+    if has_malformed_carrier(message):
+        return Denied("malformed", {"reason": "malformed_carrier"}, message.type, session_rejected(message))
+    return message
+
+
+def _too_deep(participant: Participant, frame: bytes, read: object) -> Denied | None:
+    limit = participant.record.limits.max_depth
+    if isinstance(read, Malformed):
+        return Denied("too_large") if read.too_deep else None
+    if frame_may_be_deep(frame, limit) and isinstance(read, dict | list) and is_deeper_than(read, limit):
+        return Denied("too_large", topic=_topic_of(read))
+    return None
+
+
+def _spoken(read: dict[str, Any]) -> object:
+    """Text of an opaque channel as an utterance (B-34); a language only if the channel states it for this text."""
+    text, lang = read.get("text"), read.get("lang")
+    if not isinstance(text, str) or not text.strip():
+        return read
+    data: dict[str, Any] = {"utterances": [text]}
+    if isinstance(lang, str) and lang:
+        data["lang"] = lang
+    utterance_id = read.get("utterance_id")
+    context = {"utterance_id": utterance_id} if isinstance(utterance_id, str) and utterance_id else {}
+    return {"type": HANDLE, "data": data, "context": context}
+
+
+def _remove_destination(context: dict[str, Any], hidden: str) -> None:
+    value = context.pop("destination")
+    if isinstance(value, list) and (left := [name for name in value if name != hidden]):
+        context["destination"] = left
+
+
+def _topic_of(read: object) -> str | None:
+    topic = read.get("type") if isinstance(read, dict) else None
+    return topic if isinstance(topic, str) and topic else None

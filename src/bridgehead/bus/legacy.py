@@ -1,0 +1,150 @@
+"""Translation between today's topic names and the specification's (bus §11.3).
+
+Pure. Keys are added, not renamed: the original key stays in both directions. What has no counterpart passes as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bridgehead.bus.message import Message
+from bridgehead.bus.topics import TWIN_MARKERS
+
+_RENAMED: Final[dict[str, str]] = {
+    "recognizer_loop:utterance": "ovos.utterance.handle",
+    "speak": "ovos.utterance.speak",
+    "speak:b64_audio": "ovos.utterance.speak.b64",
+    "speak:b64_audio.response": "ovos.audio.speech",
+    "complete_intent_failure": "ovos.intent.unmatched",
+    "mycroft.skill.handler.start": "ovos.intent.handler.start",
+    "mycroft.skill.handler.complete": "ovos.intent.handler.complete",
+    "mycroft.skill.handler.error": "ovos.intent.handler.error",
+    "recognizer_loop:audio_output_start": "ovos.audio.output.started",
+    "recognizer_loop:audio_output_end": "ovos.audio.output.ended",
+    "mycroft.mic.listen": "ovos.mic.listen",
+    "mycroft.audio.queue": "ovos.audio.queue",
+    "mycroft.audio.play_sound": "ovos.audio.play_sound",
+    "mycroft.audio.speak.status": "ovos.audio.is_speaking",
+    "mycroft.audio.speech.stop": "ovos.audio.stop",
+    "recognizer_loop:record_begin": "ovos.listener.record.started",
+    "recognizer_loop:record_end": "ovos.listener.record.ended",
+    "recognizer_loop:sleep": "ovos.listener.sleep",
+    "recognizer_loop:wake_up": "ovos.listener.wake",
+    "mycroft.awoken": "ovos.listener.awoken",
+    "recognizer_loop:speech.recognition.unknown": "ovos.stt.failed",
+    "mycroft.stop": "ovos.stop",
+    "skill.stop.pong": "ovos.stop.pong",
+    "skill.converse.pong": "ovos.converse.pong",
+    "ovos.skills.fallback.register": "ovos.fallback.register",
+    "ovos.skills.fallback.deregister": "ovos.fallback.deregister",
+    "ovos.skills.fallback.ping": "ovos.fallback.ping",
+    "ovos.skills.fallback.pong": "ovos.fallback.pong",
+    "question:query": "ovos.common_query.request",
+    "question:query.response": "ovos.common_query.response",
+    "detach_intent": "ovos.intent.deregister",
+    "detach_skill": "ovos.skill.deregister",
+    "mycroft.skill.enable_intent": "ovos.intent.enable",
+    "mycroft.skill.disable_intent": "ovos.intent.disable",
+    "mycroft.skills.loaded": "ovos.skill.loaded",
+    "mycroft.skills.list": "ovos.skills.list",
+}
+_TO_LEGACY: Final = {spec: legacy for legacy, spec in _RENAMED.items()}
+_CONVERSE_PING: Final = "ovos.converse.ping"
+_HANDLER_EVENTS: Final = "ovos.intent.handler."
+
+
+def has_twin_marker(message: Message) -> bool:
+    """Whether the producer marked this as the second copy of a message under another name (bus §11.2)."""
+    return any(message.context.get(marker) is True for marker in TWIN_MARKERS)
+
+
+def spec_topic(topic: str) -> str:
+    """The specification's name of a topic that has two; other topics are returned as they are."""
+    if topic.endswith(".converse.ping"):
+        return _CONVERSE_PING
+    return _RENAMED.get(topic, topic)
+
+
+def has_counterpart(topic: str) -> bool:
+    """Whether the other world has another name for this topic."""
+    return topic in _RENAMED or topic in _TO_LEGACY or topic.endswith(".converse.ping")
+
+
+def to_spec(message: Message) -> Message | None:
+    """What a message of a legacy producer means; None for a marked twin, which is never relayed."""
+    if has_twin_marker(message):
+        return None
+    topic = spec_topic(message.type)
+    if topic == message.type:
+        return message
+    return Message(topic, _spec_data(message, topic), message.context)
+
+
+def to_legacy(message: Message) -> Message | None:
+    """The message as a legacy consumer expects it; None for a marked twin."""
+    if has_twin_marker(message):
+        return None
+    topic = _legacy_topic(message)
+    if topic == message.type:
+        return message
+    return Message(topic, _legacy_data(message), message.context)
+
+
+def _legacy_topic(message: Message) -> str:
+    skill = message.data.get("skill_id")
+    if message.type == _CONVERSE_PING and isinstance(skill, str) and skill:
+        return f"{skill}.converse.ping"
+    return _TO_LEGACY.get(message.type, message.type)
+
+
+def _spec_data(message: Message, topic: str) -> dict[str, Any]:
+    data = message.data
+    if message.type == "speak" and isinstance(data.get("expect_response"), bool):
+        return {**data, "listen": data["expect_response"]}
+    if message.type == "detach_intent":
+        return _split_intent_name(message)
+    if topic.startswith(_HANDLER_EVENTS):
+        return _spec_handler_event(message, topic)
+    return data
+
+
+def _legacy_data(message: Message) -> dict[str, Any]:
+    data = message.data
+    if message.type == "ovos.utterance.speak":
+        listen = data.get("listen")
+        expected = listen if isinstance(listen, bool) else False
+        return {"meta": {}, **data, "expect_response": expected}
+    if message.type == "ovos.intent.deregister":
+        kept = {key: value for key, value in data.items() if key not in ("skill_id", "lang")}
+        return {**kept, "intent_name": _joined_name(data)}
+    if message.type.startswith(_HANDLER_EVENTS) and "name" not in data and (name := _joined_name(data)):
+        return {**data, "name": name}
+    return data
+
+
+def _joined_name(data: dict[str, Any]) -> str:
+    return ":".join(
+        part for key in ("skill_id", "intent_name") if isinstance(part := data.get(key), str) and part
+    )
+
+
+def _split_intent_name(message: Message) -> dict[str, Any]:
+    munged = message.data.get("intent_name")
+    if not isinstance(munged, str):
+        return message.data
+    skill, colon, name = munged.partition(":")
+    if colon:
+        return {**message.data, "skill_id": skill, "intent_name": name}
+    owner = message.context.get("skill_id")
+    return {**message.data, "skill_id": owner} if isinstance(owner, str) and owner else message.data
+
+
+def _spec_handler_event(message: Message, topic: str) -> dict[str, Any]:
+    data = dict(message.data)
+    owner = message.context.get("skill_id")
+    if isinstance(owner, str) and owner and "skill_id" not in data:
+        data["skill_id"] = owner
+    # Legacy skills reuse one data object, so an exception stays on all later events of that handler.
+    if not topic.endswith(".error"):
+        data.pop("exception", None)
+    return data

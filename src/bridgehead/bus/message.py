@@ -1,0 +1,163 @@
+"""The message envelope (bus §1): reading it, refusing what breaks it, deriving one message from another.
+
+Pure. A `Message` that exists has a valid topic and two JSON objects; nobody changes one in place, derivations copy.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.errors import UserError
+
+TYPE_SYNTAX: Final = re.compile(r"[A-Za-z0-9_-]+(?:[.:][A-Za-z0-9_-]+)*")
+ENVELOPE_KEYS: Final = frozenset({"type", "data", "context"})
+REJECTED: Final = "ovos.session.rejected"
+
+_encoder: Final = msgspec.json.Encoder()
+_ordered_encoder: Final = msgspec.json.Encoder(order="deterministic")
+_decoder: Final = msgspec.json.Decoder()
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message on the bus: a topic, what belongs to the topic, and what belongs to every message."""
+
+    type: str
+    data: dict[str, Any] = {}
+    context: dict[str, Any] = {}
+
+    def forward(self, topic: str, data: dict[str, Any]) -> Message:
+        """The next message of the same conversation, context as it is (bus §1.2)."""
+        return Message(topic, json_copy(data), json_copy(self.context))
+
+    def reply(self, topic: str, data: dict[str, Any]) -> Message:
+        """The answer to this message: source and destination change places where there are values to exchange."""
+        context = json_copy(self.context)
+        source, addressed = context.pop("source", None), destinations(self.context)
+        context.pop("destination", None)
+        source = source if isinstance(source, str) and source else None
+        destination = addressed[0] if addressed else None
+        # A side without a counterpart stays as it was, so a reply to a broadcast goes to its source.
+        if (new_source := destination or source) is not None:
+            context["source"] = new_source
+        if (new_destination := source or destination) is not None:
+            context["destination"] = new_destination
+        return Message(topic, json_copy(data), context)
+
+    def response(self, data: dict[str, Any]) -> Message:
+        """`reply` under this topic plus `.response`, which only some topics have."""
+        if self.type.endswith(".response") or ":" in self.type:
+            raise NoResponseTopic(self.type)
+        return self.reply(f"{self.type}.response", data)
+
+
+class NoResponseTopic(UserError):
+    """The `.response` shorthand is not defined for this topic."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"no response topic can be derived from {topic!r}", hint="name the topic of the answer yourself"
+        )
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """A readable message, and what was overlooked in reading it."""
+
+    message: Message
+    warnings: tuple[str, ...] = ()
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """What arrived is no message; `reason` is one of the codes of bus §1.1."""
+
+    reason: str
+    too_deep: bool = False
+    """JSON nested beyond what anybody reads; a gateway answers `too_large` (bus §10.5)."""
+
+
+def decode_json(frame: bytes | str) -> Any:
+    """The JSON value of a frame, or `Malformed`. The whole frame is read, so nothing bad hides inside `data`."""
+    try:
+        return _decoder.decode(frame)
+    except (msgspec.DecodeError, UnicodeError):
+        return Malformed("not_json")
+    except RecursionError:
+        return Malformed("not_json", too_deep=True)
+
+
+def read_frame(frame: bytes | str) -> Accepted | Malformed:
+    """Read one frame as a consumer does."""
+    return read_value(decode_json(frame))
+
+
+def read_value(value: object) -> Accepted | Malformed:
+    """Check the envelope of a decoded JSON value, in the order of bus §1.1."""
+    if not isinstance(value, dict):
+        return value if isinstance(value, Malformed) else Malformed("not_object")
+    topic, data, context = value.get("type"), value.get("data"), value.get("context")
+    if not isinstance(topic, str) or not topic:
+        return Malformed("type_missing_or_not_string")
+    if TYPE_SYNTAX.fullmatch(topic) is None:
+        return Malformed("type_syntax")
+    if not isinstance(data, dict) and data is not None:
+        return Malformed("data_not_object")
+    if not isinstance(context, dict) and context is not None:
+        return Malformed("context_not_object")
+    message = Message(topic, {} if data is None else data, {} if context is None else context)
+    if data is not None and context is not None and len(value) == len(ENVELOPE_KEYS):
+        return Accepted(message)
+    return Accepted(message, _warnings(value))
+
+
+def _warnings(value: dict[str, Any]) -> tuple[str, ...]:
+    found = []
+    if not value.keys() <= ENVELOPE_KEYS:
+        found.append("unknown_top_level_key")
+    found += [f"{key}_null" for key in ("data", "context") if key in value and value[key] is None]
+    return tuple(found)
+
+
+def has_malformed_carrier(message: Message) -> bool:
+    """Whether `context.session` is there and is neither an object nor null (bus §1.1)."""
+    session = message.context.get("session")
+    return session is not None and not isinstance(session, dict)
+
+
+def session_rejected(dropped: Message) -> Message:
+    """The one announcement that a message was dropped for its session carrier."""
+    utterance_id = dropped.context.get("utterance_id")
+    context = {"utterance_id": utterance_id} if isinstance(utterance_id, str) else {}
+    return Message(REJECTED, {"msg_type": dropped.type, "reason": "malformed_carrier"}, context)
+
+
+def destinations(context: dict[str, Any]) -> tuple[str, ...]:
+    """Whom a message names; empty for a broadcast. Today's producers write arrays, so both forms are read."""
+    value = context.get("destination")
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,) if value else ()
+    if isinstance(value, list):
+        return tuple(member for member in value if isinstance(member, str) and member)
+    return ()
+
+
+def encode(message: Message) -> bytes:
+    """Compact UTF-8 JSON with the three keys."""
+    return _encoder.encode(message)
+
+
+def encode_ordered(value: object) -> bytes:
+    """JSON whose bytes do not depend on key order; for digests."""
+    return _ordered_encoder.encode(value)
+
+
+def json_copy(value: Any) -> Any:
+    """An independent copy of a JSON value."""
+    if isinstance(value, dict):
+        return {key: json_copy(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [json_copy(member) for member in value]
+    return value

@@ -1,0 +1,185 @@
+"""Who is known to a bridge: connection state, sources, sessions and skills of each participant. Pure.
+
+A participant is known from the moment it gets its source until its grace period has run out (B-41). The register
+keeps indexes, so that routing looks at those a message could concern and not at everybody.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from bridgehead.bus.backlog import Backlog
+from bridgehead.bus.limits import TokenBucket, ViolationCount
+from bridgehead.bus.record import ParticipantRecord
+
+
+class Participant:
+    """One known participant and everything that lives as long as it is known."""
+
+    def __init__(self, record: ParticipantRecord, source: str, ordinal: int, now: float) -> None:
+        self.record = record
+        self.source = source
+        self.ordinal = ordinal
+        self.connected = True
+        self.stalled = False
+        self.left_at = now
+        self.sessions: dict[str, str] = {}
+        """Hub session id to the participant's own; in order of last use."""
+        self.hub_ids: dict[str, str] = {}
+        self.skills: dict[tuple[str, str], None] = {}
+        self.site: str | None = None
+        self.held = Backlog()
+        self.queued = Backlog()
+        self.bucket = TokenBucket(record.limits.messages_per_second, record.limits.burst, now)
+        self.violations = ViolationCount()
+        self.denied_event_at: float | None = None
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    def apply(self, record: ParticipantRecord, now: float) -> None:
+        """Take over a changed record; it counts from the next message on."""
+        if record.limits != self.record.limits:
+            self.bucket = TokenBucket(record.limits.messages_per_second, record.limits.burst, now)
+        self.record = record
+
+    def hosts_skill_in(self, hub_session: str) -> bool:
+        return any(session == hub_session for session, _skill in self.skills)
+
+    def hosts(self, hub_session: str, skill_id: str) -> bool:
+        return (hub_session, skill_id) in self.skills
+
+
+class Remembrance(msgspec.Struct, frozen=True):
+    """What outlives a process: sources, hub ids and tracked skills by participant (bus §13)."""
+
+    sources: dict[str, str] = {}
+    hub_ids: dict[str, dict[str, str]] = {}
+    """Participant to {hub id: local id}, oldest first."""
+    skills: dict[str, tuple[tuple[str, str], ...]] = {}
+    """Participant to (hub id, skill id) pairs."""
+
+
+class Register:
+    """All known participants, and the indexes routing asks."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Participant] = {}
+        self._by_source: dict[str, Participant] = {}
+        self._by_session: dict[str, dict[str, Participant]] = {}
+        self._by_site: dict[str, dict[str, Participant]] = {}
+        self._hosts: dict[str, Participant] = {}
+        self._leaving: list[tuple[float, int, str]] = []
+        self._ordinal = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Participant]:
+        return iter(self._by_id.values())
+
+    def get(self, participant_id: str) -> Participant | None:
+        return self._by_id.get(participant_id)
+
+    def by_source(self, source: str) -> Participant | None:
+        return self._by_source.get(source)
+
+    def by_session(self, hub_session: str) -> Iterable[Participant]:
+        return self._by_session.get(hub_session, {}).values()
+
+    def by_site(self, site: str) -> Iterable[Participant]:
+        return self._by_site.get(site, {}).values()
+
+    def skill_hosts(self) -> Iterable[Participant]:
+        return self._hosts.values()
+
+    def add(self, record: ParticipantRecord, source: str, now: float) -> Participant:
+        self._ordinal += 1
+        participant = Participant(record, source, self._ordinal, now)
+        self._by_id[record.id] = participant
+        self._by_source[source] = participant
+        return participant
+
+    def remove(self, participant: Participant) -> None:
+        del self._by_id[participant.id]
+        del self._by_source[participant.source]
+        for hub_session in list(participant.sessions):
+            self.disown(participant, hub_session)
+        self.place(participant, None)
+        self._hosts.pop(participant.id, None)
+
+    def own(self, participant: Participant, hub_session: str, local_id: str) -> None:
+        """The participant used this session; session routing finds it from now on (B-14)."""
+        # Taken out and put back, so that the order stays that of last use.
+        participant.sessions.pop(hub_session, None)
+        participant.sessions[hub_session] = local_id
+        self._by_session.setdefault(hub_session, {})[participant.id] = participant
+
+    def disown(self, participant: Participant, hub_session: str) -> None:
+        local_id = participant.sessions.pop(hub_session, None)
+        if local_id is not None:
+            participant.hub_ids.pop(local_id, None)
+        _discard(self._by_session, hub_session, participant.id)
+
+    def place(self, participant: Participant, site: str | None) -> None:
+        """The participant's group is that of its last message (B-15)."""
+        if site == participant.site:
+            return
+        if participant.site is not None:
+            _discard(self._by_site, participant.site, participant.id)
+        participant.site = site
+        if site is not None:
+            self._by_site.setdefault(site, {})[participant.id] = participant
+
+    def track(self, participant: Participant, hub_session: str, skill_id: str) -> bool:
+        """Note a registered skill; False when it was known already."""
+        if (hub_session, skill_id) in participant.skills:
+            return False
+        participant.skills[hub_session, skill_id] = None
+        self._hosts[participant.id] = participant
+        return True
+
+    def untrack(self, participant: Participant, hub_session: str, skill_id: str) -> bool:
+        """Forget a skill; False when it was not known."""
+        if (hub_session, skill_id) not in participant.skills:
+            return False
+        del participant.skills[hub_session, skill_id]
+        if not participant.skills:
+            self._hosts.pop(participant.id, None)
+        return True
+
+    def leaves(self, participant: Participant, now: float, grace_s: float) -> None:
+        """The connection ended; the participant stays known until its grace is over."""
+        participant.connected = False
+        participant.stalled = False
+        participant.left_at = now
+        heapq.heappush(self._leaving, (now + grace_s, participant.ordinal, participant.id))
+
+    def next_expiry(self) -> float | None:
+        """When the next grace period could end."""
+        return self._leaving[0][0] if self._leaving else None
+
+    def expired(self, now: float, grace_s: float) -> list[Participant]:
+        """Participants whose grace is over at this moment, in the order they left."""
+        due = []
+        while self._leaving and self._leaving[0][0] <= now:
+            _at, ordinal, participant_id = heapq.heappop(self._leaving)
+            participant = self._by_id.get(participant_id)
+            # A reconnect leaves its entry behind; only one that matches the last departure counts.
+            if participant is None or participant.ordinal != ordinal or participant.connected:
+                continue
+            if now - participant.left_at >= grace_s:
+                due.append(participant)
+        return due
+
+
+def _discard(index: dict[str, dict[str, Participant]], key: str, participant_id: str) -> None:
+    members = index.get(key)
+    if members is not None:
+        members.pop(participant_id, None)
+        if not members:
+            del index[key]

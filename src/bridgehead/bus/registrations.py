@@ -1,0 +1,107 @@
+"""Sessions a participant uses, skills it registered in them, and what the hub is owed for both (B-45, B-46). Pure."""
+
+from __future__ import annotations
+
+from bridgehead.bus.effects import (
+    Effect,
+    HubIdDropped,
+    HubIdKept,
+    SkillDropped,
+    SkillKept,
+)
+from bridgehead.bus.intake import Admitted
+from bridgehead.bus.message import Message
+from bridgehead.bus.participants import Participant, Register
+from bridgehead.bus.settings import BridgeSettings
+from bridgehead.bus.topics import DEREGISTERING, REGISTERING, SKILL_DEREGISTER
+
+
+class Registrations:
+    """What has to be cleaned up on the hub when a participant is gone for good."""
+
+    def __init__(self, settings: BridgeSettings, known: Register) -> None:
+        self._settings = settings
+        self._known = known
+        self._owed: list[Message] = []
+
+    def has_room(self, participant: Participant, admitted: Admitted) -> bool:
+        """Whether one more registration of this participant can be tracked."""
+        skill = _registered_skill(admitted.message)
+        if skill is None or admitted.message.type in DEREGISTERING:
+            return True
+        return (
+            len(participant.skills) < self._settings.max_skills
+            or (admitted.hub_session, skill) in participant.skills
+        )
+
+    def note(self, participant: Participant, admitted: Admitted) -> list[Effect]:
+        """Track what the message registers or deregisters."""
+        skill, hub_id = _registered_skill(admitted.message), admitted.hub_session
+        if skill is None:
+            return []
+        if admitted.message.type in DEREGISTERING:
+            gone = self._known.untrack(participant, hub_id, skill)
+            return [SkillDropped(participant.id, hub_id, skill)] if gone else []
+        new = self._known.track(participant, hub_id, skill)
+        return [SkillKept(participant.id, hub_id, skill)] if new else []
+
+    def own_session(self, participant: Participant, admitted: Admitted) -> tuple[list[Effect], list[Message]]:
+        """The participant used a session: what to remember, and what the hub is owed for one given up for it."""
+        hub_id, local = admitted.hub_session, admitted.local_session
+        new = hub_id not in participant.sessions
+        self._known.own(participant, hub_id, local)
+        if not new:
+            return [], []
+        effects: list[Effect] = []
+        if participant.record.mode == "relay":
+            participant.hub_ids[local] = hub_id
+            if not participant.record.ephemeral:
+                effects.append(HubIdKept(participant.id, hub_id, local))
+        owed: list[Message] = []
+        while len(participant.sessions) > max(1, self._settings.max_sessions):
+            oldest = next(iter(participant.sessions))
+            owed += self._withdraw(participant, oldest, effects)
+            self._known.disown(participant, oldest)
+            effects.append(HubIdDropped(participant.id, oldest))
+        return effects, owed
+
+    def withdraw_all(self, participant: Participant) -> tuple[list[Message], list[Effect]]:
+        """One deregistration for every tracked pair."""
+        effects: list[Effect] = []
+        owed: list[Message] = []
+        for hub_id in list(dict.fromkeys(hub_id for hub_id, _skill in participant.skills)):
+            owed += self._withdraw(participant, hub_id, effects)
+        return owed, effects
+
+    def owe(self, messages: list[Message]) -> None:
+        """The hub is away; keep these for when it is back."""
+        self._owed += messages
+
+    def take_owed(self) -> list[Message]:
+        owed, self._owed = self._owed, []
+        return owed
+
+    def _withdraw(self, participant: Participant, hub_id: str, effects: list[Effect]) -> list[Message]:
+        skills = [skill for session, skill in participant.skills if session == hub_id]
+        for skill in skills:
+            self._known.untrack(participant, hub_id, skill)
+            effects.append(SkillDropped(participant.id, hub_id, skill))
+        return [self._deregistration(hub_id, skill) for skill in skills]
+
+    def _deregistration(self, hub_id: str, skill: str) -> Message:
+        context = {
+            "source": self._settings.bridge_id,
+            "skill_id": skill,
+            "session": {"session_id": hub_id},
+        }
+        return Message(SKILL_DEREGISTER, {"skill_id": skill}, context)
+
+
+def _registered_skill(message: Message) -> str | None:
+    if message.type not in REGISTERING and message.type not in DEREGISTERING:
+        return None
+    for holder in (message.data, message.context):
+        skill = holder.get("skill_id")
+        if isinstance(skill, str) and skill:
+            return skill
+    return None

@@ -1,0 +1,163 @@
+"""Whom a hub message concerns, and what keeps it from one of them (B-11 to B-21, B-49, B-51). Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bridgehead.bus.echoes import Echo
+from bridgehead.bus.intake import is_bare_sync, translate_sync
+from bridgehead.bus.legacy import to_legacy
+from bridgehead.bus.message import Message, destinations
+from bridgehead.bus.participants import Participant, Register
+from bridgehead.bus.record import Grant, Role
+from bridgehead.bus.session import DEFAULT, context_session_id
+from bridgehead.bus.settings import BridgeSettings
+from bridgehead.bus.topics import (
+    LIFECYCLE,
+    LISTEN,
+    NOTICE,
+    SPEAK,
+    SPEECH,
+    SYNC,
+    UPDATE_DEFAULT,
+    dispatched_skill,
+    is_poll,
+)
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A hub message in specification names, with what is known about where it came from."""
+
+    message: Message
+    hub_session: str
+    echo: Echo | None
+
+    @classmethod
+    def of(cls, message: Message, echo: Echo | None) -> Heard:
+        return cls(message, context_session_id(message.context), echo)
+
+    @property
+    def hops(self) -> int:
+        """Bridges the message will have crossed when the next participant reads it (B-56)."""
+        return (self.echo.hops if self.echo else 0) + 1
+
+
+class Router:
+    """The outbound side of one bridge."""
+
+    def __init__(self, settings: BridgeSettings, register: Register) -> None:
+        self._settings = settings
+        self._register = register
+        self._by_destination = "destination" in settings.routing
+        self._by_session = "session_id" in settings.routing
+        self._by_site = "site_id" in settings.routing
+
+    def recipients(self, heard: Heard) -> list[tuple[Participant, str]]:
+        """Participants the message is offered to and the signal that matched first, in order of the participants."""
+        found: dict[Participant, str] = {}
+        addressed = destinations(heard.message.context)
+        if self._by_destination:
+            for name in addressed:
+                if (participant := self._register.by_source(name)) is not None:
+                    found.setdefault(participant, "destination")
+        if self._by_session and (not addressed or self._settings.session_routing == "always"):
+            self._match_session(heard, found)
+        if not addressed:
+            self._match_site(heard, found)
+        if heard.message.type in self._settings.readiness_topics:
+            for participant in self._register.skill_hosts():
+                found.setdefault(participant, "readiness")
+        if len(found) < 2:
+            return list(found.items())
+        return sorted(found.items(), key=lambda match: match[0].ordinal)
+
+    def _match_session(self, heard: Heard, found: dict[Participant, str]) -> None:
+        if heard.hub_session == DEFAULT:
+            return
+        for participant in self._register.by_session(heard.hub_session):
+            # A participant with TTS got the text; the audio is for those without (B-14).
+            if heard.message.type != SPEECH or not participant.record.tts:
+                found.setdefault(participant, "session_id")
+
+    def _match_site(self, heard: Heard, found: dict[Participant, str]) -> None:
+        if not self._by_site or heard.message.type not in self._settings.group_topics:
+            return
+        if (site := self.site_of(heard.message)) is not None:
+            for participant in self._register.by_site(site):
+                found.setdefault(participant, "site_id")
+
+    def site_of(self, message: Message) -> str | None:
+        """The group a message belongs to, None for none and for names that stand for "not known"."""
+        session = message.context.get("session")
+        site = session.get("site_id") if isinstance(session, dict) else None
+        return site if isinstance(site, str) and site and site not in self._settings.ignored_sites else None
+
+    def obstacle(self, participant: Participant, heard: Heard, signal: str) -> str | None:
+        """The first reason of B-71 that keeps the message from the participant, None if it may go."""
+        message = heard.message
+        if _is_own(participant, heard):
+            return "echo"
+        if self._settings.poll_filter and is_poll(message.type) and not _hosts_here(participant, heard):
+            return "poll_filter"
+        if message.type == SYNC and is_bare_sync(message):
+            return "session_bootstrap"
+        if message.type == UPDATE_DEFAULT and not participant.record.has(Grant.DEFAULT_SESSION):
+            return "not_granted"
+        if self._is_hardened(participant) and not self._passes_hardened(participant, heard, signal):
+            return "hardened"
+        if not participant.record.deliver.match(message.type):
+            return "deliver_pattern"
+        if message.type == SPEAK and not participant.record.tts:
+            return "rendered"
+        return "hop_limit" if heard.hops > self._settings.hop_limit else None
+
+    def _is_hardened(self, participant: Participant) -> bool:
+        if self._settings.hardened is not None:
+            return self._settings.hardened
+        return participant.record.role is not Role.PEER
+
+    def _passes_hardened(self, participant: Participant, heard: Heard, signal: str) -> bool:
+        topic, record = heard.message.type, participant.record
+        if topic in LIFECYCLE or topic in self._settings.hardened_extra or signal == "readiness":
+            return True
+        if (skill := dispatched_skill(topic)) is not None and participant.hosts(heard.hub_session, skill):
+            return True
+        return (
+            (is_poll(topic) and _hosts_here(participant, heard))
+            or (self._by_site and topic in self._settings.group_topics)
+            or (topic in (SPEECH, LISTEN) and not record.tts)
+            or (topic == NOTICE and record.has(Grant.NOTICES))
+        )
+
+    def addressed_to(self, participant: Participant, heard: Heard) -> Message:
+        """The message as this participant reads it: its own session id, hidden source, its names."""
+        message = heard.message
+        context, data = message.context, message.data
+        local = participant.sessions.get(heard.hub_session, heard.hub_session)
+        if local != heard.hub_session:
+            context = {**context, "session": {**context["session"], "session_id": local}}
+            if message.type == SYNC:
+                data = translate_sync(data, heard.hub_session, local)
+        if self._settings.hidden_source is not None and "source" in context:
+            context = {**context, "source": self._settings.hidden_source}
+        if context is not message.context or data is not message.data:
+            message = Message(message.type, data, context)
+        if participant.record.names == "legacy":
+            return to_legacy(message) or message
+        return message
+
+
+def _is_own(participant: Participant, heard: Heard) -> bool:
+    """Whether the message came from this participant, or from the bridge itself (B-21)."""
+    if heard.echo is None:
+        return False
+    if heard.echo.author is None:
+        return True
+    if heard.echo.author != participant.id:
+        return False
+    # An author without TTS is served audio for its own speech (B-51), so for it this is no echo.
+    return heard.message.type != SPEAK or participant.record.tts
+
+
+def _hosts_here(participant: Participant, heard: Heard) -> bool:
+    return participant.hosts_skill_in(heard.hub_session)

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from bridgehead.rigs.rig_id import RELAY_SUFFIX
+from bridgehead.rigs.timestamps import timestamp_ms
 from bridgehead.rigs.verification_kinds import Kind
 from bridgehead.rigs.yaml_core import Value
 
@@ -70,18 +71,6 @@ def nonce_time_ms(nonce: str) -> int | None:
 
 def _base32(number: int) -> str:
     return "".join(_CROCKFORD[number >> shift & 31] for shift in range(45, -1, -5))
-
-
-def timestamp_ms(text: str) -> int | None:
-    """Return the Unix time in ms of an attested_at, UTC where it names no zone, None where no clock shows it."""
-    from datetime import UTC, datetime, timedelta  # imported late: only relay turns need it
-
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def is_relay_turn(frontmatter: Mapping[str, Value]) -> bool:

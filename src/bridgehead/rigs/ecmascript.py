@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # Not str.isspace(): U+001C-1F and U+0085 do not count, U+FEFF does.
 WHITESPACE = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -15,12 +17,10 @@ def trim(text: str) -> str:
     return text.strip(WHITESPACE)
 
 
-def first_line(text: str) -> str:
-    """Return what stands before the first line terminator."""
-    for index, character in enumerate(text):
-        if character in LINE_TERMINATORS:
-            return text[:index]
-    return text
+def headline(text: str) -> str:
+    """Return the first line that is not blank, empty if there is none."""
+    lines = re.split(f"[{LINE_TERMINATORS}]", text)
+    return next((line for line in lines if trim(line)), "")
 
 
 def without_lone_surrogates(text: str) -> str:

@@ -42,16 +42,19 @@ def listed_status_class(status: object) -> StatusClass:
     return status_class(status) or StatusClass.ACTIVE
 
 
-def parse_status(typed: str) -> str:
-    """Tidy a status given by a user, or raise MarkerUnrecognised.
-
-    Keyboards put U+FE0F after a marker, which no file may carry.
-    """
+def tidy_status(typed: str) -> str:
+    """Trim a status given by a user, and drop the U+FE0F that keyboards put after a marker: no file may carry it."""
     status = trim(typed)
+    if status[:1] in CLASS_OF_MARKER and status[1:2] == _EMOJI_PRESENTATION:
+        return status[0] + status[2:]
+    return status
+
+
+def parse_status(typed: str) -> str:
+    """Tidy a status given by a user, or raise MarkerUnrecognised."""
+    status = tidy_status(typed)
     if status_class(status) is None:
         raise MarkerUnrecognised(status)
-    if status[1:2] == _EMOJI_PRESENTATION:
-        return status[0] + status[2:]
     return status
 
 

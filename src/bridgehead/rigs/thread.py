@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from bridgehead.rigs.fields import is_date
+from bridgehead.rigs.freeze import Freeze
 from bridgehead.rigs.markers import StatusClass, listed_status_class
 from bridgehead.rigs.yaml_core import Value
 
@@ -109,7 +110,7 @@ class ThreadSummary(NamedTuple):
     is_closed: bool
     last_modified: str = ""  # ISO UTC with ms: commit time of the latest turn, or mtime while uncommitted
     dirty: bool = False
-    frozen: Mapping[str, str] | None = None  # rig, since, expires
+    frozen: Freeze | None = None
     unverified: int = 0
     heads: int = 1
 

@@ -1,0 +1,191 @@
+"""What a new envelope says: fields in writing order, and the words where the user gave none (rigs §3.4, §8, §10).
+
+A draft has passed the schema and `Draft.text` is the file to write. The day and the attestation come from the caller's
+clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from bridgehead.errors import UserError
+from bridgehead.rigs.attestation import Attestation
+from bridgehead.rigs.body_hash import body_hash, clean_body
+from bridgehead.rigs.ecmascript import headline, utf8
+from bridgehead.rigs.frontmatter_writer import write_envelope
+from bridgehead.rigs.markers import StatusClass
+from bridgehead.rigs.schema import SchemaFault, schema_faults
+from bridgehead.rigs.yaml_core import Value
+
+_CLOSING_WORDS = {StatusClass.CANCELLED: "❌ Cancelled", StatusClass.COMPLETED: "✅ Completed"}
+
+
+class Author(NamedTuple):
+    """The rig that writes, as its configuration names it."""
+
+    rig_id: str
+    display_name: str | None = None
+
+
+class Draft(NamedTuple):
+    """An envelope that is not a file yet."""
+
+    frontmatter: Mapping[str, Value]
+    body: str  # clean: it hashes the same now and after being read back
+
+    @property
+    def text(self) -> str:
+        return write_envelope(self.frontmatter, self.body)
+
+    @property
+    def body_hash(self) -> str:
+        return body_hash(self.body)
+
+
+def draft_send(
+    author: Author,
+    message_type: str,
+    thread_id: str,
+    recipients: Sequence[str],
+    day: str,
+    *,
+    status: str | None = None,
+    tldr: str | None = None,
+    references: Sequence[str] = (),
+    body: str | None = None,
+) -> Draft:
+    """Return what `send` writes; `status` as parse_status returned it."""
+    fields: dict[str, Value] = {
+        "from": author.rig_id,
+        "to": _one_or_list(recipients),
+        "date": day,
+        "status": f"▶ {message_type} sent" if status is None else status,
+        "type": message_type,
+        "thread": thread_id,
+        "display_name": author.display_name or None,
+        "tldr": tldr,
+        "references": list(references) or None,
+    }
+    default = f"# {thread_id} — {message_type}\n\n(body authored on {author.rig_id})\n\nStanding by.\n"
+    return _sealed(fields, default if body is None else body)
+
+
+def draft_close(
+    author: Author, thread_id: str, outcome: StatusClass, recipient: str, day: str, *, note: str | None = None
+) -> Draft:
+    """Return what `close` writes: the note's first line goes into the status, all of it into the body."""
+    summary = headline(note or "")
+    fields: dict[str, Value] = {
+        "from": author.rig_id,
+        "to": recipient,
+        "date": day,
+        "status": f"{_CLOSING_WORDS[outcome]} — {summary}" if summary else _CLOSING_WORDS[outcome],
+        "type": "RESOLUTION",
+        "thread": thread_id,
+        "display_name": author.display_name or None,
+    }
+    remark = f"{note}\n\n" if summary else ""
+    return _sealed(fields, f"# {thread_id} — RESOLUTION ({outcome})\n\n{remark}Standing by.\n")
+
+
+def draft_relay(
+    author: Author,
+    operator: str,
+    message_type: str,
+    thread_id: str,
+    recipients: Sequence[str],
+    in_reply_to: str,
+    attestation: Attestation,
+    *,
+    status: str | None = None,
+    tldr: str | None = None,
+    references: Sequence[str] = (),
+    body: str | None = None,
+) -> Draft:
+    """Return what `relay` writes for `operator`, the git user name; `status` as tidy_status returned it."""
+    fields: dict[str, Value] = {
+        "from": author.rig_id,
+        "to": _one_or_list(recipients),
+        "date": attestation.attested_at[:10],
+        "status": f"▶ Relayed {message_type}" if status is None else status,
+        "type": message_type,
+        "thread": thread_id,
+        "in_reply_to": in_reply_to,
+        "attested_by": attestation.attested_by,
+        "attested_at": attestation.attested_at,
+        "nonce": attestation.nonce,
+        "display_name": operator,
+        "tldr": tldr,
+        "references": list(references) or None,
+    }
+    default = (
+        f"# {thread_id} — {message_type} (relayed by {operator})\n\n"
+        f"Relayed via {author.rig_id} on {attestation.attested_at}.\n\nStanding by.\n"
+    )
+    return _sealed(fields, default if body is None else body)
+
+
+def send_subject(message_type: str, path: str, tldr: str | None) -> str:
+    """Return the commit subject of a sent envelope: its summary, or where it lies."""
+    return f"{message_type}: {headline(tldr or '') or path}"
+
+
+def close_subject(thread_id: str, outcome: StatusClass) -> str:
+    """Return the commit subject of a closing envelope."""
+    return f"RESOLUTION: {thread_id} {outcome}"
+
+
+def relay_subject(message_type: str, thread_id: str, nonce: str) -> str:
+    """Return the commit subject of a relay turn."""
+    return f"{message_type} (relay): {thread_id} nonce={nonce}"
+
+
+def parse_outcome(typed: str) -> StatusClass:
+    """Return how a thread is to be closed, or raise OutcomeUnknown."""
+    outcome = next((known for known in _CLOSING_WORDS if known == typed), None)
+    if outcome is None:
+        raise OutcomeUnknown(typed)
+    return outcome
+
+
+def present(fields: Mapping[str, Value]) -> dict[str, Value]:
+    """Leave out the fields that have no value."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _one_or_list(recipients: Sequence[str]) -> Value:
+    return recipients[0] if len(recipients) == 1 else list(recipients)
+
+
+def _sealed(fields: Mapping[str, Value], body: str) -> Draft:
+    clean = clean_body(body)
+    frontmatter = {**present(fields), "body_hash": body_hash(clean)}
+    if faults := (*schema_faults(frontmatter), *_unwritable(frontmatter)):
+        raise SchemaRefused(faults)
+    return Draft(frontmatter, clean)
+
+
+def _unwritable(frontmatter: Mapping[str, Value]) -> list[SchemaFault]:
+    """Return the fields with bytes that were not UTF-8 on the command line."""
+    return [
+        SchemaFault(f"/{name}", "must be text that UTF-8 can carry")
+        for name, value in frontmatter.items()
+        if isinstance(value, str) and utf8(value) != value.encode("utf-8", "surrogatepass")
+    ]
+
+
+class SchemaRefused(UserError):
+    """What was to be written is not a valid envelope."""
+
+    def __init__(self, faults: Sequence[SchemaFault]) -> None:
+        listed = ", ".join(f"{fault.path} {fault.message}" for fault in faults)
+        super().__init__(f"envelope frontmatter failed schema validation: {listed}")
+        self.faults = tuple(faults)
+
+
+class OutcomeUnknown(UserError):
+    """A thread was to be closed in a way there is no word for."""
+
+    def __init__(self, typed: str) -> None:
+        super().__init__(f'--status must be "cancelled" or "completed" (got "{typed}")')

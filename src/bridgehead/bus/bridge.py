@@ -66,6 +66,10 @@ class Bridge:
         self._deliveries = Deliveries(settings, self.known)
         self._registrations = Registrations(settings, self.known)
         self._restart = RestartEchoes(now if past.sources else None)
+        self.taken = 0
+        """Messages taken from participants so far."""
+        self.offered = 0
+        """Messages offered to participants so far; taken + offered = outcomes + held + queued (B-70)."""
         self._hub_is_up = True
         self._stopping = False
         self._restore(past, records or {}, now)
@@ -215,6 +219,7 @@ class Bridge:
         effects: list[Effect] = []
         rendered = False
         for participant, signal in self._router.recipients(heard):
+            self.offered += 1
             obstacle = self._router.obstacle(participant, heard, signal)
             if obstacle is None and self._restart.may_be_own(participant, heard.message, now):
                 obstacle = "echo"
@@ -245,6 +250,7 @@ class Bridge:
         participant = self.known.get(participant_id)
         if participant is None or not participant.connected:
             return effects
+        self.taken += 1
         verdict = self._intake.admit(participant, frame, value, hops, now)
         if isinstance(verdict, Admitted):
             return effects + self._inject(participant, verdict, hops, len(frame), now)

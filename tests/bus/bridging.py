@@ -1,0 +1,50 @@
+"""Helpers of the bus tests: a bridge with repeatable randomness, records and frames in one line."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+
+from bridgehead.bus.bridge import Bridge
+from bridgehead.bus.effects import Effect, Outcome, ToBus, ToParticipant
+from bridgehead.bus.message import Message
+from bridgehead.bus.record import ParticipantRecord, parse_record
+from bridgehead.bus.settings import BridgeSettings
+
+SECRET = b"thirty-two bytes of test secret."
+UNLIMITED = {"messages_per_second": 1_000_000, "burst": 1_000_000}
+
+
+def make_bridge(**options: Any) -> Bridge:
+    """A bridge with the defaults of the specification, specification names and predictable random words."""
+    extra = {key: options.pop(key) for key in ("remembered", "records", "now", "own_hub") if key in options}
+    settings = BridgeSettings.parse({"profile": "spec", **options})
+    words = (f"{number:04x}" for number in itertools.count())
+    return Bridge(settings, secret=SECRET, random_word=lambda: next(words), **extra)
+
+
+def make_record(participant_id: str, **table: Any) -> ParticipantRecord:
+    return parse_record(participant_id, table)
+
+
+def frame(topic: str, data: dict[str, Any] | None = None, **context: Any) -> bytes:
+    """One message as a participant sends it."""
+    return msgspec.json.encode({"type": topic, "data": data or {}, "context": context})
+
+
+def written(effects: list[Effect]) -> list[Message]:
+    return [effect.message for effect in effects if isinstance(effect, ToBus)]
+
+
+def handed_over(effects: list[Effect]) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (effect.participant, msgspec.json.decode(effect.delivery.body))
+        for effect in effects
+        if isinstance(effect, ToParticipant)
+    ]
+
+
+def outcomes(effects: list[Effect]) -> list[tuple[str, str]]:
+    return [(effect.participant, effect.word) for effect in effects if isinstance(effect, Outcome)]

@@ -48,11 +48,27 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     challenges: tuple[str, ...] | UnsetType = UNSET
     requirement_id: str | UnsetType = UNSET
     met: bool | UnsetType = UNSET
-    evidence_check: str | UnsetType = UNSET
+    unchallenged: bool | UnsetType = UNSET
+    """The Challenger owed this item a challenge and did not give one."""
+    withdrawal_reason: str | UnsetType = UNSET
+    challenge_id: str | UnsetType = UNSET
+    """The challenge that led to a withdrawal."""
+    evidence_check: dict[str, Any] | UnsetType = UNSET
+    """`outcome strength reason references` (council §25.1)."""
+    anchor: dict[str, Any] | None | UnsetType = UNSET
+    fingerprint: str | UnsetType = UNSET
+    fingerprints: tuple[str, ...] | UnsetType = UNSET
     model: str | UnsetType = UNSET
     confirmed_by_models: tuple[str, ...] | UnsetType = UNSET
     intra_bridge_model_confirmed: bool | UnsetType = UNSET
     unverified: bool | UnsetType = UNSET
+
+
+class DisputedOutput(msgspec.Struct, frozen=True):
+    """An output that is disputed still, and the challenges nobody settled."""
+
+    output: Output
+    unresolved_challenge: str
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +113,7 @@ class BridgeReport(msgspec.Struct, frozen=True, kw_only=True):
     debate_rounds: int | None
     outputs: tuple[Output, ...]
     withdrawn_outputs: tuple[Output, ...]
-    disputed_outputs: tuple[Output, ...]
+    disputed_outputs: tuple[DisputedOutput, ...]
     verdict: Verdict | None
     confidence: Confidence | None
     prompt_size_chars_r1: int | None

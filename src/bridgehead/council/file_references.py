@@ -46,11 +46,29 @@ class FileReference:
         return self.path.rpartition("/")[2]
 
 
+@dataclass(frozen=True, slots=True)
+class LocatedReference:
+    """A reference and the characters of the text it was read from."""
+
+    reference: FileReference
+    start: int
+    end: int
+
+
 def find_references(text: str) -> tuple[FileReference, ...]:
     """Every file reference in `text`, in order; URLs are skipped."""
-    without_urls = _URL.sub(" ", text)
-    found = (_reference(match) for match in _REFERENCE.finditer(without_urls))
-    return tuple(reference for reference in found if reference is not None)
+    return tuple(located.reference for located in locate_references(text))
+
+
+def locate_references(text: str) -> tuple[LocatedReference, ...]:
+    """The same with their places."""
+    without_urls = _URL.sub(lambda url: " " * len(url[0]), text)
+    found = [(_reference(match), match) for match in _REFERENCE.finditer(without_urls)]
+    return tuple(
+        LocatedReference(reference, match.start(), match.end())
+        for reference, match in found
+        if reference is not None
+    )
 
 
 def relate(ours: Sequence[FileReference], theirs: Sequence[FileReference]) -> Relation:

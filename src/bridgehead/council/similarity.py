@@ -51,8 +51,8 @@ def tokens(text: str) -> frozenset[str]:
 
 def text_score(one: Wording, other: Wording) -> Fraction:
     """The larger of description overlap and the mean of title and description overlap, exact."""
-    description = _dice(one.description, other.description)
-    return max(description, (_dice(one.title, other.title) + description) / 2)
+    description = dice(one.description, other.description)
+    return max(description, (dice(one.title, other.title) + description) / 2)
 
 
 def scores_above(one: Wording, other: Wording, threshold: Fraction) -> bool:
@@ -67,7 +67,8 @@ def scores_above(one: Wording, other: Wording, threshold: Fraction) -> bool:
     return (titled * both_described + described * both_titled) * down > up * both_titled * both_described
 
 
-def _dice(one: frozenset[str], other: frozenset[str]) -> Fraction:
+def dice(one: frozenset[str], other: frozenset[str]) -> Fraction:
+    """Overlap of two token sets, 0 to 1; 0 if either is empty."""
     if not one or not other:
         return Fraction(0)
     return Fraction(2 * len(one & other), len(one) + len(other))

@@ -1,0 +1,1 @@
+"""Identity of a finding across runs: evidence, fingerprint, history, dismissals, SARIF (council §25)."""

@@ -1,0 +1,296 @@
+"""Findings the project decided to live with: `.bridgehead/dismissals.toml` (council §25.4).
+
+One entry silences one finding, and only while the code it spoke about is unchanged. Similarity never silences.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from bridgehead.contract.words import Severity
+from bridgehead.council.dedupe import ALIKE, ALIKE_AT_SAME_LINES
+from bridgehead.council.findings.evidence import Anchor
+from bridgehead.council.findings.fingerprint import FAMILIES, STRONG, places, start_line
+from bridgehead.council.findings.globs import is_plain, matches_glob
+from bridgehead.council.findings.tree import Tree, current_name, earlier_names
+from bridgehead.council.similarity import dice, tokens
+
+MOST_CODE_LINES: Final = 20
+RAISED_STEPS: Final = 2
+
+_FINGERPRINT: Final = re.compile(r"(v1|t1):[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissal:
+    """One entry of the file."""
+
+    fingerprint: str
+    title: str
+    reason: str
+    author: str
+    date: dt.date
+    expires: dt.date | None = None
+    paths: tuple[str, ...] = ()
+    severity: Severity | None = None
+    code: str | None = None
+    accept_critical: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissable:
+    """What dismissing looks at in a finding."""
+
+    id: str
+    severity: Severity | None
+    title: str
+    fingerprints: tuple[str, ...]
+    anchor: Anchor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryStatus:
+    """`applies blocked stale unused expired invalid`, and why."""
+
+    status: str
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """`dismissed before`: which entry, and why it does not apply."""
+
+    entry: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissed:
+    """The effect of a file on the findings of a run; entries are named by their place in the file."""
+
+    entries: tuple[EntryStatus, ...]
+    dismissed: Mapping[str, int]
+    notes: Mapping[str, Note]
+    proposed: Mapping[str, int]
+
+
+def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
+    """An entry as it stands in the file, or None when it is invalid."""
+    fingerprint, reason = table.get("fingerprint"), table.get("reason")
+    given = _date(table.get("date"))
+    expires = _date(table["expires"]) if table.get("expires") is not None else None
+    if not isinstance(fingerprint, str) or not _FINGERPRINT.fullmatch(fingerprint):
+        return None
+    if not isinstance(reason, str) or not reason.strip() or given is None:
+        return None
+    severity, paths = _severity(table.get("severity")), _paths(table.get("paths"))
+    # A limit that cannot be read must not silently become no limit.
+    if paths is None or (severity is None and "severity" in table) or (expires is None and "expires" in table):
+        return None
+    return Dismissal(
+        fingerprint=fingerprint,
+        title=str(table.get("title") or ""),
+        reason=reason,
+        author=str(table.get("author") or ""),
+        date=given,
+        expires=expires,
+        paths=paths,
+        severity=severity,
+        code=str(table["code"]) if table.get("code") is not None else None,
+        accept_critical=table.get("accept_critical") is True,
+    )
+
+
+def apply_dismissals(
+    tables: Sequence[Mapping[str, Any]],
+    findings: Sequence[Dismissable],
+    tree: Tree,
+    renames: Mapping[str, str],
+    today: dt.date,
+) -> Dismissed:
+    """Which findings are dismissed, which were before and why no longer, and which resemble a dismissed one."""
+    return _Application(tables, findings, tree, renames, today).result()
+
+
+def code_of(anchor: Anchor, tree: Tree, count: int | None = None) -> str | None:
+    """`n:hex16` over the squeezed non-blank lines cited, or over `count` lines from the same start."""
+    text = tree.file(anchor.path)
+    start = start_line(anchor, text) if text else None
+    if text is None or start is None:
+        return None
+    if count is None:
+        cited = sum(1 for line in text.non_blank_from(start) if line <= anchor.lines[1])
+        count = min(max(cited, 1), MOST_CODE_LINES)
+    lines = [text.squeezed_lines[line - 1] for line in text.non_blank_from(start)][:count]
+    digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{count}:{digest[:16]}"
+
+
+class _Application:
+    def __init__(
+        self,
+        tables: Sequence[Mapping[str, Any]],
+        findings: Sequence[Dismissable],
+        tree: Tree,
+        renames: Mapping[str, str],
+        today: dt.date,
+    ) -> None:
+        self._entries = [read_entry(table) for table in tables]
+        self._findings = findings
+        self._tree = tree
+        self._renames = renames
+        self._today = today
+        self._titles = {finding.id: tokens(finding.title) for finding in findings}
+        self._partner: dict[int, Dismissable] = {}
+        self._status: dict[int, EntryStatus] = {}
+
+    def result(self) -> Dismissed:
+        self._pair()
+        self._status = {number: self._status_of(number, entry) for number, entry in enumerate(self._entries)}
+        dismissed = {
+            finding.id: number
+            for number, finding in self._partner.items()
+            if self._status[number].status == "applies"
+        }
+        left = [finding for finding in self._findings if finding.id not in dismissed]
+        notes = {finding.id: note for finding in left if (note := self._note(finding)) is not None}
+        proposed = {
+            finding.id: nearest
+            for finding in left
+            if finding.id not in notes and (nearest := self._proposal(finding)) is not None
+        }
+        return Dismissed(tuple(self._status[n] for n in range(len(self._entries))), dismissed, notes, proposed)
+
+    def _active(self) -> list[tuple[int, Dismissal]]:
+        return [
+            (number, entry)
+            for number, entry in enumerate(self._entries)
+            if entry is not None and not self._is_expired(entry)
+        ]
+
+    def _is_expired(self, entry: Dismissal) -> bool:
+        return entry.expires is not None and entry.expires < self._today
+
+    def _pair(self) -> None:
+        """One to one, nearest title first, then entry order, then finding order."""
+        candidates = [
+            (self._likeness(entry, finding), number, finding)
+            for number, entry in self._active()
+            for finding in self._findings
+            if entry.fingerprint in finding.fingerprints and self._in_paths(entry, finding)
+        ]
+        taken: set[str] = set()
+        for _, number, finding in sorted(candidates, key=lambda candidate: -candidate[0]):
+            if number not in self._partner and finding.id not in taken:
+                self._partner[number] = finding
+                taken.add(finding.id)
+
+    def _status_of(self, number: int, entry: Dismissal | None) -> EntryStatus:
+        if entry is None:
+            return EntryStatus("invalid")
+        if self._is_expired(entry):
+            return EntryStatus("expired")
+        finding = self._partner.get(number)
+        return self._unpaired(entry) if finding is None else self._paired(entry, finding)
+
+    def _paired(self, entry: Dismissal, finding: Dismissable) -> EntryStatus:
+        if entry.code is not None and self._code_now(entry.code, finding) != entry.code:
+            return EntryStatus("stale", "code_changed")
+        if entry.accept_critical:
+            return EntryStatus("applies")
+        if finding.severity is Severity.CRITICAL:
+            return EntryStatus("blocked", "critical_not_accepted")
+        if entry.severity and finding.severity and finding.severity.rank - entry.severity.rank >= RAISED_STEPS:
+            return EntryStatus("blocked", "severity_raised")
+        return EntryStatus("applies")
+
+    def _unpaired(self, entry: Dismissal) -> EntryStatus:
+        plain = entry.paths and all(map(is_plain, entry.paths))
+        if not plain or not entry.fingerprint.startswith(STRONG):
+            return EntryStatus("unused")
+        present = [name for name in (current_name(path, self._renames) for path in entry.paths) if name in self._tree]
+        if not present:
+            return EntryStatus("stale", "file_deleted")
+        if not any(self._is_place(entry.fingerprint, path) for path in present):
+            return EntryStatus("stale", "code_changed")
+        return EntryStatus("unused")
+
+    def _is_place(self, fingerprint: str, path: str) -> bool:
+        text = self._tree.file(path)
+        names = (path, *earlier_names(path, self._renames))
+        return text is not None and any(
+            fingerprint in places(text, name, family) for name in names for family in FAMILIES
+        )
+
+    def _code_now(self, code: str, finding: Dismissable) -> str | None:
+        count = code.partition(":")[0]
+        if finding.anchor is None or not re.fullmatch(r"[0-9]{1,2}", count):
+            return None
+        return code_of(finding.anchor, self._tree, int(count))
+
+    def _note(self, finding: Dismissable) -> Note | None:
+        for number, partner in sorted(self._partner.items()):
+            hindrance = self._status[number].why
+            if partner.id == finding.id and hindrance is not None:
+                return Note(number, hindrance)
+        carried = [n for n, entry in enumerate(self._entries) if entry and entry.fingerprint in finding.fingerprints]
+        for status, why in (("expired", "expired"), ("applies", "same_place")):
+            first = next((n for n in carried if self._status[n].status == status), None)
+            if first is not None:
+                return Note(first, why)
+        return self._note_of_stale(finding)
+
+    def _note_of_stale(self, finding: Dismissable) -> Note | None:
+        for number, entry in self._active():
+            stale = self._status[number].status == "stale" and number not in self._partner
+            alike = self._likeness(entry, finding) > ALIKE_AT_SAME_LINES
+            if stale and alike and entry.paths and self._in_paths(entry, finding):
+                return Note(number, "code_changed")
+        return None
+
+    def _proposal(self, finding: Dismissable) -> int | None:
+        alike = [(self._likeness(entry, finding), number) for number, entry in self._active()]
+        near = [(score, number) for score, number in alike if score > ALIKE]
+        return max(near, key=lambda pair: (pair[0], -pair[1]))[1] if near else None
+
+    def _likeness(self, entry: Dismissal, finding: Dismissable) -> Fraction:
+        return dice(tokens(entry.title), self._titles[finding.id])
+
+    def _in_paths(self, entry: Dismissal, finding: Dismissable) -> bool:
+        if not entry.paths:
+            return True
+        if finding.anchor is None:
+            return False
+        names = (finding.anchor.path, *earlier_names(finding.anchor.path, self._renames))
+        return any(matches_glob(name, glob) for name in names for glob in entry.paths)
+
+
+def _date(value: object) -> dt.date | None:
+    if isinstance(value, dt.datetime):
+        return value.date()
+    if isinstance(value, dt.date):
+        return value
+    if not isinstance(value, str) or not re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+        return None
+    try:
+        return dt.date.fromisoformat(value)
+    except ValueError:
+        return None
+
+
+def _severity(value: object) -> Severity | None:
+    return next((severity for severity in Severity if severity.value == value), None)
+
+
+def _paths(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return ()
+    if isinstance(value, list) and all(isinstance(path, str) for path in value):
+        return tuple(value)
+    return None

@@ -1,0 +1,222 @@
+"""Does the cited file exist, the cited line, the quoted text? Checked by code, no model (council §25.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from bridgehead.council.file_references import FileReference
+from bridgehead.council.findings.quotes import LEAST_QUOTE, Citation, read_citations
+from bridgehead.council.findings.tree import FileText, Tree, squeeze
+
+NEAR_LINES: Final = 40
+
+Lines = tuple[int, int]
+
+_DIFF_SIGN: Final = re.compile(r"^(\s*)[+-]", re.MULTILINE)
+_ELLIPSIS: Final = re.compile(r"\.\.\.|…")
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    UNCHECKED = "unchecked"
+
+
+class Strength(StrEnum):
+    QUOTE = "quote"
+    LINE = "line"
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where a finding is, in the tree that was reviewed."""
+
+    path: str
+    lines: Lines
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedReference:
+    path: str
+    cited: Lines | None
+    outcome: Outcome
+    reason: str | None = None
+    strength: Strength | None = None
+    lines: Lines | None = None
+    corrected: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "cited": list(self.cited) if self.cited else None,
+            "outcome": self.outcome.value,
+            "reason": self.reason,
+            "strength": self.strength.value if self.strength else None,
+            "lines": list(self.lines) if self.lines else None,
+            "corrected": self.corrected,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceCheck:
+    """The result for one item: passed if one reference passed, else failed if one failed, else unchecked."""
+
+    outcome: Outcome
+    reason: str | None
+    references: tuple[CheckedReference, ...] = ()
+
+    @property
+    def anchor(self) -> Anchor | None:
+        passed = [ref for ref in self.references if ref.outcome is Outcome.PASSED and ref.lines]
+        quoted = [ref for ref in passed if ref.strength is Strength.QUOTE]
+        best = next(iter(quoted or passed), None)
+        return None if best is None or best.lines is None else Anchor(best.path, best.lines)
+
+    @property
+    def strength(self) -> Strength | None:
+        strengths = {ref.strength for ref in self.references if ref.outcome is Outcome.PASSED}
+        return Strength.QUOTE if Strength.QUOTE in strengths else Strength.LINE if strengths else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "outcome": self.outcome.value,
+            "strength": self.strength.value if self.strength else None,
+            "reason": self.reason,
+            "references": [reference.to_json() for reference in self.references],
+        }
+
+
+def check_evidence(evidence: str | None, tree: Tree) -> EvidenceCheck:
+    """Check what a piece of evidence cites against the tree."""
+    if evidence is None or not evidence.strip():
+        return EvidenceCheck(Outcome.UNCHECKED, "no_evidence")
+    cited = read_citations(evidence)
+    if not cited.citations:
+        return _check_loose_quotes(cited.loose, tree)
+    checked = tuple(_check_citation(citation, tree) for citation in cited.citations)
+    for outcome in Outcome:
+        first = next((reference for reference in checked if reference.outcome is outcome), None)
+        if first is not None:
+            return EvidenceCheck(outcome, first.reason, checked)
+    raise AssertionError("every reference has one of the outcomes")
+
+
+@dataclass(frozen=True, slots=True)
+class _Occurrence:
+    lines: Lines
+    quote: int
+
+    def distance(self, cited: Lines | None) -> int:
+        if cited is None:
+            return 0
+        first = self.lines[0]
+        return max(0, cited[0] - first, first - cited[1])
+
+
+def _check_citation(citation: Citation, tree: Tree) -> CheckedReference:
+    reference = citation.reference
+    cited = _cited_lines(reference)
+    path, trouble = _resolve(reference.path, tree)
+    if trouble is not None:
+        outcome = Outcome.FAILED if trouble == "file_missing" else Outcome.UNCHECKED
+        return CheckedReference(path, cited, outcome, trouble)
+    text = tree.file(path)
+    if text is None:
+        return CheckedReference(path, cited, Outcome.UNCHECKED, "file_unreadable")
+    nearest = _nearest(citation.quotes, text, cited)
+    if nearest is not None and nearest.distance(cited) <= NEAR_LINES:
+        corrected = nearest.distance(cited) > 0
+        return CheckedReference(
+            path, cited, Outcome.PASSED, None, Strength.QUOTE, nearest.lines, corrected=corrected
+        )
+    return _check_lines(path, cited, text, quoted=bool(citation.quotes))
+
+
+def _check_lines(path: str, cited: Lines | None, text: FileText, *, quoted: bool) -> CheckedReference:
+    if cited is not None and not 1 <= cited[0] <= len(text.lines):
+        return CheckedReference(path, cited, Outcome.FAILED, "line_out_of_range")
+    if quoted:
+        return CheckedReference(path, cited, Outcome.FAILED, "quote_not_found")
+    if cited is None:
+        return CheckedReference(path, cited, Outcome.UNCHECKED, "no_line")
+    lines = (cited[0], min(cited[1], len(text.lines)))
+    return CheckedReference(path, cited, Outcome.PASSED, None, Strength.LINE, lines)
+
+
+def _check_loose_quotes(quotes: Sequence[str], tree: Tree) -> EvidenceCheck:
+    """Without a reference a quote that stands in exactly one file is enough."""
+    for quote in quotes:
+        holders = [(path, found) for path in tree.paths if (found := _first_occurrence(quote, tree, path))]
+        if len(holders) == 1:
+            path, lines = holders[0]
+            passed = CheckedReference(path, None, Outcome.PASSED, None, Strength.QUOTE, lines)
+            return EvidenceCheck(Outcome.PASSED, None, (passed,))
+    return EvidenceCheck(Outcome.UNCHECKED, "no_reference")
+
+
+def _first_occurrence(quote: str, tree: Tree, path: str) -> Lines | None:
+    text = tree.file(path)
+    return None if text is None else next(search_quote(quote, text), None)
+
+
+def _nearest(quotes: Sequence[str], text: FileText, cited: Lines | None) -> _Occurrence | None:
+    found = [
+        _Occurrence(lines, number)
+        for number, quote in enumerate(quotes)
+        for lines in search_quote(quote, text)
+    ]
+    return min(found, key=lambda one: (one.distance(cited), one.lines[0], one.quote), default=None)
+
+
+def search_quote(quote: str, text: FileText) -> Iterator[Lines]:
+    """Where a quote stands: as written, else without diff signs, else in pieces around an ellipsis."""
+    unsigned = _DIFF_SIGN.sub(r"\1", quote)
+    for form in dict.fromkeys((squeeze(quote), squeeze(unsigned))):
+        if form and form in text.squeezed:
+            for offset in text.occurrences(form):
+                yield text.line_at(offset), text.line_at(offset + len(form) - 1)
+            return
+    pieces = [squeeze(piece) for piece in _ELLIPSIS.split(unsigned)]
+    yield from _search_pieces([piece for piece in pieces if len(piece) >= LEAST_QUOTE], text)
+
+
+def _search_pieces(pieces: Sequence[str], text: FileText) -> Iterator[Lines]:
+    if not pieces:
+        return
+    for start in text.occurrences(pieces[0]):
+        end = start + len(pieces[0])
+        for piece in pieces[1:]:
+            place = text.squeezed.find(piece, end)
+            if place < 0:
+                return  # it will not be found behind a later start either
+            end = place + len(piece)
+        first, last = text.line_at(start), text.line_at(end - 1)
+        if last - first <= NEAR_LINES:
+            yield first, last
+
+
+def _resolve(reference: str, tree: Tree) -> tuple[str, str | None]:
+    """The tree's path for a reference, or the reference and why it has none."""
+    if reference in tree:
+        return reference, None
+    if reference.startswith(("a/", "b/")) and reference[2:] in tree:
+        return reference[2:], None
+    candidates = tree.named_like(reference)
+    if reference.startswith(("/", "~")):
+        inside = [path for path in candidates if reference.endswith("/" + path)]
+        longest = max(inside, key=len, default=None)
+        return (reference, "file_missing") if longest is None else (longest, None)
+    ending = [path for path in candidates if path.endswith("/" + reference)]
+    if len(ending) == 1:
+        return ending[0], None
+    return reference, "file_ambiguous" if ending else "file_missing"
+
+
+def _cited_lines(reference: FileReference) -> Lines | None:
+    if reference.first_line is None or reference.last_line is None:
+        return None
+    return reference.first_line, reference.last_line

@@ -1,0 +1,144 @@
+"""A name for a finding that survives moved lines and other words (council §25.2).
+
+`v1:` names a place in the code and a kind of finding; `t1:` names a title where there is no place, and is weak.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from bridgehead.contract.task import normalise_domain
+from bridgehead.contract.words import OutputType
+from bridgehead.council.findings.evidence import Anchor
+from bridgehead.council.findings.tree import FileText, Tree, earlier_names
+from bridgehead.council.similarity import tokens
+
+ENOUGH_CHARACTERS: Final = 16
+MOST_BLOCK_LINES: Final = 3
+STRONG: Final = "v1"
+WEAK: Final = "t1"
+
+_PROBLEM: Final = frozenset({OutputType.FINDING, OutputType.COMPLIANCE_GAP, OutputType.RISK})
+_PROPOSAL: Final = frozenset(
+    {
+        OutputType.RECOMMENDATION,
+        OutputType.PLAN_ITEM,
+        OutputType.IMPLEMENTATION_NOTE,
+        OutputType.PROPOSAL,
+        OutputType.EXPERIMENT,
+    }
+)
+FAMILIES: Final = ("problem", "proposal", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A finding's fingerprint and the ones it would have under earlier names of its file, nearest first."""
+
+    fingerprint: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (self.fingerprint, *self.aliases)
+
+
+def identify(
+    *,
+    type: OutputType,
+    title: str,
+    domain: str,
+    requirement_id: str | None,
+    anchor: Anchor | None,
+    tree: Tree,
+    renames: Mapping[str, str],
+) -> Identity:
+    """The identity of a finding: by its place where evidence passed, else by its title or requirement."""
+    text = tree.file(anchor.path) if anchor else None
+    start = start_line(anchor, text) if anchor and text else None
+    if anchor is None or text is None or start is None:
+        return Identity(_weak(type, title, domain, requirement_id))
+    block, index = _blocks(text)[start]
+    names = (anchor.path, *earlier_names(anchor.path, renames))
+    first, *others = (_strong(name, family_of(type), index, block) for name in names)
+    return Identity(first, tuple(others))
+
+
+def family_of(kind: OutputType) -> str:
+    """Types that can be the same finding."""
+    if kind in _PROBLEM:
+        return "problem"
+    return "proposal" if kind in _PROPOSAL else "note"
+
+
+def is_weak(fingerprint: str) -> bool:
+    return fingerprint.startswith(f"{WEAK}:")
+
+
+def start_line(anchor: Anchor, text: FileText) -> int | None:
+    """The first line of the anchor that is not blank."""
+    return next((line for line in text.non_blank_from(anchor.lines[0]) if line <= anchor.lines[1]), None)
+
+
+def places(text: FileText, path: str, family: str) -> frozenset[str]:
+    """The v1 of every non-blank line: whether cited code is still there is membership in this set."""
+    return frozenset(_strong(path, family, index, block) for block, index in _blocks(text).values())
+
+
+def cluster_fingerprint(members: Sequence[Identity]) -> tuple[str, tuple[str, ...]]:
+    """A council finding's own fingerprint (the v1 most members have), and all of its members', sorted."""
+    everything = tuple(sorted({name for member in members for name in member.all}))
+    own = [member.fingerprint for member in members]
+    return _most_frequent([name for name in own if not is_weak(name)] or own), everything
+
+
+def _most_frequent(names: Iterable[str]) -> str:
+    counts = Counter(names)
+    return min(counts, key=lambda name: (-counts[name], name))
+
+
+@lru_cache(maxsize=64)
+def _blocks(text: FileText) -> dict[int, tuple[tuple[str, ...], int]]:
+    """For every non-blank line its block, and how many times that block has begun up to there."""
+    seen: Counter[tuple[str, ...]] = Counter()
+    found: dict[int, tuple[tuple[str, ...], int]] = {}
+    for line in text.non_blank_from(1):
+        block = _block(text, line)
+        seen[block] += 1
+        found[line] = (block, seen[block])
+    return found
+
+
+def _block(text: FileText, line: int) -> tuple[str, ...]:
+    """The line, and the next ones while it is short: `try:` and `}` get company."""
+    block: list[str] = []
+    characters = 0
+    for number in text.non_blank_from(line):
+        block.append(text.squeezed_lines[number - 1])
+        characters += sum(unicodedata.category(letter)[0] in "LN" for letter in block[-1])
+        if characters >= ENOUGH_CHARACTERS or len(block) == MOST_BLOCK_LINES:
+            break
+    return tuple(block)
+
+
+def _strong(path: str, family: str, index: int, block: Sequence[str]) -> str:
+    return _digest(STRONG, unicodedata.normalize("NFC", path), family, str(index), *block)
+
+
+def _weak(kind: OutputType, title: str, domain: str, requirement_id: str | None) -> str:
+    family = family_of(kind)
+    if requirement_id:
+        return _digest(WEAK, "requirement", family, requirement_id)
+    words = " ".join(sorted(tokens(title))) or unicodedata.normalize("NFKC", title).casefold().strip()
+    return _digest(WEAK, normalise_domain(domain), family, words)
+
+
+def _digest(version: str, *parts: str) -> str:
+    hashed = hashlib.sha256("\n".join((version, *parts)).encode("utf-8", "surrogatepass"))
+    return f"{version}:{hashed.hexdigest()[:16]}"

@@ -1,0 +1,111 @@
+"""The reviewed files as data: paths, and the text of each when it is asked for.
+
+Nothing outside `paths` is ever read, whatever a reference says. Reading is done by the function that is passed in.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import accumulate
+from typing import Final
+
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+
+
+class Tree:
+    """The state that was reviewed. `read` gives a file's text, or None when it cannot be read as text."""
+
+    def __init__(self, paths: Iterable[str], read: Callable[[str], str | None]) -> None:
+        self.paths = tuple(dict.fromkeys(paths))
+        self._read = read
+        self._known = frozenset(self.paths)
+        self._files: dict[str, FileText | None] = {}
+        self._by_name: dict[str, list[str]] = {}
+        for path in self.paths:
+            self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str | None]) -> Tree:
+        """A tree held in memory."""
+        return cls(texts, lambda path: texts[path])
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._known
+
+    def file(self, path: str) -> FileText | None:
+        """The file at a path of the tree; None when it is no text or not in the tree."""
+        if path not in self._known:
+            return None
+        if path not in self._files:
+            text = self._read(path)
+            self._files[path] = None if text is None else FileText(text)
+        return self._files[path]
+
+    def named_like(self, reference: str) -> list[str]:
+        """Paths that share the last component of a reference."""
+        return self._by_name.get(reference.rpartition("/")[2], [])
+
+
+class FileText:
+    """A text as lines, numbered from 1, and as one squeezed string that knows which line each character is on."""
+
+    def __init__(self, text: str) -> None:
+        lines = _LINE_END.split(text.removeprefix("\ufeff"))
+        if lines[-1] == "":
+            lines.pop()
+        self.lines = lines
+
+    @cached_property
+    def squeezed_lines(self) -> list[str]:
+        return [squeeze(line) for line in self.lines]
+
+    @cached_property
+    def squeezed(self) -> str:
+        return "".join(self.squeezed_lines)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return list(accumulate(map(len, self.squeezed_lines), initial=0))
+
+    def line_at(self, offset: int) -> int:
+        """The line of a character of the squeezed text."""
+        return bisect_right(self._starts, offset)
+
+    def occurrences(self, squeezed: str) -> Iterator[int]:
+        """Offsets at which a squeezed passage stands."""
+        offset = self.squeezed.find(squeezed)
+        while offset >= 0:
+            yield offset
+            offset = self.squeezed.find(squeezed, offset + 1)
+
+    def non_blank_from(self, line: int) -> Iterator[int]:
+        """Numbers of the lines from `line` on that are not blank."""
+        return (number for number in range(line, len(self.lines) + 1) if self.squeezed_lines[number - 1])
+
+
+def squeeze(text: str) -> str:
+    """NFC without any whitespace; two code passages are equal when these are (council §25)."""
+    return "".join(unicodedata.normalize("NFC", text).split())
+
+
+def current_name(path: str, renames: Mapping[str, str]) -> str:
+    """What a path is called now; a chain is followed, a cycle ends the walk."""
+    seen = {path}
+    while (later := renames.get(path)) is not None and later not in seen:
+        seen.add(later)
+        path = later
+    return path
+
+
+def earlier_names(path: str, renames: Mapping[str, str]) -> tuple[str, ...]:
+    """What a path was called before, nearest first."""
+    before = {new: old for old, new in reversed(list(renames.items()))}
+    names: list[str] = []
+    while (earlier := before.get(path)) is not None and earlier not in names:
+        names.append(earlier)
+        path = earlier
+    return tuple(names)

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import vector_files
 
+import vector_files
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.runtimes.claude_output import logged_in, read_claude
 from bridgehead.council.runtimes.codex_events import read_codex

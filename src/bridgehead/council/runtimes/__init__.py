@@ -1,0 +1,53 @@
+"""The AI runtimes a council can seat, one file each. `find_runtime` is the door; plug-ins come by entry point."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Final
+
+from bridgehead.council.runtimes.base import ENTRY_POINT_GROUP, Runtime, UnknownRuntime, registered
+
+# Wire name and module; the order is that of dispatch and of `bridgehead runtimes`.
+BUILT_IN: Final = {
+    "claude": "claude",
+    "gemini": "gemini",
+    "codex": "codex",
+    "opencode": "opencode",
+    "openai": "openai_compatible",
+    "static": "static_analysis",
+}
+_RIG: Final = "rig:"
+
+
+def find_runtime(bridge: str, *, outside: bool = True) -> type[Runtime]:
+    """The runtime behind a bridge name, imported when first asked for; `outside` lets plug-ins take part."""
+    if bridge.startswith(_RIG) and len(bridge) > len(_RIG):
+        return _import("rig", "rig")
+    if bridge in BUILT_IN:
+        return _import(bridge, BUILT_IN[bridge])
+    if outside:
+        load_plug_ins()
+    found = registered().get(bridge)
+    if found is None:
+        raise UnknownRuntime(bridge, runtime_names(outside=outside))
+    return found
+
+
+def runtime_names(*, outside: bool = True) -> list[str]:
+    """The names of all runtimes except rigs, built-in ones first."""
+    if outside:
+        load_plug_ins()
+    others = [name for name in registered() if name not in BUILT_IN and name != "rig"]
+    return [*BUILT_IN, *sorted(others)]
+
+
+def load_plug_ins() -> None:
+    """Import what other packages offer; importing registers."""
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        entry.load()
+
+
+def _import(name: str, module: str) -> type[Runtime]:
+    import_module(f"{__name__}.{module}")
+    return registered()[name]

@@ -1,0 +1,145 @@
+"""What pre-flight may ask of this machine: programs on PATH, short probes, files of the user, a loopback or model URL.
+
+Nothing here spends tokens. Answers about a program (version, flags) are remembered by its path and modification time,
+because some of them take three seconds to be had.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, Protocol
+
+from bridgehead.council.runtimes.exchange import HttpReply
+from bridgehead.errors import FileError
+from bridgehead.host import process
+from bridgehead.host.command import Command, CommandResult, Ended
+from bridgehead.host.files import read_bounded
+
+PROBE_SECONDS: Final = 10.0
+HTTP_SECONDS: Final = 3.0
+_USER_FILE_BYTES: Final = 1024 * 1024
+_VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
+_FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a program says about itself; version None when it does not run."""
+
+    version: str | None
+    flags: frozenset[str] = frozenset()
+    problem: str = ""
+
+
+ProbeMemory = MutableMapping[str, Probe]
+"""Remembers probes; a dict for one process, a file for longer (probe_memory.py)."""
+
+
+class RunProgram(Protocol):
+    def __call__(
+        self, command: Command, *, timeout_seconds: float | None, idle_seconds: float | None
+    ) -> CommandResult: ...
+
+
+HttpGet = Callable[[str, Mapping[str, str], float], HttpReply]
+
+
+class Machine:
+    """The machine as pre-flight sees it; tests give it their own programs and answers."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        *,
+        run: RunProgram = process.run,
+        get: HttpGet | None = None,
+        memory: ProbeMemory | None = None,
+    ) -> None:
+        self.environment = environment
+        self._run = run
+        self._get = get or http_get
+        self._memory: ProbeMemory = {} if memory is None else memory
+
+    @property
+    def home(self) -> Path:
+        return Path(self.environment.get("HOME") or Path.home())
+
+    def which(self, program: str) -> str | None:
+        """The absolute path of a program; relative entries of PATH are not looked at, a tree could fill them."""
+        entries = self.environment.get("PATH", os.defpath).split(os.pathsep)
+        path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
+        found = shutil.which(program, path=path)
+        return found if found is not None and Path(found).is_absolute() else None
+
+    def run(self, command: Command, *, timeout_seconds: float = PROBE_SECONDS) -> CommandResult:
+        return self._run(command, timeout_seconds=timeout_seconds, idle_seconds=None)
+
+    def get(self, url: str, headers: Mapping[str, str] | None = None) -> HttpReply:
+        return self._get(url, headers or {}, HTTP_SECONDS)
+
+    def probe(self, version: Command, usage: Command) -> Probe:
+        """The version of a program and the flags its help names; both commands start with the same path."""
+        key = _probe_key(version, usage)
+        if (known := self._memory.get(key)) is not None:
+            return known
+        probe = self._probe(version, usage)
+        if probe.version is not None:
+            self._memory[key] = probe
+        return probe
+
+    def read_user_file(self, path: Path) -> str | None:
+        """A settings file of the user, or None when there is none that can be read."""
+        try:
+            return read_bounded(path, _USER_FILE_BYTES).decode("utf-8", "replace")
+        except (FileError, OSError):
+            return None
+
+    def can_import(self, module: str) -> bool:
+        return find_spec(module) is not None
+
+    def _probe(self, version: Command, usage: Command) -> Probe:
+        shown = self.run(version)
+        found = _VERSION.search(shown.text()) if shown.exit_code == 0 else None
+        if found is None:
+            return Probe(None, problem=_problem(shown))
+        helped = self.run(usage)
+        return Probe(found[0], frozenset(_FLAG.findall(helped.text() + helped.error_text())))
+
+
+def http_get(url: str, headers: Mapping[str, str], timeout_seconds: float) -> HttpReply:
+    """One short GET; a server that cannot be reached is a reply too."""
+    import httpx
+
+    try:
+        reply = httpx.get(url, headers=dict(headers), timeout=timeout_seconds, follow_redirects=False)
+    except httpx.TimeoutException:
+        return HttpReply(0, failure=f"no answer within {timeout_seconds:g} s", timed_out=True)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return HttpReply(0, failure=str(error) or type(error).__name__)
+    return HttpReply(reply.status_code, reply.text)
+
+
+def _probe_key(version: Command, usage: Command) -> str:
+    path = version.argv[0]
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return f"{path} is not there"
+    return " ".join([path, str(found.st_mtime_ns), str(found.st_size), *version.argv[1:], *usage.argv[1:]])
+
+
+def _problem(result: CommandResult) -> str:
+    match result.ended:
+        case Ended.NOT_STARTED:
+            return result.reason or "cannot be started"
+        case Ended.EXITED:
+            said = (result.error_text() or result.text()).strip().splitlines()
+            return f"exit code {result.exit_code}" + (f": {said[0][:200]}" if said else "")
+        case _:
+            return f"no answer within {PROBE_SECONDS:g} s"

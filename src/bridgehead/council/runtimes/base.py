@@ -1,0 +1,182 @@
+"""What a runtime is: one family of models, and the connections by which it can be reached, in order of preference.
+
+A connection says what to run or to post and how to read what comes back; `dispatch.py` carries it out under the
+deadline, `preflight.py` chooses it. So an adapter is tested with strings. A new runtime is one file with a class under
+`@runtime("name")`, its module in the list in `runtimes/__init__.py`, and a recorded answer among the tests; outsiders
+use the entry-point group `bridgehead.runtimes`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
+
+from bridgehead.contract.words import Status
+from bridgehead.council.machine import Machine
+from bridgehead.council.runtimes.exchange import Ask, Outcome, Received, Request
+from bridgehead.council.settings import BridgeSettings
+from bridgehead.errors import NotFound
+
+ENTRY_POINT_GROUP: Final = "bridgehead.runtimes"
+NO_CONNECTION: Final = "no_connection"
+NOT_AUTHENTICATED: Final = "not_authenticated"
+
+Overseer = Callable[[bytes], bool]
+"""Sees stdout as it arrives; True asks for the run to be stopped."""
+
+
+class NativeDispatcher(Protocol):
+    """An agent in the same process that takes prompts, for example an MCP client that offers sampling."""
+
+    messaging: bool
+
+    async def dispatch(self, prompt: str, role: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeatSetup:
+    """What is known about a seat before anything was looked at."""
+
+    bridge: str
+    settings: BridgeSettings = field(default_factory=BridgeSettings)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    pass_env: tuple[str, ...] = ()
+    """Further variables the user lets through to the runtime (`[council] pass_env`)."""
+    native: NativeDispatcher | None = None
+    host_seat: bool = False
+    """The agent that started us answers for this bridge (council §4)."""
+    project: Path | None = None
+    retired: bool = False
+    """The bridge's first program was refused for good the last time it was asked."""
+
+    def with_options(self, options: Mapping[str, Any]) -> SeatSetup:
+        """The same seat with other options in its settings."""
+        return replace(self, settings=replace(self.settings, options=options))
+
+    def text_option(self, name: str) -> str | None:
+        value = self.settings.options.get(name)
+        return value if isinstance(value, str) and value.strip() else None
+
+    def text_options(self, name: str) -> tuple[str, ...]:
+        value = self.settings.options.get(name)
+        return tuple(entry for entry in value if isinstance(entry, str)) if isinstance(value, list) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A connection that is not there; `reason` is a skip reason of council §3."""
+
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """A connection that is there and may not be used: a person must act (HALTED), or it is no use (SKIPPED)."""
+
+    status: Status
+    reason: str
+    message: str = ""
+
+
+class Connection(ABC):
+    """One way to reach a runtime. An instance exists only after `locate` has found the far side."""
+
+    kind: ClassVar[str]
+    """`connection_used` in reports: native-dispatch, cli, api, http-api, mcp, embedded, rig."""
+    runtime_name: ClassVar[str]
+    """What really runs: `claude`, `agy`, `chat completions`."""
+    reads_files: ClassVar[bool] = True
+    """False: prompts carry the material, because the far side cannot open the files (council §6)."""
+    exchange_mode: ClassVar[str] = "stateless-replay"
+
+    keeps_history: bool = False
+    """Later rounds go into the role's own session (council §9.8)."""
+    version: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    @abstractmethod
+    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+        """The connection, if the far side is there; cheap, without side effects."""
+
+    def barrier(self, machine: Machine) -> Barred | None:
+        """Why the connection may not be used, or None; looks at what is stored, asks no model (council §4.1)."""
+        return None
+
+    def models(self, machine: Machine) -> list[str] | None:
+        """The models that can be asked for, where a list is to be had for nothing."""
+        return None
+
+    def default_model(self, machine: Machine) -> str | None:
+        """The model to name when the settings name none; None leaves the choice to the far side."""
+        return None
+
+    def report_fields(self, machine: Machine) -> dict[str, Any]:
+        """Fields of the report that belong to this runtime only (council §12)."""
+        return {}
+
+    @abstractmethod
+    def ask(self, ask: Ask) -> Request:
+        """What to run or to post for this prompt."""
+
+    @abstractmethod
+    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+        """What came of it, or the next request when an exchange has several steps."""
+
+    def overseer(self) -> Overseer | None:
+        """Somebody who watches the output while it arrives, for programs that may run in circles."""
+        return None
+
+
+class Runtime:
+    """One family of models. Everything that differs between runs lives in its connections."""
+
+    name: ClassVar[str]
+    model_family: ClassVar[str]
+    id_prefix: ClassVar[str]
+    connections: ClassVar[tuple[type[Connection], ...]] = ()
+    missing: ClassVar[str] = "cli_not_found"
+    """Skip reason when no connection is found."""
+    missing_halt: ClassVar[str] = "cli_not_found"
+    """Halt reason instead, under `on_missing: halt`."""
+    install_hint: ClassVar[str] = ""
+    login_hint: ClassVar[str] = ""
+    timeout_factor: ClassVar[float] = 1.0
+    """For runtimes from outside; those of the specification have theirs in contract/timeouts.py."""
+
+
+RuntimeT = TypeVar("RuntimeT", bound=type[Runtime])
+_registry: dict[str, type[Runtime]] = {}
+
+
+def runtime(name: str) -> Callable[[RuntimeT], RuntimeT]:
+    """Register the decorated class as the runtime behind the bridge `name`."""
+
+    def register(adapter: RuntimeT) -> RuntimeT:
+        known = _registry.get(name)
+        if known is not None and known.__qualname__ != adapter.__qualname__:
+            raise ValueError(f"two runtimes are called {name!r}: {known!r} and {adapter!r}")
+        adapter.name = name
+        _registry[name] = adapter
+        return adapter
+
+    return register
+
+
+class UnknownRuntime(NotFound):
+    """A bridge name that nobody answers to."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(
+            f"there is no runtime called {name!r}",
+            hint=f"known: {', '.join(known)}, rig:<id>; `bridgehead runtimes` shows who could sit",
+        )
+
+
+def registered() -> dict[str, type[Runtime]]:
+    """The runtimes that have been imported so far, by name."""
+    return dict(_registry)

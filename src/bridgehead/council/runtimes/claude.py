@@ -1,0 +1,169 @@
+"""Claude: Claude Code as a program, or Anthropic's Messages API when only a key is there. Runtimes §3."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, Self
+
+from bridgehead.contract.words import ErrorClass, Status
+from bridgehead.council.calls import CallUsage
+from bridgehead.council.machine import Machine
+from bridgehead.council.refusals import classify
+from bridgehead.council.runtimes.base import (
+    NO_CONNECTION,
+    NOT_AUTHENTICATED,
+    Barred,
+    Connection,
+    Missing,
+    Runtime,
+    SeatSetup,
+    runtime,
+)
+from bridgehead.council.runtimes.claude_output import logged_in, read_claude
+from bridgehead.council.runtimes.cli import CliConnection
+from bridgehead.council.runtimes.exchange import (
+    Answered,
+    Ask,
+    HttpReply,
+    HttpRequest,
+    Outcome,
+    Received,
+    Refused,
+    Request,
+)
+from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
+from bridgehead.council.runtimes.http_replies import listed_ids, read_http
+from bridgehead.council.runtimes.json_lines import count_at, mapping_at, text_at
+from bridgehead.host.command import CommandResult
+
+READING_TOOLS: Final = "Read,Grep,Glob"
+# No shell: a command could reach beyond the worktree (design §5 item 5).
+WRITING_TOOLS: Final = "Read,Grep,Glob,Edit,Write,NotebookEdit"
+API_URL: Final = "https://api.anthropic.com"
+API_VERSION: Final = "2023-06-01"
+API_MAX_TOKENS: Final = 8192
+LOGIN_HINT: Final = "run `claude` once and log in with /login, or set ANTHROPIC_API_KEY"
+
+
+class ClaudeCli(CliConnection):
+    program = "claude"
+    runtime_name = "claude"
+    required_flags: ClassVar = frozenset({"--setting-sources", "--strict-mcp-config", "--tools"})
+    own_variables: ClassVar = (
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CONFIG_DIR",
+    )
+    fixed_environment: ClassVar = {
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_TELEMETRY": "1",
+    }
+    # SIGTERM would leave the commands of its tools running (runtimes §2.4).
+    first_signal = signal.SIGINT
+
+    def barrier(self, machine: Machine) -> Barred | None:
+        if logged_in(machine.run(self.probing("auth", "status"))):
+            return None
+        return Barred(Status.HALTED, NOT_AUTHENTICATED, LOGIN_HINT)
+
+    def arguments(self, ask: Ask) -> Sequence[str]:
+        # `user` alone: a tree's own settings could send key and traffic elsewhere and run commands (runtimes §2.6).
+        fixed = ["-p", "--output-format", "json", "--setting-sources", "user", "--strict-mcp-config"]
+        # `--tools` restricts; `--allowedTools` only pre-approves (runtimes §3).
+        tools = ["--tools", WRITING_TOOLS if ask.may_write else READING_TOOLS]
+        mode = ["--permission-mode", "acceptEdits"] if ask.may_write else []
+        model = ["--model", ask.model] if ask.model else []
+        effort = ["--effort", ask.reasoning] if ask.reasoning and "--effort" in self.flags else []
+        return [*fixed, *tools, *mode, *model, *effort, *self._continuity(ask), *self.extra_arguments]
+
+    def read_result(self, ask: Ask, result: CommandResult) -> Outcome:
+        return read_claude(result)
+
+    def _continuity(self, ask: Ask) -> list[str]:
+        if ask.session:
+            return ["--resume", ask.session]
+        forgets = not self.keeps_history and "--no-session-persistence" in self.flags
+        return ["--no-session-persistence"] if forgets else []
+
+
+class ClaudeApi(Connection):
+    """One stateless call of the Messages API per prompt; it cannot open files."""
+
+    kind = "api"
+    runtime_name = "messages api"
+    reads_files = False
+
+    def __init__(self, base_url: str, key: str) -> None:
+        self._url = base_url
+        self._headers = {"x-api-key": key, "anthropic-version": API_VERSION}
+
+    @classmethod
+    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+        key = setup.environment.get("ANTHROPIC_API_KEY")
+        if not key:
+            return Missing(NO_CONNECTION, "ANTHROPIC_API_KEY is not set")
+        base_url = setup.environment.get("ANTHROPIC_BASE_URL", API_URL).rstrip("/")
+        return cls(base_url, key)
+
+    def barrier(self, machine: Machine) -> Barred | None:
+        listed = machine.get(f"{self._url}/v1/models", self._headers)
+        if listed.status in (401, 403):
+            return Barred(Status.HALTED, NOT_AUTHENTICATED, "the key in ANTHROPIC_API_KEY was refused")
+        if listed.status != 200:
+            problem = listed.failure or f"HTTP {listed.status}"
+            return Barred(Status.SKIPPED, f"cli_error: {self._url}/v1/models: {problem}")
+        return None
+
+    def default_model(self, machine: Machine) -> str | None:
+        """The newest model of the middle tier, else the newest of all; the listing begins with the newest."""
+        models = self.models(machine) or []
+        return next((model for model in models if "sonnet" in model), models[0] if models else None)
+
+    def models(self, machine: Machine) -> list[str] | None:
+        listed = machine.get(f"{self._url}/v1/models", self._headers)
+        return listed_ids(listed.text) or None if listed.status == 200 else None
+
+    def ask(self, ask: Ask) -> Request:
+        body = {
+            "model": ask.model or "",
+            "max_tokens": API_MAX_TOKENS,
+            "messages": [{"role": "user", "content": ask.prompt}],
+        }
+        return HttpRequest("POST", f"{self._url}/v1/messages", self._headers, body)
+
+    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+        return read_http("the Messages API", received, _read_message)
+
+
+def _read_message(document: Mapping[str, Any], reply: HttpReply) -> Outcome:
+    if reply.status != 200:
+        error = mapping_at(document, "error")
+        message = text_at(error, "message") or f"HTTP {reply.status}"
+        return Refused(classify(f"{text_at(error, 'type')} {message}", reply.status), message)
+    blocks = document.get("content")
+    if not isinstance(blocks, list):
+        return Refused(ErrorClass.MALFORMED, "the Messages API gave an answer without content")
+    text = "".join(text_at(block, "text") for block in blocks if isinstance(block, dict))
+    usage = mapping_at(document, "usage")
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    used = CallUsage(
+        tokens_in=sum(count_at(usage, name) for name in names), tokens_out=count_at(usage, "output_tokens")
+    )
+    if not text.strip():
+        return Refused(ErrorClass.EMPTY, "the Messages API gave an empty answer", usage=used)
+    return Answered(text, model=text_at(document, "model") or None, usage=used)
+
+
+@runtime("claude")
+class ClaudeRuntime(Runtime):
+    model_family = "anthropic/claude"
+    id_prefix = "C"
+    connections = (HostSeat, NativeDispatch, ClaudeCli, ClaudeApi)
+    install_hint = "npm install -g @anthropic-ai/claude-code"
+    login_hint = LOGIN_HINT

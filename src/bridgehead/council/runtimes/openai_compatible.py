@@ -1,0 +1,117 @@
+"""Any endpoint that speaks Chat Completions: Ollama, vLLM, llama.cpp, LM Studio, gateways (council §23).
+
+One stateless call per prompt; source text goes to `base_url` and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from bridgehead.contract.words import ErrorClass, Status
+from bridgehead.council.calls import CallUsage
+from bridgehead.council.machine import Machine
+from bridgehead.council.refusals import classify
+from bridgehead.council.runtimes.base import (
+    NO_CONNECTION,
+    NOT_AUTHENTICATED,
+    Barred,
+    Connection,
+    Missing,
+    Runtime,
+    SeatSetup,
+    runtime,
+)
+from bridgehead.council.runtimes.exchange import (
+    Answered,
+    Ask,
+    HttpReply,
+    HttpRequest,
+    Outcome,
+    Received,
+    Refused,
+    Request,
+)
+from bridgehead.council.runtimes.http_replies import listed_ids, read_http
+from bridgehead.council.runtimes.json_lines import count_at, mapping_at, text_at
+
+
+class ChatEndpoint(Connection):
+    kind = "http-api"
+    runtime_name = "chat completions"
+    reads_files = False
+
+    def __init__(self, base_url: str, key: str | None, key_variable: str | None, listing: HttpReply) -> None:
+        self._url = base_url
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._key_variable = key_variable
+        self._listing = listing
+
+    @classmethod
+    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+        base_url = (setup.text_option("base_url") or "").rstrip("/")
+        if not base_url:
+            return Missing(NO_CONNECTION, "no base_url in the settings of openai")
+        if urlsplit(base_url).scheme not in ("http", "https"):
+            return Missing(NO_CONNECTION, f"base_url {base_url!r} is no http or https address")
+        variable = setup.text_option("api_key_env")
+        key = setup.environment.get(variable) if variable else None
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        listing = machine.get(f"{base_url}/models", headers)
+        if listing.status not in (200, 401, 403):
+            return Missing(NO_CONNECTION, f"{base_url}/models: {listing.failure or f'HTTP {listing.status}'}")
+        return cls(base_url, key, variable, listing)
+
+    def barrier(self, machine: Machine) -> Barred | None:
+        if self._listing.status == 200:
+            return None
+        hint = f"set {self._key_variable} to a valid key" if self._key_variable else "set api_key_env"
+        return Barred(Status.HALTED, NOT_AUTHENTICATED, f"{self._url} refused the key; {hint}")
+
+    def models(self, machine: Machine) -> list[str] | None:
+        return listed_ids(self._listing.text) or None
+
+    def default_model(self, machine: Machine) -> str | None:
+        return next(iter(self.models(machine) or []), None)
+
+    def ask(self, ask: Ask) -> Request:
+        body = {"model": ask.model or "", "messages": [{"role": "user", "content": ask.prompt}]}
+        return HttpRequest("POST", f"{self._url}/chat/completions", self._headers, body)
+
+    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+        return read_http("the endpoint", received, _read_completion)
+
+
+def _read_completion(document: Mapping[str, Any], reply: HttpReply) -> Outcome:
+    if reply.status != 200 or "error" in document:
+        error = mapping_at(document, "error")
+        message = text_at(error, "message") or f"HTTP {reply.status}"
+        status = reply.status if reply.status != 200 else None
+        return Refused(classify(f"{error.get('code')} {message}", status), message)
+    choices = document.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return Refused(ErrorClass.MALFORMED, "the endpoint gave an answer without choices")
+    text = text_at(mapping_at(choices[0], "message"), "content")
+    usage = _usage(mapping_at(document, "usage"))
+    if not text.strip():
+        return Refused(ErrorClass.EMPTY, "the endpoint gave an empty answer", usage=usage)
+    return Answered(text, model=text_at(document, "model") or None, usage=usage)
+
+
+def _usage(counts: Mapping[str, Any]) -> CallUsage:
+    if "prompt_tokens" not in counts:
+        return CallUsage()
+    return CallUsage(
+        tokens_in=count_at(counts, "prompt_tokens"), tokens_out=count_at(counts, "completion_tokens")
+    )
+
+
+@runtime("openai")
+class OpenAICompatibleRuntime(Runtime):
+    model_family = "openai-compatible"
+    id_prefix = "A"
+    connections = (ChatEndpoint,)
+    missing = NO_CONNECTION
+    missing_halt = NO_CONNECTION
+    install_hint = "set base_url (and model) of openai in .bridge-settings.json"

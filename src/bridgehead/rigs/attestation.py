@@ -1,28 +1,23 @@
-"""What a relay turn carries to show who stands behind it, and what speaks against it (rigs §10).
+"""What a relay turn carries to show who stands behind it, and what speaks against it (rigs §9.4, §10).
 
-Time and randomness are passed in; signatures are checked elsewhere and arrive here as facts.
+Signatures are checked elsewhere and arrive here as facts.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from bridgehead.rigs.nonce import nonce_time_ms
 from bridgehead.rigs.rig_id import RELAY_SUFFIX
 from bridgehead.rigs.timestamps import timestamp_ms
 from bridgehead.rigs.verification_kinds import Kind
 from bridgehead.rigs.yaml_core import Value
 
-TIME_CHARACTERS = 10
-RANDOM_BITS = 50
 COMMIT_TOLERANCE_MS = 10 * 60 * 1000
 NONCE_TOLERANCE_MS = 5 * 1000
 
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_DIGIT_VALUES = {digit: value for value, digit in enumerate(_CROCKFORD)}
-_NONCE = re.compile(f"[{_CROCKFORD}]{{{TIME_CHARACTERS}}}-[{_CROCKFORD}]{{10}}")
 _ATTESTED = ("attested_by", "attested_at", "nonce")
 
 
@@ -52,25 +47,6 @@ class Witness(NamedTuple):
     committed_at_ms: int
     parent_known: bool
     nonce_seen_before: bool
-
-
-def make_nonce(unix_ms: int, random_bits: int) -> str:
-    """Return a nonce that sorts by time; `random_bits` are 50 bits drawn by the caller."""
-    return f"{_base32(unix_ms)}-{_base32(random_bits)}"
-
-
-def nonce_time_ms(nonce: str) -> int | None:
-    """Return the Unix time in ms that a nonce begins with, None if it has another shape."""
-    if not _NONCE.fullmatch(nonce):
-        return None
-    unix_ms = 0
-    for digit in nonce[:TIME_CHARACTERS]:
-        unix_ms = unix_ms * 32 + _DIGIT_VALUES[digit]
-    return unix_ms
-
-
-def _base32(number: int) -> str:
-    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(45, -1, -5))
 
 
 def is_relay_turn(frontmatter: Mapping[str, Value]) -> bool:

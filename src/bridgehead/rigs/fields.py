@@ -33,8 +33,6 @@ _COMMIT_REF = re.compile("[0-9a-f]{7,40}")
 _BODY_HASH = re.compile("[0-9a-f]{64}")
 _TIME = r"T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _DATE = re.compile(f"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:{_TIME})?")
-_TIMESTAMP = re.compile(f"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{_TIME}")
-_STATUS = re.compile(f"[{''.join(MARKERS)}][{WHITESPACE}][^{LINE_TERMINATORS}]+")
 
 
 def is_thread_id(text: str) -> bool:
@@ -59,12 +57,17 @@ def is_date(text: str) -> bool:
 
 def is_timestamp(text: str) -> bool:
     """Tell whether `text` is a day with a time."""
-    return _TIMESTAMP.fullmatch(text) is not None
+    return "T" in text and is_date(text)
 
 
 def is_status(text: str) -> bool:
     """Tell whether `text` is a marker, one whitespace character and some words on one line."""
-    return _STATUS.fullmatch(text) is not None
+    return (
+        len(text) > 2
+        and text[0] in MARKERS
+        and text[1] in WHITESPACE
+        and not any(terminator in text[2:] for terminator in LINE_TERMINATORS)
+    )
 
 
 def parse_thread_id(typed: str) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Container
 from itertools import count
 from typing import NamedTuple
 
-from bridgehead.rigs.attestation import TIME_CHARACTERS
 from bridgehead.rigs.fields import UNLISTED_DIRECTORIES, is_thread_id
+from bridgehead.rigs.nonce import TIME_CHARACTERS
 
 REQUEST_FILE = "REQUEST.md"
 RESOLUTION_FILE = "RESOLUTION.md"

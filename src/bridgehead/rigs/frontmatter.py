@@ -104,16 +104,17 @@ def _read_single_quoted(written: str) -> str:
 
 
 def _read_double_quoted(written: str) -> str:
-    if not _DOUBLE_QUOTED.fullmatch(written):
-        raise _NotPlain
     inner = written[1:-1]
-    if "\\" not in inner:
+    if len(written) > 1 and written[-1] == '"' and '"' not in inner and "\\" not in inner:
         return inner
-    return without_lone_surrogates(_ESCAPE.sub(_unescape, inner))
+    if not re.fullmatch(_DOUBLE_QUOTED, written):
+        raise _NotPlain
+    return without_lone_surrogates(re.sub(_ESCAPE, _unescape, inner))
 
 
-_DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+# Compiled when met: most files hold no escapes.
+_DOUBLE_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_ESCAPE = r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))"
 _SHORT_ESCAPES = {
     "0": "\0",
     "a": "\a",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from bridgehead.rigs.results import LINE_PREFIX, stamped
+from bridgehead.rigs.result_format import LINE_PREFIX, stamped
 from bridgehead.rigs.terminal import PLAIN, Style
-from bridgehead.rigs.thread import Turn
-from bridgehead.rigs.verification_kinds import Verification
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.thread import Turn
+    from bridgehead.rigs.verification_kinds import Verification
 
 
 class Notice(NamedTuple):

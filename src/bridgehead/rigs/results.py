@@ -6,23 +6,13 @@ Field names on the wire are the public contract's; the compatible extras of othe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from bridgehead.rigs.attestation import Attestation
-from bridgehead.rigs.markers import StatusClass
+from bridgehead.rigs.result_format import LINE_PREFIX, short, stamped
 
-SCHEMA_VERSION = "1.0"
-LINE_PREFIX = "rig-bridge: "  # of data on stdout, under either program name
-
-
-def stamped(op: str, **fields: object) -> dict[str, object]:
-    """Return a JSON object with the version and the operation first; fields that are None are left out."""
-    return {"schema_version": SCHEMA_VERSION, "op": op, **{k: v for k, v in fields.items() if v is not None}}
-
-
-def short(commit_sha: str) -> str:
-    """Return a commit id as result lines show it."""
-    return commit_sha[:7]
+if TYPE_CHECKING:
+    from bridgehead.rigs.attestation import Attestation
+    from bridgehead.rigs.markers import StatusClass
 
 
 class Initialised(NamedTuple):

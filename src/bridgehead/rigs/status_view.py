@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bridgehead.rigs.results import LINE_PREFIX, stamped
-from bridgehead.rigs.sync_results import word
+from bridgehead.rigs.result_format import LINE_PREFIX, stamped, word
 from bridgehead.rigs.terminal import PLAIN, RED, YELLOW, Style
 from bridgehead.rigs.thread import ThreadSummary, Turn
 

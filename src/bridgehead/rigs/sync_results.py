@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bridgehead.rigs.results import LINE_PREFIX, stamped
+from bridgehead.rigs.result_format import LINE_PREFIX, stamped, word
 from bridgehead.rigs.sync_report import Refusal, SyncReport
 from bridgehead.rigs.verification_kinds import VerificationReport
-
-
-def word(value: bool) -> str:
-    """Spell a truth as `key=value` lines do."""
-    return "true" if value else "false"
 
 
 class Synced(NamedTuple):

@@ -7,12 +7,14 @@ order of commits, because clocks of rigs disagree within a day and files lose th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bridgehead.rigs.fields import is_date
-from bridgehead.rigs.freeze import Freeze
 from bridgehead.rigs.markers import StatusClass, listed_status_class
-from bridgehead.rigs.yaml_core import Value
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.freeze import Freeze
+    from bridgehead.rigs.yaml_core import Value
 
 OrderKey: TypeAlias = tuple[str, bool, int, str, str]
 

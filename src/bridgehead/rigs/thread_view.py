@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from bridgehead.rigs.causality import Divergence
-from bridgehead.rigs.results import LINE_PREFIX, stamped
+from bridgehead.rigs.result_format import LINE_PREFIX, stamped
 from bridgehead.rigs.terminal import PLAIN, Style
-from bridgehead.rigs.verification_kinds import Verification
-from bridgehead.rigs.yaml_core import Value
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.causality import Divergence
+    from bridgehead.rigs.verification_kinds import Verification
+    from bridgehead.rigs.yaml_core import Value
 
 SEPARATOR = "=" * 27
 _SHOWN_FIELDS = ("from", "to", "date", "type", "status", "body_hash")

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from bridgehead.rigs.causality import Divergence
 from bridgehead.rigs.freeze import Freeze
 from bridgehead.rigs.inbox_view import Notice
-from bridgehead.rigs.results import SCHEMA_VERSION
+from bridgehead.rigs.result_format import SCHEMA_VERSION
 from bridgehead.rigs.timestamps import iso_timestamp
 
 HEARTBEAT_MS = 30_000

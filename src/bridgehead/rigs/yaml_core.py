@@ -14,12 +14,14 @@ Value: TypeAlias = "Scalar | list[Value] | dict[str, Value]"
 
 _TAG_PREFIX = "tag:yaml.org,2002:"
 _LARGEST_EXACT_INTEGER = 2**53
-# Anything that begins with another character is text; spares most values the pattern.
-_FIRST_OF_TYPED = frozenset("~nNtTfF.+-0123456789")
-_TYPED = re.compile(
-    "(?P<null>|~|null|Null|NULL)"
-    "|(?P<bool>true|True|TRUE|false|False|FALSE)"
-    "|(?P<int>[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)"
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_FIRST_OF_NUMBERS = frozenset(".+-0123456789")  # spares most values the pattern
+_NUMBER = re.compile(
+    "(?P<int>[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)"
     r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)"
     r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+"
     r"|[-+]?\.(?:inf|Inf|INF)|\.nan|\.NaN|\.NAN)"
@@ -44,18 +46,16 @@ def is_text_when_plain(text: str) -> bool:
 
 
 def _kind(text: str) -> str | None:
-    if text and text[0] not in _FIRST_OF_TYPED:
+    if text in _WORDS:
+        return "null" if _WORDS[text] is None else "bool"
+    if text[0] not in _FIRST_OF_NUMBERS:
         return None
-    typed = _TYPED.fullmatch(text)
-    return typed.lastgroup if typed else None
+    number = _NUMBER.fullmatch(text)
+    return number.lastgroup if number else None
 
 
 def _construct(kind: str, text: str) -> Scalar:
-    if kind == "null":
-        return None
-    if kind == "bool":
-        return text[0] in "tT"
-    return _number(text)
+    return _number(text) if kind in ("int", "float") else _WORDS[text]
 
 
 def _number(text: str) -> int | float | None:

@@ -1,0 +1,73 @@
+"""An ask, described: who is asked what, and what counts as an answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from bridgehead.flows.documents import Contract, validate
+from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.judging import judge_for
+from bridgehead.flows.outcomes import Failed
+from bridgehead.flows.settlement import Judge, Rules
+from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS, DocumentKind
+
+Fallback = Callable[[Failed], Any]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One question to an agent. With `result` or `schema` the answer must be JSON of that shape."""
+
+    name: str
+    agent: str
+    prompt: str
+    result: Any = None
+    schema: Mapping[str, Any] | None = None
+    timeout: int = DEFAULT_TIMEOUT_SECONDS
+    fallback: Fallback | None = None
+    judge: Judge | None = None
+    """Judges the answer's text itself, for answers with thresholds of their own."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    max_retries: int | None = None
+
+    @cached_property
+    def verdict_on(self) -> Judge:
+        return self.judge or judge_for(self.result, self.schema)
+
+    def rules(self, rules: Rules) -> Rules:
+        """The run's rules with this ask's own number of retries."""
+        return rules if self.max_retries is None else replace(rules, max_retries=self.max_retries)
+
+    @property
+    def full_prompt(self) -> str:
+        """The prompt as it is sent: with the schema an answer has to obey, if there is one."""
+        if self.schema is None:
+            return self.prompt
+        return (
+            f"{self.prompt}\n\nAnswer with one JSON document and nothing else. It must obey this JSON Schema:\n"
+            f"{json.dumps(self.schema, indent=2, sort_keys=True)}\n"
+        )
+
+    @property
+    def identity(self) -> list[Any]:
+        """What makes this the same question as before the pause."""
+        return [self.agent, self.full_prompt]
+
+    def phase_name(self, contract: Contract) -> str:
+        if contract is Contract.SEED:
+            return self.name
+        return re.sub(r"[^a-z0-9_]", "_", self.name.lower())[:64]
+
+
+def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
+    """A request that its own schema refuses is a mistake in the flow, found before anything is written."""
+    problems = validate(dict(document), DocumentKind.REQUEST, contract=contract)
+    if problems:
+        raise FlowMistake(
+            f"an ask of {document['agent_name']!r} cannot be sent: {'; '.join(map(str, problems))}"
+        )

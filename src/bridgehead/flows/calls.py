@@ -1,0 +1,87 @@
+"""A call is one question of a flow; its attempts are the requests that were made for it, one after another.
+
+Plain frozen data: `settlement.py` decides what becomes of it, a journal keeps it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from bridgehead.flows.moments import deadline_after, utc_text
+from bridgehead.flows.words import AttemptStatus
+
+_OUTSTANDING = frozenset({AttemptStatus.QUEUED, AttemptStatus.PENDING})
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One request, and what became of it. `document` is what stands in the request file."""
+
+    path: str
+    document: Mapping[str, Any]
+    status: AttemptStatus
+    resumes: int = 0
+    error_type: str | None = None
+    response: Mapping[str, Any] | None = None
+
+    @property
+    def request_id(self) -> str:
+        return str(self.document["request_id"])
+
+    @property
+    def number(self) -> int:
+        return int(self.document.get("retry_count", 0))
+
+    @property
+    def outstanding(self) -> bool:
+        return self.status in _OUTSTANDING
+
+    @property
+    def deadline(self) -> datetime:
+        document = self.document
+        return deadline_after(document.get("created_at", ""), document.get("timeout_seconds", 0))
+
+    def handed_out(self, now: datetime) -> Attempt:
+        """The same request written to the file now: its time starts (flows §9 R9, §14)."""
+        document = {**self.document, "created_at": utc_text(now)}
+        return replace(self, document=document, status=AttemptStatus.PENDING)
+
+    def ended(self, status: AttemptStatus, error_type: str | None = None) -> Attempt:
+        return replace(self, status=status, error_type=error_type)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An outstanding question: its attempts in order, the last one still without an answer."""
+
+    path: str
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def current(self) -> Attempt:
+        return self.attempts[-1]
+
+    def attempt(self, request_id: str) -> Attempt | None:
+        """The attempt with that id; ids are compared without case (flows §3)."""
+        wanted = request_id.lower()
+        return next((found for found in self.attempts if found.request_id.lower() == wanted), None)
+
+    def with_current(self, attempt: Attempt) -> Call:
+        return replace(self, attempts=(*self.attempts[:-1], attempt))
+
+
+def outstanding_calls(attempts: Iterable[Attempt]) -> dict[str, Call]:
+    """The calls that still want an answer, by path, oldest first."""
+    by_path: dict[str, list[Attempt]] = {}
+    for attempt in attempts:
+        by_path.setdefault(attempt.path, []).append(attempt)
+    return {path: Call(path, tuple(made)) for path, made in by_path.items() if made[-1].outstanding}
+
+
+def prompt_sha256(prompt: str) -> str:
+    """What ties the attempts of one call together in the state file (flows §4)."""
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()

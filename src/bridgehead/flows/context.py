@@ -1,0 +1,194 @@
+"""What a flow function is handed: steps that run once, asks that pause, and branches that wait together.
+
+On resume the function runs again from the top and every call here returns what was recorded. Code between the calls
+must be deterministic; time, randomness and the environment come from `now`, `uuid`, `random` and `env`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Literal, Self, TypeVar
+
+from bridgehead.flows.asks import Ask, Fallback
+from bridgehead.flows.codec import from_plain
+from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.flow import Flow
+from bridgehead.flows.ids import uuid_text
+from bridgehead.flows.journals.base import Record
+from bridgehead.flows.outcomes import AskFailed, Failed, Outcome, StepFailed
+from bridgehead.flows.pausing import Blocked, OpenCall
+from bridgehead.flows.replay import FAILED, digest
+from bridgehead.flows.session import Session
+from bridgehead.flows.settlement import Judge
+from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+class Context:
+    """The flow's hands. Each call has a path: the names that lead to it, each with its number among equals."""
+
+    def __init__(self, session: Session, prefix: str = "", phase: int | None = None) -> None:
+        self._session = session
+        self._prefix = prefix
+        self._phase = phase
+        self._ordinals: dict[str, int] = {}
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., T],
+        *arguments: Any,
+        result: Any = None,
+        on_change: Literal["refuse", "rerun"] = "refuse",
+        **keywords: Any,
+    ) -> T:
+        """Call `function` once, ever. Its result is of the type `result`, or of its return annotation."""
+        path = self._next_path(name)
+        inputs = [arguments, keywords] if keywords else list(arguments)
+        input_sha = digest(inputs)
+        replay = self._session.replay
+        record = replay.find(path, "step", input_sha, rerun_on_change=on_change == "rerun")
+        if record is None:
+            record = replay.perform(path, "step", input_sha, lambda: function(*arguments, **keywords))
+        elif record.status == FAILED:
+            raise StepFailed(path, *json.loads(record.error or "[]"))
+        value: T = value_of(record, result if result is not None else _returned_type(function))
+        return value
+
+    def ask(
+        self,
+        name: str,
+        *,
+        agent: str,
+        prompt: str,
+        result: Any = None,
+        schema: Mapping[str, Any] | None = None,
+        timeout: int = DEFAULT_TIMEOUT_SECONDS,
+        fallback: Fallback | None = None,
+        judge: Judge | None = None,
+        context: Mapping[str, Any] | None = None,
+        max_retries: int | None = None,
+    ) -> Any:
+        """Ask an agent, and pause until it has answered. Without a usable answer: `fallback`, or AskFailed."""
+        ask = Ask(name, agent, prompt, result, schema, timeout, fallback, judge, context or {}, max_retries)
+        return self.put(ask)
+
+    def put(self, ask: Ask) -> Any:
+        """Ask what an `Ask` describes; `ask` is this with the description spelled out."""
+        outcome = self._outcome(ask)
+        if outcome.failure is not None:
+            raise AskFailed(f"{self._prefix}{ask.name}", outcome.failure)
+        return outcome.value
+
+    def ask_outcome(self, name: str, **described: Any) -> Outcome:
+        """Like `ask` without a fallback, but a failure (a deadline that passed, say) is a value to look at."""
+        return self._outcome(Ask(name, **described))
+
+    def gather(self, *branches: Ask | Callable[[Context], Any]) -> list[Any]:
+        """Run every branch until it blocks, then pause once for all of them; the results in the order given."""
+        return self._branches("gather", [_as_branch(branch) for branch in branches])
+
+    def map(self, name: str, function: Callable[[Context, Item], T], items: Iterable[Item]) -> list[T]:
+        """`function(ctx, item)` for each item as a branch of its own."""
+        return self._branches(name, [lambda ctx, item=item: function(ctx, item) for item in items])  # type: ignore[misc]
+
+    def scope(self, name: str) -> Context:
+        """A context whose calls are numbered apart; also usable in a `with` statement."""
+        return self._child(self._next_path(name))
+
+    def call(self, flow: Flow, **given: Any) -> Any:
+        """Run another flow as a part of this one; once it has ended its result is one record."""
+        path = self._next_path(flow.name)
+        input_sha = digest([flow.name, flow.version, given])
+        record = self._session.replay.find(path, "flow", input_sha)
+        if record is None:
+            started = self._session.replay.now()
+            value = flow.function(self._child(path), **given)
+            record = self._session.replay.keep(path, "flow", input_sha, value, started)
+        return value_of(record, _returned_type(flow.function))
+
+    def now(self) -> datetime:
+        """The time, as it was when the flow first came here."""
+        return self.step("now", self._session.clock.now, result=datetime)
+
+    def uuid(self) -> str:
+        """A random UUID, the same on every replay."""
+        return self.step("uuid", lambda: uuid_text(os.urandom(16)))
+
+    def random(self) -> float:
+        """A random number in [0, 1), the same on every replay."""
+        return self.step("random", lambda: (int.from_bytes(os.urandom(7)) >> 3) / (1 << 53))
+
+    def env(self, name: str, default: str | None = None) -> str | None:
+        """An environment variable, as it was when the flow first came here."""
+        return self.step("env", lambda name: os.environ.get(name, default), name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """A scope holds nothing open."""
+
+    def _outcome(self, ask: Ask) -> Outcome:
+        path = self._next_path(ask.name)
+        record = self._session.ask(path, ask, self._phase)
+        if record.status == FAILED:
+            return Outcome(failure=Failed(*json.loads(record.error or "[]")))
+        return Outcome(value=value_of(record, ask.result))
+
+    def _branches(self, name: str, branches: list[Callable[[Context], Any]]) -> list[Any]:
+        parent = self.scope(name)
+        results: list[Any] = []
+        waiting: list[OpenCall] = []
+        for branch in branches:
+            try:
+                results.append(branch(parent.scope("branch")))
+            except Blocked as blocked:
+                self._session.open_blocks -= 1
+                waiting += blocked.calls
+        if waiting:
+            self._session.open_blocks += 1
+            raise Blocked(waiting)
+        return results
+
+    def _child(self, path: str) -> Context:
+        return type(self)(self._session, f"{path}/", self._phase)
+
+    def _next_path(self, name: str) -> str:
+        if not name or "/" in name or "#" in name:
+            raise FlowMistake(f"{name!r} cannot name a step: it must not be empty or contain '/' or '#'")
+        ordinal = self._ordinals.get(name, 0)
+        self._ordinals[name] = ordinal + 1
+        return f"{self._prefix}{name}#{ordinal}"
+
+
+def asking(name: str, **described: Any) -> Ask:
+    """An ask to be handed to `gather`; takes what `Context.ask` takes."""
+    return Ask(name, **described)
+
+
+def _as_branch(branch: Ask | Callable[[Context], Any]) -> Callable[[Context], Any]:
+    return (lambda ctx: ctx.put(branch)) if isinstance(branch, Ask) else branch
+
+
+def value_of(record: Record, wanted: Any) -> Any:
+    plain = None if record.result is None else json.loads(record.result)
+    return plain if wanted is None else from_plain(plain, wanted)
+
+
+@lru_cache(maxsize=1024)
+def _returned_type(function: Callable[..., Any]) -> Any:
+    """The type a function says it returns; None when it does not say, or says it in words that mean nothing here."""
+    if not getattr(function, "__annotations__", {}).get("return"):
+        return None
+    try:
+        return typing.get_type_hints(function).get("return")
+    except (NameError, TypeError):
+        return None

@@ -1,0 +1,104 @@
+"""The pair of files as a desk: the request that lies out, the answers that came in, what is cleared away when."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bridgehead.flows.calls import Call
+from bridgehead.flows.checkpoint_files import CheckpointFiles, Unsafe
+from bridgehead.flows.documents import Contract, InvalidDocument, load_document
+from bridgehead.flows.errors import ForeignAnswer
+from bridgehead.flows.inbox import Rejected, match_response
+from bridgehead.flows.json_bytes import Unreadable
+from bridgehead.flows.settlement import MatchedAnswer
+from bridgehead.flows.words import DocumentKind, Profile
+
+
+@dataclass(frozen=True)
+class FiledAnswer:
+    """An answer and the file it lies in."""
+
+    matched: MatchedAnswer
+    path: Path
+
+
+class Desk:
+    """What lies in the root for the outstanding calls of one run."""
+
+    def __init__(self, files: CheckpointFiles, contract: Contract) -> None:
+        self.files = files
+        self.answers: dict[str, FiledAnswer] = {}
+        self.request_on_file = self._read_request_id(contract)
+        """The id, in lower case, of the valid request in the request file."""
+
+    def collect(self, calls: Collection[Call], *, accept_foreign_owner: bool) -> list[str]:
+        """File each answer under the path of its call; what answers nothing is rejected, and noted (R8)."""
+        notes: list[str] = []
+        for path, content in self._read_responses(accept_foreign_owner):
+            if isinstance(content, Unsafe):
+                found: tuple[Call, MatchedAnswer] | Rejected = Rejected("malformed", content.reason)
+            else:
+                found = match_response(content, calls)
+            if not isinstance(found, Rejected) and found[0].path in self.answers:
+                found = Rejected("foreign", "the call has been answered already")
+            if isinstance(found, Rejected):
+                notes.append(found.action)
+                self.files.reject(path, found.reason)
+            else:
+                call, matched = found
+                self.answers[call.path] = FiledAnswer(matched, path)
+        return notes
+
+    def _read_responses(self, accept_foreign_owner: bool) -> list[tuple[Path, bytes | Unsafe]]:
+        """Everything is read before anything is moved, because a foreign owner refuses the whole command."""
+        read: list[tuple[Path, bytes | Unsafe]] = []
+        for path in self.files.response_paths():
+            content = self.files.read_response(path, accept_foreign_owner=accept_foreign_owner)
+            if isinstance(content, Unsafe) and content.uid is not None:
+                raise ForeignAnswer(path, content.uid, self.files.root.allowed_owners)
+            if content is not None:
+                read.append((path, content))
+        return read
+
+    def rename(self, old: str, new: str) -> None:
+        """A call has found its path."""
+        if old in self.answers:
+            self.answers[new] = self.answers.pop(old)
+
+    def reject(self, call_path: str, reason: str) -> None:
+        answer = self.answers.pop(call_path, None)
+        if answer is not None:
+            self.files.reject(answer.path, reason)
+
+    def clear(self, call_path: str, request_ids: Iterable[str]) -> None:
+        """The call's answer is recorded: its files have done their work."""
+        answer = self.answers.pop(call_path, None)
+        if answer is not None:
+            self.files.remove(answer.path)
+        if self.request_on_file in {request_id.lower() for request_id in request_ids}:
+            self.files.remove(self.files.request_path)
+            self.request_on_file = None
+
+    def archive_leftovers(self, calls: Collection[Call]) -> None:
+        """Move away a response that answers nothing outstanding, so that one seen later is newer than the request."""
+        content = self.files.read_response(self.files.response_path)
+        if content is None:
+            return
+        if isinstance(content, Unsafe) or isinstance(match_response(content, calls), Rejected):
+            self.files.reject(self.files.response_path, "it was there before the request")
+
+    def hand_out(self, document: Mapping[str, Any]) -> None:
+        self.files.write(self.files.request_path, document)
+
+    def _read_request_id(self, contract: Contract) -> str | None:
+        content = self.files.read(self.files.request_path)
+        if not isinstance(content, bytes):
+            return None
+        try:
+            request = load_document(content, DocumentKind.REQUEST, Profile.STRICT, contract)
+        except (Unreadable, InvalidDocument):
+            return None
+        return str(request["request_id"]).lower()

@@ -1,0 +1,80 @@
+"""How a run ends: journal first, then its files. After an error they are kept in post-mortem/ (flows §5)."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from pathlib import Path
+from typing import Any
+
+from bridgehead.flows.calls import Attempt
+from bridgehead.flows.codec import encode
+from bridgehead.flows.errors import FlowFailed
+from bridgehead.flows.pausing import Stopped
+from bridgehead.flows.session import Session
+from bridgehead.flows.stage import Stage
+from bridgehead.flows.words import CANCELLED, ErrorType, RunStatus
+from bridgehead.host.files import write_atomic
+
+
+def complete(stage: Stage, session: Session, value: Any) -> Any:
+    """The flow has returned; what it returned is recorded and given back as a reader of the record would see it."""
+    result = encode(value)
+    stage.journal.end(stage.run.id, RunStatus.COMPLETED, at=stage.now(), result=result)
+    stage.files.clean_up()
+    stage.announce("flow.completed", remarks=[f"{remark.path}: {remark.text}" for remark in session.remarks])
+    return json.loads(result)
+
+
+def stop(stage: Stage, session: Session, stopped: Stopped) -> FlowFailed:
+    """An answer ended the flow: the error that says so."""
+    failure = stopped.failure
+    cancelled = failure.reason == CANCELLED
+    status = RunStatus.CANCELLED if cancelled else RunStatus.FAILED
+    grave = _bury(stage, session, status, str(failure), stopped.attempts)
+    reason = failure.message or ("it was cancelled" if cancelled else "no such agent")
+    return FlowFailed(
+        stage.flow.name,
+        f"{stopped.agent}: {failure.reason}: {reason}",
+        actions=session.actions,
+        error_type=failure.reason,
+        post_mortem=grave,
+        hint=_advice(stage, stopped),
+    )
+
+
+def fail(stage: Stage, session: Session, error: BaseException) -> FlowFailed:
+    """The flow function raised: the error that says so, with the traceback kept beside the files."""
+    message = f"{type(error).__name__}: {error}"
+    grave = _bury(stage, session, RunStatus.FAILED, message, ())
+    trace = "".join(traceback.format_exception(error))
+    write_atomic(grave / "traceback.txt", trace.encode("utf-8", "backslashreplace"), private=True)
+    return FlowFailed(stage.flow.name, message, actions=session.actions, post_mortem=grave)
+
+
+def _bury(
+    stage: Stage, session: Session, status: RunStatus, error: str, attempts: tuple[Attempt, ...]
+) -> Path:
+    stage.journal.end(stage.run.id, status, at=stage.now(), error=error, attempts=attempts)
+    session.book.note_attempts(attempts)
+    session.book.save()
+    grave = stage.files.bury(stage.run.id)
+    for attempt in attempts:
+        stage.surroundings.announcer.settled(attempt.request_id, attempt.status.value)
+    kind = "flow.cancelled" if status is RunStatus.CANCELLED else "flow.failed"
+    stage.announce(kind, error=error)
+    return grave
+
+
+def _advice(stage: Stage, stopped: Stopped) -> str | None:
+    """For a missing agent: whom the flow may mean, and how to go on without."""
+    if stopped.failure.reason != ErrorType.AGENT_NOT_FOUND.value:
+        return None
+    advice = "--on-missing-agent=fallback goes on without it"
+    if not stage.flow.agents:
+        return advice
+    from difflib import get_close_matches
+
+    close = get_close_matches(stopped.agent, stage.flow.agents)
+    near = f", closest: {', '.join(close)}" if close else ""
+    return f"agents of this flow: {', '.join(stage.flow.agents)}{near}; {advice}"

@@ -1,0 +1,215 @@
+"""Run a flow: open it, play it over its records, and pause with a request or end. One process per root at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from bridgehead.errors import BridgeheadError
+from bridgehead.flows import endings
+from bridgehead.flows.book import Book
+from bridgehead.flows.calls import outstanding_calls
+from bridgehead.flows.checkpoint_files import CheckpointFiles
+from bridgehead.flows.context import Context
+from bridgehead.flows.desk import Desk
+from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.flow import Flow
+from bridgehead.flows.handing_out import pause
+from bridgehead.flows.ids import new_flow_id
+from bridgehead.flows.journals.base import Journal, Run
+from bridgehead.flows.moments import utc_text
+from bridgehead.flows.opening import Opening, open_run, restored_id
+from bridgehead.flows.pausing import Blocked, Stopped
+from bridgehead.flows.phases import PhasedContext
+from bridgehead.flows.replay import Replay
+from bridgehead.flows.requests import OPTIONS_KEY, Pause, RunRequest, RunResult
+from bridgehead.flows.root import FlowRoot
+from bridgehead.flows.session import Session
+from bridgehead.flows.stage import Stage
+from bridgehead.flows.state_book import StateBook
+from bridgehead.flows.surroundings import Surroundings
+from bridgehead.flows.words import RunStatus
+
+FIRST_POLL_SECONDS: Final = 0.05
+LONGEST_POLL_SECONDS: Final = 1.0
+
+
+def run_flow(flow: Flow, request: RunRequest, surroundings: Surroundings | None = None) -> RunResult:
+    """Start or resume `flow`; FlowRefused when that may not be, FlowFailed when it does not reach its end."""
+    around = surroundings or Surroundings()
+    root = FlowRoot.open(request.root)
+    root.prepare()
+    with root.locked(), around.open_journal(root) as journal:
+        files = CheckpointFiles(root, around.clock, around.response_owners)
+        files.sweep()
+        opening = open_run(flow, request, files, journal)
+        if opening.completed is not None:
+            return _already_complete(opening.completed)
+        _discard(files, journal, opening, around)
+        run = opening.resumed or _begin(flow, request, files, journal, opening, around)
+        stage = Stage(flow, request, around, files, journal, run, opening)
+        return _Play(stage).to_pause_or_end()
+
+
+class _Play:
+    """The passes one command makes over a flow."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._restores = stage.opening.restored_input is not None
+        self._actions: list[str] = []
+        self._book = Book()
+        if stage.flow.keeps_state_file:
+            found = stage.opening.checkpoint
+            self._book = StateBook(stage.files, stage.run, found, restoring=self._restores)
+
+    def to_pause_or_end(self) -> RunResult:
+        """Play until the flow ends or waits; while `wait_seconds` last, the answer is awaited here."""
+        self._take_up()
+        clock = self._stage.surroundings.clock
+        wait_until = clock.monotonic() + self._stage.request.wait_seconds
+        while True:
+            session = self._session()
+            try:
+                value = self._pass(session)
+            except Blocked as blocked:
+                waiting = pause(self._stage, session, blocked)
+            except Stopped as stopped:
+                raise endings.stop(self._stage, session, stopped) from None
+            else:
+                result = endings.complete(self._stage, session, value)
+                return self._result(session, RunStatus.COMPLETED, result=result)
+            if not self._answered(wait_until):
+                return self._result(session, RunStatus.WAITING, waiting=waiting)
+            self._restores = False
+
+    def _take_up(self) -> None:
+        stage = self._stage
+        if stage.opening.starts:
+            stage.files.archive_orphans()
+            self._actions.append("fresh_start")
+            stage.announce("flow.started")
+            return
+        if stage.opening.resumed is not None:
+            stage.journal.claim(stage.run.id, version=stage.flow.version, at=stage.now())
+        stage.announce("flow.resumed", key=stage.now())
+
+    def _session(self) -> Session:
+        stage = self._stage
+        attempts = stage.journal.attempts(stage.run.id)
+        session = Session(
+            run=stage.run,
+            replay=Replay(stage.journal, stage.run.id, stage.surroundings.clock),
+            desk=Desk(stage.files, stage.flow.contract),
+            rules=stage.rules,
+            clock=stage.surroundings.clock,
+            calls=outstanding_calls(attempts),
+            asked=len({attempt.path for attempt in attempts}),
+            book=self._book,
+            invoker=stage.surroundings.invoker,
+            heuristics_only=bool(stage.options.get("heuristics_only")),
+            new_id=stage.surroundings.new_id,
+            actions=self._actions,
+        )
+        self._collect(session)
+        return session
+
+    def _collect(self, session: Session) -> None:
+        """Look for answers before anything is asked; with nothing outstanding, what lies there is left over (R7)."""
+        stage = self._stage
+        restored = stage.opening.checkpoint.pending if self._restores and stage.opening.checkpoint else None
+        outstanding = [*session.calls.values(), *([restored] if restored else [])]
+        if outstanding:
+            foreign = stage.request.accept_foreign_owner
+            self._actions += session.desk.collect(outstanding, accept_foreign_owner=foreign)
+        elif not self._actions:
+            self._actions.append("continue")
+            stage.files.archive_orphans()
+
+    def _pass(self, session: Session) -> Any:
+        """Call the flow function once, from its top."""
+        stage = self._stage
+        kind = PhasedContext if stage.flow.keeps_state_file else Context
+        try:
+            value = stage.flow.function(kind(session), **stage.settings)
+        except BridgeheadError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise endings.fail(stage, session, error) from error
+        if session.open_blocks:
+            swallowed = FlowMistake("the flow caught its own pause; let BaseException pass")
+            raise endings.fail(stage, session, swallowed)
+        session.replay.refuse_unvisited()
+        return value
+
+    def _answered(self, wait_until: float) -> bool:
+        """Wait for an answer, or for the deadline that would end the wait for it; False when the time is up."""
+        clock = self._stage.surroundings.clock
+        poll = FIRST_POLL_SECONDS
+        while not self._stage.files.response_paths():
+            left = wait_until - clock.monotonic()
+            if left <= 0:
+                return False
+            clock.sleep(min(poll, left))
+            poll = min(2 * poll, LONGEST_POLL_SECONDS)
+            if _deadline_passed(self._stage):
+                return True
+        return wait_until > clock.monotonic()
+
+    def _result(
+        self, session: Session, status: RunStatus, *, result: Any = None, waiting: Pause | None = None
+    ) -> RunResult:
+        run = self._stage.run
+        notices = []
+        if not self._stage.opening.starts and not self._stage.request.resume:
+            notices.append(f"went on with the paused run {run.id}; --fresh would have started over")
+        return RunResult(
+            *(run.id, run.name, status, tuple(self._actions), result, waiting),
+            *(tuple(session.remarks), tuple(notices)),
+        )
+
+
+def _discard(files: CheckpointFiles, journal: Journal, opening: Opening, around: Surroundings) -> None:
+    """Give up the run that is in the way. The journal first: files without a run are mere orphans."""
+    old = opening.discarded
+    if old is not None:
+        for call in outstanding_calls(journal.attempts(old.id)).values():
+            around.announcer.settled(call.current.request_id, RunStatus.CANCELLED.value)
+        now = utc_text(around.clock.now())
+        journal.end(old.id, RunStatus.CANCELLED, at=now, error="given up for a new run")
+    if opening.bury:
+        files.bury(old.id if old else "unknown")
+
+
+def _begin(
+    flow: Flow,
+    request: RunRequest,
+    files: CheckpointFiles,
+    journal: Journal,
+    opening: Opening,
+    around: Surroundings,
+) -> Run:
+    now = around.clock.now()
+    root = str(files.root.path)
+    settings = opening.restored_input
+    if settings is None:
+        project = {"project_path": root} if flow.keeps_state_file else {}
+        settings = {**project, **request.defaults, **request.given, OPTIONS_KEY: request.options.given()}
+    flow_id = restored_id(opening.checkpoint, journal) if opening.checkpoint else None
+    run = Run(
+        *(flow_id or new_flow_id(now), flow.name, flow.version, request.source, root),
+        *(RunStatus.RUNNING, settings, utc_text(now), utc_text(now)),
+    )
+    journal.begin(run)
+    return run
+
+
+def _deadline_passed(stage: Stage) -> bool:
+    calls = outstanding_calls(stage.journal.attempts(stage.run.id)).values()
+    now = stage.surroundings.clock.now()
+    return any(now > call.current.deadline for call in calls)
+
+
+def _already_complete(run: Run) -> RunResult:
+    result = None if run.result is None else json.loads(run.result)
+    return RunResult(run.id, run.name, RunStatus.COMPLETED, ("already_complete",), result)

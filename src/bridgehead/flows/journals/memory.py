@@ -1,0 +1,81 @@
+"""A journal that lives as long as its process: for tests, and for flows whose agents answer in process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bridgehead.flows.calls import Attempt
+from bridgehead.flows.journals.base import Journal, Record, Run
+from bridgehead.flows.words import RunStatus
+
+
+class MemoryJournal(Journal):
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+        self._records: dict[str, dict[str, Record]] = {}
+        self._attempts: dict[str, dict[str, Attempt]] = {}
+
+    def begin(self, run: Run) -> None:
+        self._runs[run.id] = run
+        self._records[run.id] = {}
+        self._attempts[run.id] = {}
+
+    def claim(self, flow_id: str, *, version: str, at: str) -> None:
+        self._change(flow_id, status=RunStatus.RUNNING, version=version, updated=at)
+
+    def lookup(self, flow_id: str) -> dict[str, Record]:
+        return dict(self._records[flow_id])
+
+    def attempts(self, flow_id: str) -> list[Attempt]:
+        return list(self._attempts[flow_id].values())
+
+    def append(self, flow_id: str, record: Record) -> None:
+        self._records[flow_id][record.path] = record
+
+    def complete(self, flow_id: str, record: Record, attempts: Sequence[Attempt]) -> None:
+        self._put(flow_id, attempts)
+        self.append(flow_id, record)
+
+    def hold(self, flow_id: str, attempts: Sequence[Attempt], *, at: str) -> None:
+        self._put(flow_id, attempts)
+        self._change(flow_id, status=RunStatus.WAITING, updated=at)
+
+    def forget_from(self, flow_id: str, path: str) -> None:
+        made = list(self._records[flow_id])
+        kept = made[: made.index(path)]
+        self._records[flow_id] = {known: self._records[flow_id][known] for known in kept}
+        self._attempts[flow_id] = {
+            key: attempt for key, attempt in self._attempts[flow_id].items() if attempt.path in kept
+        }
+
+    def end(
+        self,
+        flow_id: str,
+        status: RunStatus,
+        *,
+        at: str,
+        result: str | None = None,
+        error: str | None = None,
+        attempts: Sequence[Attempt] = (),
+    ) -> None:
+        self._put(flow_id, attempts)
+        self._change(flow_id, status=status, updated=at, result=result, error=error)
+
+    def runs(self) -> list[Run]:
+        return list(reversed(self._runs.values()))
+
+    def owner(self, request_id: str) -> tuple[Run, Attempt] | None:
+        for flow_id, attempts in self._attempts.items():
+            if request_id.lower() in attempts:
+                return self._runs[flow_id], attempts[request_id.lower()]
+        return None
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _put(self, flow_id: str, attempts: Sequence[Attempt]) -> None:
+        self._attempts[flow_id] |= {attempt.request_id.lower(): attempt for attempt in attempts}
+
+    def _change(self, flow_id: str, **changes: object) -> None:
+        self._runs[flow_id] = replace(self._runs[flow_id], **changes)  # type: ignore[arg-type]

@@ -1,0 +1,234 @@
+"""The journal as one SQLite file: WAL with full synchronisation, so a record survives a power cut (flows §14)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bridgehead.flows.calls import Attempt
+from bridgehead.flows.errors import JournalUnusable
+from bridgehead.flows.journals.base import Journal, Record, Run
+from bridgehead.flows.journals.tables import (
+    ATTEMPT_COLUMNS,
+    MIGRATIONS,
+    PUT_ATTEMPT,
+    PUT_RECORD,
+    RECORD_COLUMNS,
+    RUN_COLUMNS,
+)
+from bridgehead.flows.moments import utc_text
+from bridgehead.flows.words import AttemptStatus, RunStatus
+
+INLINE_LIMIT = 8192
+BUSY_TIMEOUT_SECONDS = 5.0
+
+
+class SqliteJournal(Journal):
+    """One connection, one thread, one writer at a time (the root's lock sees to that)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # SQLite would create the file with the umask's permissions; recorded answers are private.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        with self._translated():
+            self._db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None)
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._migrate()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def close(self) -> None:
+        self._db.close()
+
+    def begin(self, run: Run) -> None:
+        with self._transaction():
+            self._db.execute(
+                f"INSERT INTO flow ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(run.id, run.name, run.version, run.source, run.root, run.status.value),
+                    *(json.dumps(run.input), run.created, run.updated, run.result, run.error),
+                ),
+            )
+
+    def claim(self, flow_id: str, *, version: str, at: str) -> None:
+        with self._transaction():
+            self._db.execute(
+                "UPDATE flow SET status = ?, version = ?, updated = ? WHERE id = ?",
+                (RunStatus.RUNNING.value, version, at, flow_id),
+            )
+
+    def lookup(self, flow_id: str) -> dict[str, Record]:
+        with self._translated():
+            rows = self._db.execute(
+                f"SELECT {RECORD_COLUMNS} FROM step WHERE flow_id = ? ORDER BY rowid", (flow_id,)
+            )
+            return {row[0]: Record(*row) for row in rows}
+
+    def attempts(self, flow_id: str) -> list[Attempt]:
+        with self._translated():
+            rows = self._db.execute(
+                f"SELECT {ATTEMPT_COLUMNS} FROM request WHERE flow_id = ? ORDER BY rowid", (flow_id,)
+            )
+            return [_attempt(row) for row in rows]
+
+    def append(self, flow_id: str, record: Record) -> None:
+        result = record.result
+        if result is not None and len(result) > INLINE_LIMIT:
+            self.complete(flow_id, record, ())
+            return
+        try:
+            # A single statement outside a transaction is its own transaction.
+            self._db.execute(PUT_RECORD, _record_row(flow_id, record, result, None))
+        except sqlite3.Error as error:
+            raise JournalUnusable(self.path, str(error)) from error
+
+    def complete(self, flow_id: str, record: Record, attempts: Sequence[Attempt]) -> None:
+        with self._transaction():
+            self._put_attempts(flow_id, attempts, record.ended)
+            self._db.execute(PUT_RECORD, _record_row(flow_id, record, *self._stored(record.result)))
+
+    def hold(self, flow_id: str, attempts: Sequence[Attempt], *, at: str) -> None:
+        with self._transaction():
+            self._put_attempts(flow_id, attempts, at)
+            self._set_status(flow_id, RunStatus.WAITING, at)
+
+    def forget_from(self, flow_id: str, path: str) -> None:
+        with self._transaction():
+            self._db.execute(
+                "DELETE FROM step WHERE flow_id = ?1 AND rowid >= "
+                "(SELECT rowid FROM step WHERE flow_id = ?1 AND path = ?2)",
+                (flow_id, path),
+            )
+            self._db.execute(
+                "DELETE FROM request WHERE flow_id = ?1 AND path NOT IN "
+                "(SELECT path FROM step WHERE flow_id = ?1)",
+                (flow_id,),
+            )
+
+    def end(
+        self,
+        flow_id: str,
+        status: RunStatus,
+        *,
+        at: str,
+        result: str | None = None,
+        error: str | None = None,
+        attempts: Sequence[Attempt] = (),
+    ) -> None:
+        with self._transaction():
+            self._put_attempts(flow_id, attempts, at)
+            self._set_status(flow_id, status, at)
+            self._db.execute("UPDATE flow SET result = ?, error = ? WHERE id = ?", (result, error, flow_id))
+
+    def runs(self) -> list[Run]:
+        return self._select_runs("ORDER BY rowid DESC", ())
+
+    def run(self, flow_id: str) -> Run | None:
+        return next(iter(self._select_runs("WHERE id = ?", (flow_id,))), None)
+
+    def unfinished(self) -> Run | None:
+        open_states = (RunStatus.RUNNING.value, RunStatus.WAITING.value)
+        found = self._select_runs("WHERE status IN (?, ?) ORDER BY rowid DESC LIMIT 1", open_states)
+        return next(iter(found), None)
+
+    def owner(self, request_id: str) -> tuple[Run, Attempt] | None:
+        with self._translated():
+            row = self._db.execute(
+                f"SELECT flow_id, {ATTEMPT_COLUMNS} FROM request WHERE request_id = ?", (request_id.lower(),)
+            ).fetchone()
+        if row is None:
+            return None
+        run = self.run(row[0])
+        assert run is not None, "a request belongs to a run"
+        return run, _attempt(row[1:])
+
+    def _select_runs(self, tail: str, values: tuple[str, ...]) -> list[Run]:
+        with self._translated():
+            rows = self._db.execute(f"SELECT {RUN_COLUMNS} FROM flow {tail}", values)
+            return [_run(row) for row in rows]
+
+    def _put_attempts(self, flow_id: str, attempts: Sequence[Attempt], at: str) -> None:
+        for attempt in attempts:
+            response = None if attempt.response is None else json.dumps(attempt.response)
+            handed_out = attempt.status is not AttemptStatus.QUEUED
+            self._db.execute(
+                PUT_ATTEMPT,
+                (
+                    *(attempt.request_id.lower(), flow_id, attempt.path, attempt.number),
+                    *(str(attempt.document.get("agent_name", "")), attempt.status.value),
+                    *(attempt.resumes, attempt.error_type),
+                    utc_text(attempt.deadline) if handed_out else None,
+                    *self._stored(json.dumps(dict(attempt.document))),
+                    *self._stored(response),
+                    at if response is not None else None,
+                ),
+            )
+
+    def _set_status(self, flow_id: str, status: RunStatus, at: str) -> None:
+        self._db.execute("UPDATE flow SET status = ?, updated = ? WHERE id = ?", (status.value, at, flow_id))
+
+    def _stored(self, text: str | None) -> tuple[str | None, str | None]:
+        """Where a text goes: in its row, or under its digest in the table of large values."""
+        if text is None or len(text) <= INLINE_LIMIT:
+            return text, None
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        self._db.execute("INSERT OR IGNORE INTO blob (sha256, data) VALUES (?, ?)", (digest, text))
+        return None, digest
+
+    def _migrate(self) -> None:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version > len(MIGRATIONS):
+            raise JournalUnusable(self.path, f"it is of version {version}, newer than this program")
+        for number, statements in enumerate(MIGRATIONS[version:], start=version + 1):
+            with self._transaction():
+                for statement in statements:
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {number}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._translated():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise JournalUnusable(self.path, str(error)) from error
+
+
+def _record_row(flow_id: str, record: Record, result: str | None, blob: str | None) -> tuple[str | None, ...]:
+    return (
+        *(flow_id, record.path, record.kind, record.input_sha, record.status),
+        *(result, blob, record.error, record.started, record.ended),
+    )
+
+
+def _run(row: Sequence[str]) -> Run:
+    flow_id, name, version, source, root, status, given, created, updated, result, error = row
+    return Run(
+        *(flow_id, name, version, source, root, RunStatus(status)),
+        *(json.loads(given), created, updated, result, error),
+    )
+
+
+def _attempt(row: Sequence[str]) -> Attempt:
+    path, document, status, resumes, error_type, response = row
+    answered = None if response is None else json.loads(response)
+    return Attempt(path, json.loads(document), AttemptStatus(status), int(resumes), error_type, answered)

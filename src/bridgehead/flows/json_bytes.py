@@ -1,0 +1,105 @@
+"""From the bytes of a flow file to a JSON object, and back (flows §1).
+
+Stricter than `json.loads` where leniency would let two readers disagree: no NaN, no numbers beyond a double, no
+duplicate keys in the top-level object, no nesting past a limit. Validation is another matter (validation.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+MAX_DEPTH: Final = 100
+
+_BRACKET_OR_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+
+
+class Unreadable(ValueError):
+    """The bytes hold no JSON object that every reader would understand the same way."""
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """The JSON object in `data`, or Unreadable saying what is wrong with it."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not UTF-8: {error.reason} at byte {error.start}") from None
+    pairs = _Pairs()
+    document = parse_json(text, object_pairs_hook=pairs)
+    if not isinstance(document, dict):
+        raise Unreadable("not a JSON object")
+    if pairs.repeated is not None:
+        raise Unreadable(f"the key {pairs.repeated!r} appears twice")
+    if _depth(text) > MAX_DEPTH:
+        raise Unreadable(f"nested deeper than {MAX_DEPTH} levels")
+    return document
+
+
+def parse_json(text: str, **hooks: Any) -> Any:
+    """`json.loads` without NaN, Infinity and numbers that overflow a double."""
+    try:
+        return json.loads(text, **strict_hooks(), **hooks)
+    except Unreadable:
+        raise
+    except RecursionError:
+        raise Unreadable(f"nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:
+        raise Unreadable(f"not JSON: {error}") from None
+
+
+def strict_hooks() -> dict[str, Any]:
+    """What makes a decoder of the standard library refuse numbers that other readers would not have."""
+    return {"parse_constant": _refuse, "parse_float": _finite, "parse_int": _integer}
+
+
+def file_bytes(document: Mapping[str, Any]) -> bytes:
+    """How every flow file is written: ASCII, two-space indent, no final newline."""
+    return json.dumps(document, indent=2).encode("ascii")
+
+
+class _Pairs:
+    """Builds each object; after the last call, which is the outermost object, `repeated` is about that one."""
+
+    repeated: str | None = None
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(pairs)
+        self.repeated = None
+        if len(document) != len(pairs):
+            keys = [key for key, _ in pairs]
+            self.repeated = next(key for key in keys if keys.count(key) > 1)
+        return document
+
+
+def _refuse(token: str) -> NoReturn:
+    raise Unreadable(f"{token} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise Unreadable(f"the number {digits[:20]} is too large")
+    return number
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 308:
+        _finite(digits)
+    return int(digits)
+
+
+def _depth(text: str) -> int:
+    """How many brackets are open at once in `text`, which is known to be JSON."""
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
+        return 0
+    deepest = depth = 0
+    for match in _BRACKET_OR_STRING.finditer(text):
+        token = match[0]
+        if token in ("{", "["):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in ("}", "]"):
+            depth -= 1
+    return deepest

@@ -1,0 +1,111 @@
+"""Records of a run: look one up, or do the work and record it. Every step of a flow goes through here.
+
+Recorded? Return it. Otherwise run it, record it durably, return it. A record made by another kind of call or with
+other inputs is never returned: the flow would go on with somebody else's data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bridgehead.flows.calls import Attempt
+from bridgehead.flows.codec import canonical, encode
+from bridgehead.flows.errors import NonDeterministic
+from bridgehead.flows.journals.base import Journal, Record
+from bridgehead.flows.moments import utc_text
+from bridgehead.flows.outcomes import StepFailed
+from bridgehead.host.clock import Clock
+
+COMPLETED, FALLBACK, FAILED = "completed", "fallback", "failed"
+_NO_INPUT = hashlib.sha256(canonical([])).hexdigest()
+
+
+def digest(inputs: Sequence[Any]) -> str:
+    """The identity of a call's inputs: SHA-256 of their canonical JSON (flows §14)."""
+    return hashlib.sha256(canonical(inputs)).hexdigest() if inputs else _NO_INPUT
+
+
+class Replay:
+    """The records of one run during one pass."""
+
+    def __init__(self, journal: Journal, flow_id: str, clock: Clock) -> None:
+        self._journal = journal
+        self._flow_id = flow_id
+        self._clock = clock
+        self._records = journal.lookup(flow_id)
+        self._visited: set[str] = set()
+
+    def find(
+        self, path: str, kind: str, input_sha: str | None, *, rerun_on_change: bool = False
+    ) -> Record | None:
+        """The record at `path`; NonDeterministic when it belongs to another call. No digest: any input will do."""
+        self._visited.add(path)
+        record = self._records.get(path)
+        if record is None:
+            return None
+        changed = input_sha is not None and record.input_sha is not None and record.input_sha != input_sha
+        if record.kind == kind and not changed:
+            return record
+        if not rerun_on_change:
+            detail = (
+                f"a {kind} stands where a {record.kind} was" if record.kind != kind else "the inputs differ"
+            )
+            raise NonDeterministic(path, detail)
+        self._forget_from(path)
+        return None
+
+    def perform(self, path: str, kind: str, input_sha: str | None, work: Callable[[], Any]) -> Record:
+        """Do the work and record its result, or that it failed."""
+        started = self.now()
+        try:
+            value = work()
+        except Exception as error:
+            # The guest's failure is a result like any other: a resumed flow must meet it again.
+            failure = json.dumps([type(error).__name__, str(error)])
+            self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
+            raise StepFailed(path, type(error).__name__, str(error)) from error
+        return self.add(path, kind, input_sha, encode(value), started)
+
+    def add(
+        self, path: str, kind: str, input_sha: str | None, result: str, started: str | None = None
+    ) -> Record:
+        """Record a result that is known."""
+        now = self.now()
+        return self._append(Record(path, kind, input_sha, COMPLETED, result, None, started or now, now))
+
+    def keep(self, path: str, kind: str, input_sha: str | None, value: Any, started: str) -> Record:
+        """Record a value that has been worked out."""
+        return self.add(path, kind, input_sha, encode(value), started)
+
+    def complete(self, record: Record, attempts: Sequence[Attempt]) -> None:
+        """Record how a call ended, together with its requests."""
+        self._journal.complete(self._flow_id, record, attempts)
+        self._records[record.path] = record
+
+    def refuse_unvisited(self) -> None:
+        """Every record must have been met again, itself or through the record of what contained it."""
+        for path in self._records.keys() - self._visited:
+            if not any(parent in self._visited and parent in self._records for parent in _parents(path)):
+                raise NonDeterministic(path, "a recorded call was not reached again")
+
+    def now(self) -> str:
+        return utc_text(self._clock.now())
+
+    def _append(self, record: Record) -> Record:
+        self._journal.append(self._flow_id, record)
+        self._records[record.path] = record
+        return record
+
+    def _forget_from(self, path: str) -> None:
+        self._journal.forget_from(self._flow_id, path)
+        made = list(self._records)
+        for later in made[made.index(path) :]:
+            del self._records[later]
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:length]) for length in range(1, len(parts))]

@@ -1,0 +1,95 @@
+"""What can be asked of the engine, and what it answers: plain frozen data for every surface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from bridgehead.exit_codes import ExitCode
+from bridgehead.flows.session import Remark
+from bridgehead.flows.words import RunStatus
+
+OPTIONS_KEY: Final = "_options"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Settings of a run that stay with it; None is "not given" (flows §9: limits and opt-outs)."""
+
+    max_retries: int | None = None
+    heuristics_only: bool | None = None
+    missing_agent_falls_back: bool | None = None
+
+    def given(self) -> dict[str, Any]:
+        members = {
+            "max_retries": self.max_retries,
+            "heuristics_only": self.heuristics_only,
+            "missing_agent_falls_back": self.missing_agent_falls_back,
+        }
+        return {key: value for key, value in members.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Start a flow in a root, or go on with the one that is paused there."""
+
+    root: Path
+    source: str = ""
+    """How the flow was named, so that `resume` finds it again."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The flow's own settings as given now; they must not contradict those of a paused run."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of a new run that were not given."""
+    options: RunOptions = RunOptions()
+    flow_id: str | None = None
+    resume: bool = False
+    fresh: bool = False
+    force_version: bool = False
+    wait_seconds: float = 0.0
+    accept_foreign_owner: bool = False
+    tolerant: bool = False
+    output_directories: tuple[Path, ...] = ()
+    """Directories besides the root in which a resumed run may put its output."""
+
+
+@dataclass(frozen=True)
+class Pause:
+    """What a handler needs to know; printed as one line (flows §5)."""
+
+    request_file: Path
+    response_file: Path
+    request_id: str
+    agent_name: str
+    timeout_seconds: int
+    outstanding: int = 1
+
+    def line(self) -> str:
+        facts = {
+            "request_file": str(self.request_file),
+            "response_file": str(self.response_file),
+            "request_id": self.request_id,
+            "agent_name": self.agent_name,
+            "timeout_seconds": self.timeout_seconds,
+        }
+        return "BRIDGEHEAD-PAUSE " + json.dumps(facts, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How far a run came."""
+
+    flow_id: str
+    name: str
+    status: RunStatus
+    actions: tuple[str, ...] = ()
+    result: Any = None
+    pause: Pause | None = None
+    remarks: tuple[Remark, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        return ExitCode.WAITING if self.status is RunStatus.WAITING else ExitCode.DONE

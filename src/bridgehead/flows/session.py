@@ -1,0 +1,165 @@
+"""One pass of a flow: its records, its outstanding calls, and what this pass made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bridgehead.flows.agents import AgentInvoker
+from bridgehead.flows.asks import Ask, refuse_unwritable
+from bridgehead.flows.book import Book
+from bridgehead.flows.calls import Attempt, Call, prompt_sha256
+from bridgehead.flows.codec import encode
+from bridgehead.flows.desk import Desk
+from bridgehead.flows.ids import new_request_id
+from bridgehead.flows.in_process import invoke
+from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.outcomes import Accepted, Failed, Verdict
+from bridgehead.flows.pausing import Blocked, OpenCall, Stopped
+from bridgehead.flows.replay import COMPLETED, FAILED, FALLBACK, Replay, digest
+from bridgehead.flows.settlement import Action, Rules, Settlement, settle
+from bridgehead.flows.words import HEURISTICS_ONLY, AttemptStatus
+from bridgehead.host.clock import Clock
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something the user is told at the end: a fallback, or an answer taken with a warning."""
+
+    path: str
+    kind: str
+    text: str
+
+
+@dataclass
+class Session:
+    run: Run
+    replay: Replay
+    desk: Desk
+    rules: Rules
+    clock: Clock
+    calls: dict[str, Call]
+    """The outstanding calls by path, oldest first."""
+    asked: int
+    """How many calls the run has made; numbers the next one in flows without phases."""
+    book: Book = field(default_factory=Book)
+    invoker: AgentInvoker | None = None
+    heuristics_only: bool = False
+    new_id: Callable[[], str] = new_request_id
+    actions: list[str] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+    open_blocks: int = 0
+    """Blocks raised and not yet gathered; a flow that returns with one left has swallowed its pause."""
+
+    def ask(self, path: str, ask: Ask, phase: int | None) -> Record:
+        """The recorded end of a call; Blocked when there is no answer yet."""
+        input_sha = digest(ask.identity)
+        record = self.replay.find(path, "ask", input_sha)
+        if record is not None:
+            return record
+        restored = self.book.restored_result(path)
+        if restored is not None:
+            return self.replay.add(path, "ask", input_sha, restored)
+        if self.heuristics_only:
+            reason = Failed(HEURISTICS_ONLY, "no agent is asked in this run")
+            return self._conclude(path, ask, input_sha, reason, ())
+        if self.invoker is not None:
+            return self._conclude(path, ask, input_sha, invoke(self.invoker, ask, self.rules), ())
+        call = self.calls.get(path) or self._adopt(path, ask, phase)
+        if call is None:
+            raise self._block(OpenCall(self._new_call(path, ask, phase), None))
+        return self._settle(call, ask, input_sha)
+
+    def _settle(self, call: Call, ask: Ask, input_sha: str) -> Record:
+        answer = self.desk.answers.get(call.path)
+        settled = settle(
+            call,
+            answer.matched if answer else None,
+            ask.verdict_on,
+            ask.rules(self.rules),
+            request_on_file=self.desk.request_on_file == call.current.request_id.lower(),
+            now=self.clock.now(),
+            new_id=self.new_id,
+        )
+        if settled.ignored_old_attempt:
+            self.actions.append("ignored:old_attempt")
+            self.desk.reject(call.path, "it answers an attempt that has been given up")
+        if settled.action is not Action.QUEUED:
+            self.actions.append(settled.action.value)
+        match settled.action:
+            case Action.ACCEPT | Action.ACCEPT_WITH_WARNING | Action.FALLBACK:
+                assert settled.verdict is not None
+                return self._conclude(call.path, ask, input_sha, settled.verdict, settled.attempts)
+            case Action.STOP:
+                assert isinstance(settled.verdict, Failed)
+                raise Stopped(settled.verdict, ask.agent, settled.attempts)
+            case _:
+                raise self._block(OpenCall(_as_settled(call, settled), settled.action))
+
+    def _conclude(
+        self, path: str, ask: Ask, input_sha: str, verdict: Verdict, attempts: tuple[Attempt, ...]
+    ) -> Record:
+        """The call has ended. Journal first, then the book; only then do its files go (flows §5)."""
+        status, result, error = COMPLETED, None, None
+        if isinstance(verdict, Accepted):
+            result = encode(verdict.value)
+            if verdict.warning is not None:
+                self.remarks.append(Remark(path, "warning", verdict.warning))
+        else:
+            self.remarks.append(Remark(path, "fallback", str(verdict)))
+            error = json.dumps([verdict.reason, verdict.message])
+            status = FAILED if ask.fallback is None else FALLBACK
+            result = None if ask.fallback is None else encode(ask.fallback(verdict))
+        now = self.replay.now()
+        record = Record(path, "ask", input_sha, status, result, error, now, now)
+        self.replay.complete(record, attempts)
+        self.calls.pop(path, None)
+        self.book.note_attempts(attempts)
+        self.book.note_result(path, result)
+        self.book.save()
+        self.desk.clear(path, [attempt.request_id for attempt in attempts])
+        return record
+
+    def _new_call(self, path: str, ask: Ask, phase: int | None) -> Call:
+        self.asked += 1
+        prompt = ask.full_prompt
+        context: dict[str, Any] = {
+            **self.book.request_context(),
+            **ask.context,
+            "response_file": str(self.desk.files.response_path),
+            "prompt_sha256": prompt_sha256(prompt),
+        }
+        document = {
+            "request_id": self.new_id(),
+            "version": self.rules.contract.value,
+            "phase": self.asked if phase is None else phase,
+            "phase_name": ask.phase_name(self.rules.contract),
+            "agent_name": ask.agent,
+            "prompt": prompt,
+            "context": context,
+            "timeout_seconds": ask.timeout,
+            "created_at": self.replay.now(),
+            "retry_count": 0,
+        }
+        refuse_unwritable(document, self.rules.contract)
+        return Call(path, (Attempt(path, document, AttemptStatus.QUEUED),))
+
+    def _adopt(self, path: str, ask: Ask, phase: int | None) -> Call | None:
+        """A call restored from the state file, which knows no paths, belongs to the first ask that fits it."""
+        if phase is None:
+            return None
+        call = self.book.restored_call(phase, ask.phase_name(self.rules.contract), ask.agent)
+        if call is None:
+            return None
+        self.desk.rename(call.path, path)
+        return Call(path, tuple(replace(attempt, path=path) for attempt in call.attempts))
+
+    def _block(self, call: OpenCall) -> Blocked:
+        self.open_blocks += 1
+        return Blocked([call])
+
+
+def _as_settled(call: Call, settled: Settlement) -> Call:
+    return replace(call, attempts=(*call.attempts[:-1], *(settled.attempts or (call.current,))))

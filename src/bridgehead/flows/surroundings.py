@@ -1,0 +1,33 @@
+"""What a run is surrounded by: the clock, who listens, who answers in process, where the journal is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bridgehead.flows.agents import AgentInvoker
+from bridgehead.flows.announcer import Announcer, Silent
+from bridgehead.flows.ids import new_request_id
+from bridgehead.flows.journals.base import Journal
+from bridgehead.flows.journals.sqlite import SqliteJournal
+from bridgehead.flows.root import FlowRoot
+from bridgehead.host.clock import Clock, SystemClock
+
+
+def open_sqlite(root: FlowRoot) -> Journal:
+    """The journal of a root, as every command uses it."""
+    return SqliteJournal(root.journal)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The defaults are the machine's own; assembly passes an announcer, tests a clock."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    announcer: Announcer = field(default_factory=Silent)
+    invoker: AgentInvoker | None = None
+    """Answers asks at once, so that the flow never pauses."""
+    open_journal: Callable[[FlowRoot], Journal] = open_sqlite
+    new_id: Callable[[], str] = new_request_id
+    response_owners: frozenset[int] | None = None
+    """Whose answers are taken, where that is not the allowed owners of the root."""

@@ -1,0 +1,94 @@
+"""The closed vocabularies of the flow files, the names of the files and the limits on them (flows §1–§4, §10)."""
+
+from __future__ import annotations
+
+from enum import Enum, StrEnum
+from typing import Final
+
+REQUEST_FILE: Final = ".agent-request.json"
+RESPONSE_FILE: Final = ".agent-response.json"
+STATE_FILE: Final = ".template-create-state.json"
+CHECKPOINT_FILES: Final = (REQUEST_FILE, RESPONSE_FILE, STATE_FILE)
+
+CONTRACT_VERSION: Final = "1.0"
+"""What template-create writes."""
+OPEN_CONTRACT_VERSION: Final = "1.1"
+"""What every other flow writes: the same keys with wider limits (flows §14)."""
+
+DEFAULT_TIMEOUT_SECONDS: Final = 120
+DEFAULT_MAX_RETRIES: Final = 2
+
+
+class AgentName(Enum):
+    """The agents of the 1.0 contract."""
+
+    ARCHITECTURAL_REVIEWER = "architectural-reviewer"
+    AGENT_CONTENT_ENHANCER = "agent-content-enhancer"
+
+
+class RequestStatus(Enum):
+    """How a handler says its call ended."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+
+
+class ErrorType(Enum):
+    """Why a call failed; the recovery for each is in policy.py."""
+
+    AGENT_NOT_FOUND = "AGENT_NOT_FOUND"
+    INVOCATION_FAILED = "INVOCATION_FAILED"
+    TIMEOUT = "TIMEOUT"
+    PARSE_ERROR = "PARSE_ERROR"
+    VALIDATION_ERROR = "VALIDATION_ERROR"
+    UNKNOWN = "UNKNOWN"
+
+
+LOW_CONFIDENCE: Final = "low_confidence"
+CANCELLED: Final = "cancelled"
+HEURISTICS_ONLY: Final = "heuristics_only"
+
+
+class DocumentKind(StrEnum):
+    """Which of the three files a document is."""
+
+    REQUEST = "request"
+    RESPONSE = "response"
+    STATE = "state"
+
+
+class Profile(StrEnum):
+    """How much a reader forgives (flows §3)."""
+
+    STRICT = "strict"
+    INTEROP = "interop"
+    TOLERANT = "tolerant"
+
+
+class AttemptStatus(StrEnum):
+    """What became of one request (flows §4); `queued` waits in the journal for its turn in the file (§14)."""
+
+    QUEUED = "queued"
+    PENDING = "pending"
+    COMPLETED = "completed"
+    SUPERSEDED = "superseded"
+    SUPERSEDED_BY_LATE_ANSWER = "superseded_by_late_answer"
+    FALLBACK = "fallback"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class RunStatus(StrEnum):
+    """Where a flow stands."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self not in (RunStatus.RUNNING, RunStatus.WAITING)

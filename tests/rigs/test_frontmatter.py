@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridgehead.rigs import frontmatter
+from bridgehead.rigs.frontmatter import ParseFailure, read_mapping
+from bridgehead.rigs.frontmatter_writer import write_mapping
+from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.yaml_loader import load
+
+LINES = st.sampled_from(
+    [
+        "from: mac-m5max",
+        "to: windows-5080",
+        "to:",
+        "to: []",
+        "  - a",
+        '  - "1234567"',
+        "  - 1234567",
+        "  - - x",
+        "date: 2026-05-15",
+        "status: ▶ go",
+        'status: "✅ Done: all # ok"',
+        "tldr: it's",
+        "tldr: 'it''s'",
+        r'tldr: "a\tb\x41\u00e9\U0001F3AF\/"',
+        'tldr: "',
+        "tldr: a: b",
+        "tldr: a # b",
+        "tldr: ~",
+        "tldr: -dash",
+        "tldr: - dash",
+        "tldr: 0o17",
+        "tldr: a\tb",
+        "tldr: a\u2028b",
+        "tldr: trailing ",
+        "null: x",
+        "",
+        "# comment",
+    ]
+)
+
+
+def fast_path(text: str) -> dict[str, Value] | None:
+    try:
+        return frontmatter._read_lines(text)
+    except frontmatter._NotPlain:
+        return None
+
+
+@given(st.lists(LINES, min_size=1, max_size=6).map("\n".join))
+def test_property_the_fast_path_never_differs_from_the_full_loader(text: str) -> None:
+    fast = fast_path(text)
+    if fast is not None:
+        assert fast == load(text)
+        assert list(fast) == list(load(text))  # type: ignore[arg-type]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("from to tldr nonce".split()), st.text() | st.lists(st.text(), min_size=1)
+    )
+)
+def test_property_the_fast_path_agrees_with_the_full_loader_on_what_we_write(
+    fields: dict[str, Value],
+) -> None:
+    text = write_mapping(fields).removesuffix("\n")
+    fast = fast_path(text)
+    assert fast is None or fast == load(text) == fields
+
+
+def test_files_of_either_tool_take_the_fast_path() -> None:
+    text = (
+        "from: mac-m5max\nto:\n  - windows-5080\n  - ops\ndate: 2026-05-15\n"
+        'status: "✅ Done: all # ok"\ntype: ACK\nthread: "00"\nreferences:\n  - a1b2c3d\n  - "1234567"\n'
+        f"attested_at: 2026-05-15T10:30:00.000Z\nbody_hash: {'0' * 63}a"
+    )
+    assert fast_path(text) == {
+        "from": "mac-m5max",
+        "to": ["windows-5080", "ops"],
+        "date": "2026-05-15",
+        "status": "✅ Done: all # ok",
+        "type": "ACK",
+        "thread": "00",
+        "references": ["a1b2c3d", "1234567"],
+        "attested_at": "2026-05-15T10:30:00.000Z",
+        "body_hash": f"{'0' * 63}a",
+    }
+
+
+@pytest.mark.parametrize("text", ["", "# nothing", "~", "---  # still nothing"])
+def test_frontmatter_that_says_nothing_is_empty(text: str) -> None:
+    assert read_mapping(text) == ParseFailure("frontmatter is empty")
+
+
+@pytest.mark.parametrize("text", ["- a\n- b", "just text", "12", "[a]", '"quoted"'])
+def test_frontmatter_must_be_a_mapping(text: str) -> None:
+    assert read_mapping(text) == ParseFailure("frontmatter must be a YAML mapping")
+
+
+def failure(text: str) -> str:
+    read = read_mapping(text)
+    assert isinstance(read, ParseFailure)
+    return read.message
+
+
+def test_a_repeated_key_is_refused_by_name() -> None:
+    assert "'type' is repeated" in failure("type: ACK\nfrom: a\ntype: REQUEST")
+
+
+def test_a_syntax_error_names_its_line() -> None:
+    assert "line 2" in failure("from: a\nto: }")
+
+
+def test_conflict_markers_are_called_by_their_name() -> None:
+    text = "from: a\n<<<<<<< HEAD\ndate: 2026-05-15\n=======\ndate: 2026-05-16\n>>>>>>> theirs"
+    assert "git conflict markers" in failure(text)
+
+
+def test_tabs_cannot_indent() -> None:
+    assert "cannot start any token" in failure("from: a\nto:\n\t- b")
+
+
+def test_numbers_and_nulls_are_never_made_text() -> None:
+    assert read_mapping("thread: 2026\nfrom: ~\nreferences: [1234567, 12e4567]") == {
+        "thread": 2026,
+        "from": None,
+        "references": [1234567, None],
+    }

@@ -1,0 +1,81 @@
+"""The arguments of rig commands, parsed by the rules of rigs §7 rather than by a library: scripts match the wording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from bridgehead.errors import UserError
+
+SHARED_FLAGS = frozenset({"--json", "--no-color", "--debug", "--help"})
+
+
+class Flags(NamedTuple):
+    """The flags one command knows, besides the shared ones."""
+
+    booleans: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
+    repeatable: frozenset[str] = frozenset()
+    positionals: int = 0
+
+
+class Arguments(NamedTuple):
+    """What was typed after the command's name."""
+
+    positionals: tuple[str, ...]
+    booleans: frozenset[str]
+    values: Mapping[str, str]
+    lists: Mapping[str, tuple[str, ...]]
+
+    def has(self, flag: str) -> bool:
+        return flag in self.booleans
+
+    def value(self, flag: str) -> str | None:
+        return self.values.get(flag)
+
+    def list(self, flag: str) -> tuple[str, ...]:
+        return self.lists.get(flag, ())
+
+    def positional(self, number: int) -> str | None:
+        return self.positionals[number] if number < len(self.positionals) else None
+
+
+class ArgumentRefused(UserError):
+    """The command line cannot be understood; nothing was done."""
+
+
+def parse_arguments(tokens: Sequence[str], known: Flags) -> Arguments:
+    """Sort tokens into flags and positionals; the last of a repeated value wins."""
+    positionals: list[str] = []
+    booleans: set[str] = set()
+    values: dict[str, str] = {}
+    lists: dict[str, list[str]] = {}
+    rest = list(tokens)
+    while rest:
+        token = rest.pop(0)
+        if token == "-h":
+            booleans.add("--help")
+        elif not token.startswith("--"):
+            positionals.append(token)
+        else:
+            flag, given, inline = token.partition("=")
+            if flag in known.booleans or flag in SHARED_FLAGS:
+                if given:
+                    raise ArgumentRefused(f"flag {flag} takes no value")
+                booleans.add(flag)
+            elif flag in known.repeatable:
+                lists.setdefault(flag, []).append(inline if given else _next_value(flag, rest))
+            elif flag in known.values:
+                values[flag] = inline if given else _next_value(flag, rest)
+            else:
+                raise ArgumentRefused(f"unknown flag {flag}")
+    if len(positionals) > known.positionals and "--help" not in booleans:
+        raise ArgumentRefused(f'unexpected argument "{positionals[known.positionals]}"')
+    joined = {flag: tuple(found) for flag, found in lists.items()}
+    return Arguments(tuple(positionals), frozenset(booleans), values, joined)
+
+
+def _next_value(flag: str, rest: list[str]) -> str:
+    if not rest or rest[0].startswith("--"):
+        raise ArgumentRefused(f"flag {flag} requires a value")
+    return rest.pop(0)

@@ -1,0 +1,88 @@
+"""What a model cannot read by itself and gets in the prompt: files with line numbers, diffs (council §6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bridgehead.council.findings.tree import FileText
+
+MOST_CHARACTERS: Final = 200_000
+
+_DIFF_FILE: Final = re.compile(r"^(?=diff --git )", re.MULTILINE)
+_DIFF_NAME: Final = re.compile(r"^\+\+\+ (?:b/)?(?P<new>[^\t\n]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One file or one file's part of a diff."""
+
+    origin: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Passages that fit, and the names of those that did not."""
+
+    passages: tuple[Passage, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return (f"material_left_out:{len(self.left_out)}",) if self.left_out else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeMaterial:
+    """A scope's material by need: `diff` goes to every connection, `files` to those that cannot open files."""
+
+    diff: Material = Material()
+    files: Material = Material()
+
+    def for_seat(self, *, reads_files: bool) -> Material:
+        if reads_files:
+            return self.diff
+        return Material(
+            self.diff.passages + self.files.passages,
+            tuple(dict.fromkeys(self.diff.left_out + self.files.left_out)),
+        )
+
+
+def scope_material(files: Mapping[str, str], diff: str | None = None) -> ScopeMaterial:
+    """Take whole files in path order as far as they fit; what does not is named."""
+    changed = _fitting(_diff_passages(diff or ""), MOST_CHARACTERS)
+    room = MOST_CHARACTERS - sum(len(passage.text) for passage in changed.passages)
+    numbered = (Passage(path, with_line_numbers(files[path])) for path in sorted(files))
+    return ScopeMaterial(changed, _fitting(numbered, room))
+
+
+def with_line_numbers(text: str) -> str:
+    """The text as it is cited: every line with its number."""
+    return "\n".join(f"{number:>5} | {line}" for number, line in enumerate(FileText(text).lines, start=1))
+
+
+def _fitting(passages: Iterable[Passage], room: int) -> Material:
+    taken: list[Passage] = []
+    left_out: list[str] = []
+    for passage in passages:
+        if len(passage.text) <= room:
+            taken.append(passage)
+            room -= len(passage.text)
+        else:
+            left_out.append(passage.origin)
+    return Material(tuple(taken), tuple(left_out))
+
+
+def _diff_passages(diff: str) -> list[Passage]:
+    parts = [part for part in _DIFF_FILE.split(diff) if part.strip()]
+    return [Passage(_diff_name(part), part.rstrip("\n")) for part in parts]
+
+
+def _diff_name(part: str) -> str:
+    named = _DIFF_NAME.search(part)
+    if named is not None and named["new"] != "/dev/null":
+        return f"diff of {named['new']}"
+    return f"diff: {part.partition(chr(10))[0]}"

@@ -33,7 +33,7 @@ class GitStorageFailed(FileError):
     """git could not write into the repository; nothing a different request would change."""
 
     def __init__(self, command: str, git_says: str) -> None:
-        super().__init__(f"git {command} could not write to the repository: {last_line(git_says)}")
+        super().__init__(f"git {command} could not write to the repository: {cause_of(git_says)}")
         self.git_says = git_says
 
 
@@ -41,7 +41,7 @@ class GitFailed(UserError):
     """A git command was refused. The sentence is ours, `git_says` is what git wrote."""
 
     def __init__(self, what: str, git_says: str = "", *, hint: str | None = None) -> None:
-        reason = last_line(git_says)
+        reason = cause_of(git_says)
         super().__init__(f"{what}: {reason}" if reason else what, hint=hint)
         self.git_says = git_says
 
@@ -82,7 +82,7 @@ class NotARepository(UserError):
     def __init__(self, cwd: str, git_says: str = "") -> None:
         super().__init__(
             f"cwd is not inside a git repo (cwd={cwd})",
-            hint=last_line(git_says) or "git init, or change directory",
+            hint=cause_of(git_says) or "git init, or change directory",
         )
         self.git_says = git_says
 
@@ -125,8 +125,11 @@ class NoRemote(UserError):
         )
 
 
-def last_line(text: str) -> str:
-    """Return the line of git's output that names the cause: the last that is neither empty nor a hint."""
-    lines = [line.strip() for line in text.splitlines()]
-    said = [line for line in lines if line and not line.startswith("hint:")]
-    return said[-1].removeprefix("fatal: ").removeprefix("error: ") if said else ""
+def cause_of(git_says: str) -> str:
+    """Pick the line of git's output that names the cause; what follows it is usually advice."""
+    lines = [line.strip() for line in git_says.splitlines() if line.strip()]
+    for line in lines:
+        for mark in ("fatal: ", "error: "):
+            if line.startswith(mark):
+                return line.removeprefix(mark)
+    return lines[0] if lines else ""

@@ -1,0 +1,212 @@
+"""The one door to git: every call of the rigs part goes through `Git`.
+
+What may run on our behalf (design §9). A clone's configuration is written by its user, never by a remote, so programs
+named there and reached by the user's own wish are kept: `core.sshCommand`, `core.gitProxy`, `credential.helper`,
+`gpg.program`, `gpg.ssh.program`, `remote.*.uploadpack` and `receivepack`, `core.alternateRefsCommand`, `include.path`.
+Never run is what pulled content, a remote or a left-over file can set off:
+
+- hooks of every kind (`commit-msg` alone is called, by us: commit_msg_hook.py) and `core.fsmonitor`;
+- `filter.*`, `diff.*` and `merge.*` drivers, chosen by a `.gitattributes` that anybody may have pushed;
+- `ext::` and every transport not listed below, also through `remote.*.vcs`;
+- submodules, automatic maintenance, bundle downloads, pagers, editors, password prompts.
+
+Names are passed after `--`, taken literally, and read back NUL-terminated.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from bridgehead.rigs.repositories.errors import GitFailed, GitMissing, GitStorageFailed, GitTimedOut
+
+NETWORK_TIMEOUT_SECONDS = 600.0
+TRANSPORTS = ("file", "git", "http", "https", "ssh")
+
+_SETTINGS = (
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.editor=:",
+    "core.askPass=",
+    "core.quotePath=false",
+    "protocol.ext.allow=never",
+    "transfer.bundleURI=false",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "push.recurseSubmodules=no",
+    "push.followTags=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "diff.external=",
+    "log.showSignature=false",
+    "log.showRoot=true",
+    "merge.verifySignatures=false",
+    "i18n.commitEncoding=UTF-8",
+    "i18n.logOutputEncoding=UTF-8",
+)
+_NO_HOOKS = "core.hooksPath=/dev/null"
+_SURROUNDINGS = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": ":",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+_DROPPED = ("GIT_EXTERNAL_DIFF", "GIT_ICASE_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS")
+_STORAGE_FAULTS = (
+    "No space left on device",
+    "Permission denied",
+    "Read-only file system",
+    "Disk quota exceeded",
+)
+
+
+class GitAnswer(NamedTuple):
+    """What one call gave."""
+
+    code: int
+    out: bytes
+    says: str  # its stderr
+
+    @property
+    def text(self) -> str:
+        return os.fsdecode(self.out)
+
+    @property
+    def fields(self) -> list[str]:
+        """What stood between the NULs."""
+        return self.text.split("\0")[:-1]
+
+
+class Running:
+    """A git process at work; `answer` waits for it. Another may be started meanwhile."""
+
+    def __init__(self, process: subprocess.Popen[bytes], command: str, *, shielded: bool) -> None:
+        self._process = process
+        self._command = command
+        self._shielded = shielded
+
+    def answer(self, stdin: bytes | None = None, timeout_seconds: float | None = None) -> GitAnswer:
+        """Feed it `stdin`, wait, and return what it gave."""
+        with self._process as process:
+            try:
+                out, says = process.communicate(stdin, timeout_seconds)
+            except subprocess.TimeoutExpired as error:
+                self.stop()
+                raise GitTimedOut(self._command, error.timeout) from error
+            except BaseException:
+                if self._shielded:
+                    process.communicate()  # half of a change is worse than a late goodbye
+                else:
+                    self.stop()
+                raise
+        return GitAnswer(process.returncode, out, says.decode("utf-8", "replace"))
+
+    def stop(self) -> None:
+        """End it, asked for or not."""
+        self._process.terminate()
+        try:
+            self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+class Git:
+    """Runs git in one directory. `off` names settings that only this repository makes necessary."""
+
+    def __init__(self, directory: str, environment: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.environment = git_environment(os.environ if environment is None else environment)
+        self.off: tuple[str, ...] = ()
+        self.guard: int | None = None  # a lock that outlives us for as long as a shielded call runs
+
+    def start(
+        self,
+        *arguments: str,
+        takes_input: bool = False,
+        index: str | None = None,
+        settings: Sequence[str] = (),
+        surroundings: Mapping[str, str] | None = None,
+        shielded: bool = False,
+        hooks_path_shown: bool = False,
+    ) -> Running:
+        """Start git.
+
+        `index` is used instead of the user's index. A `shielded` call changes something in several steps: Ctrl-C does
+        not reach it, and it is waited for even when we are told to stop. `hooks_path_shown` is for asking where the
+        user's hooks are.
+        """
+        always = _SETTINGS if hooks_path_shown else (_NO_HOOKS, *_SETTINGS)
+        configured = [word for setting in (*always, *self.off, *settings) for word in ("-c", setting)]
+        environment = {**self.environment, **(surroundings or {})}
+        if index is not None:
+            environment["GIT_INDEX_FILE"] = index
+        try:
+            process = subprocess.Popen(
+                ("git", "--literal-pathspecs", *configured, *arguments),
+                cwd=self.directory,
+                env=environment,
+                stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0 if shielded else None,
+                pass_fds=(self.guard,) if shielded and self.guard is not None else (),
+            )
+        except (FileNotFoundError, PermissionError) as error:
+            if error.filename == self.directory:
+                raise
+            raise GitMissing from error
+        return Running(process, arguments[0], shielded=shielded)
+
+    def ask(
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,
+        index: str | None = None,
+        settings: Sequence[str] = (),
+        surroundings: Mapping[str, str] | None = None,
+        timeout_seconds: float | None = None,
+        shielded: bool = False,
+        hooks_path_shown: bool = False,
+    ) -> GitAnswer:
+        """Run git and return its answer, whatever its exit code."""
+        running = self.start(
+            *arguments,
+            takes_input=stdin is not None,
+            index=index,
+            settings=settings,
+            surroundings=surroundings,
+            shielded=shielded,
+            hooks_path_shown=hooks_path_shown,
+        )
+        return running.answer(stdin, timeout_seconds)
+
+    def read(self, *arguments: str, stdin: bytes | None = None, index: str | None = None) -> GitAnswer:
+        """Run a command that changes nothing, or raise GitFailed."""
+        return demand(arguments[0], self.ask(*arguments, stdin=stdin, index=index))
+
+    def write(self, *arguments: str, stdin: bytes | None = None, index: str | None = None) -> GitAnswer:
+        """Run a local command that changes the repository, shielded, or raise GitFailed or GitStorageFailed."""
+        return demand(arguments[0], self.ask(*arguments, stdin=stdin, index=index, shielded=True))
+
+
+def demand(command: str, answer: GitAnswer) -> GitAnswer:
+    """Return the answer of a local command that succeeded, or raise for what git said."""
+    if answer.code == 0:
+        return answer
+    if any(fault in answer.says for fault in _STORAGE_FAULTS):
+        raise GitStorageFailed(command, answer.says)
+    raise GitFailed(f"git {command} failed", answer.says)
+
+
+def git_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's environment with prompts, pagers and unlisted transports switched off."""
+    kept = {name: value for name, value in environment.items() if name not in _DROPPED}
+    allowed = environment.get("GIT_ALLOW_PROTOCOL")
+    transports = [name for name in allowed.split(":") if name != "ext"] if allowed else TRANSPORTS
+    return {**kept, **_SURROUNDINGS, "GIT_ALLOW_PROTOCOL": ":".join(transports)}

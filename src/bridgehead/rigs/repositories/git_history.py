@@ -1,0 +1,126 @@
+"""Read commits with their changes from `git log -z --raw --pretty=raw`.
+
+That form shows the stored headers, so one call also tells who signed, and it indents messages, so that no message can
+pass for a change. Positions in a thread (rigs §8) come from the order given here: parents first, and the same order on
+every rig.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bridgehead.rigs.repositories.errors import GitFailed
+from bridgehead.rigs.repositories.git_command import Git
+from bridgehead.rigs.repositories.records import CommitRecord, History, Identity, PathChange
+
+_LOG = (
+    "log",
+    "-z",
+    "--topo-order",
+    "--reverse",
+    "--pretty=raw",
+    "--no-decorate",
+    "--no-notes",
+    "--no-color",
+    "--raw",
+    "--no-abbrev",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "-c",  # a merge shows what it has from none of its parents
+)
+_COMMIT = "commit "
+_DELETED_MODE = "000000"
+_HEADERS = re.compile(
+    r"commit ([0-9a-f]+)\ntree [0-9a-f]+((?:\nparent [0-9a-f]+)*)"
+    r"\nauthor ([^\n]*?) ?<([^>\n]*)>[^\n]*\ncommitter [^\n]*?> *([0-9]*)[^\n]*((?:\n[^\n]+)*)"
+)
+
+
+def log_arguments(*revisions: str) -> tuple[str, ...]:
+    """Return the call whose output `parse_log` reads."""
+    return (*_LOG, *revisions, "--")
+
+
+def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
+    """Return the commits of `tip` that `base` lacks, parents before children."""
+    excluded = (f"^{base}",) if base else ()
+    return parse_log(git.read(*log_arguments(tip, *excluded)).fields)
+
+
+def history(git: Git, head: str | None, after: str | None) -> History:
+    """Return the commits of `head`, only the new ones where those simply follow `after`.
+
+    After a merge the order of what came before may change, so then all of it is given again.
+    """
+    if head is None:
+        return History((), from_start=True)
+    if after is not None and is_ancestor(git, after, head):
+        newer = commits_between(git, after, head)
+        if all(len(commit.parents) < 2 for commit in newer):
+            return History(tuple(newer), from_start=False)
+    return History(tuple(commits_between(git, None, head)), from_start=True)
+
+
+def is_ancestor(git: Git, commit: str, of: str) -> bool:
+    """Tell whether `commit` is `of` or stands somewhere below it; False for one that is not here at all."""
+    return commit == of or git.ask("merge-base", "--is-ancestor", commit, of).code == 0
+
+
+def ancestry(git: Git, head: str | None) -> dict[str, tuple[str, ...]]:
+    """Return the parents of every commit of `head`."""
+    if head is None:
+        return {}
+    lines = git.read("rev-list", "--parents", head, "--").text.splitlines()
+    return {commit: tuple(parents) for commit, *parents in (line.split() for line in lines)}
+
+
+def parse_log(fields: list[str]) -> list[CommitRecord]:
+    """Read the NUL-separated output of one log."""
+    commits: list[CommitRecord] = []
+    changes: list[PathChange] = []
+    headers = ""
+    described: str | None = None  # a change whose path comes next
+    for field in fields:
+        if described is not None:
+            changes.append(_read_change(described, field))
+            described = None
+        elif field.startswith(":"):
+            described = field
+        elif field.startswith(_COMMIT):
+            if headers:
+                commits.append(_read_commit(headers, changes))
+                changes = []
+            headers, _, last = field.rpartition("\n")
+            described = last if last.startswith(":") else None
+    if headers:
+        commits.append(_read_commit(headers, changes))
+    return commits
+
+
+def _read_change(described: str, path: str) -> PathChange:
+    """Read `:OLDMODE NEWMODE OLDBLOB NEWBLOB STATUS`; a merge has one old mode and blob for every parent."""
+    if described[1] != ":":
+        _, mode, _, blob, status = described.split(" ")
+        return PathChange(status, path, blob, mode)
+    parents = len(described) - len(described.lstrip(":"))
+    words = described[parents:].split(" ")
+    mode = words[parents]
+    status = "D" if mode == _DELETED_MODE else "A" if set(words[-1]) == {"A"} else "M"
+    return PathChange(status, path, words[2 * parents + 1], mode)
+
+
+def _read_commit(record: str, changes: list[PathChange]) -> CommitRecord:
+    read = _HEADERS.match(record)
+    if read is None:
+        raise GitFailed(f"git log shows a commit in an unknown form: {record[:60]!r}")
+    commit, parents, name, email, committed_at, others = read.groups()
+    return CommitRecord(
+        commit=commit,
+        parents=tuple(parents.split("\nparent ")[1:]) if parents else (),
+        author=Identity(name, email),
+        committed_at=int(committed_at or 0),
+        signed="\ngpgsig" in others,
+        message=record[read.end() + 6 :].replace("\n    ", "\n").rstrip("\n"),
+        changes=tuple(changes),
+    )

@@ -1,0 +1,137 @@
+"""Make our unpushed commits again on top of a fetched tip, and take the work tree along (rigs §9.5).
+
+The new commits are composed aside. Then index and work tree are moved by one two-way `read-tree`, which refuses to
+touch anything the user has changed, and the branch after them. A journal lets the next command go back to the old state
+if we are killed in between.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from bridgehead.host.directories import make_dir
+from bridgehead.host.file_errors import FileMissing
+from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.rigs.repositories.errors import GitFailed
+from bridgehead.rigs.repositories.git_changes import committed_files, merge_base
+from bridgehead.rigs.repositories.git_clone import Clone
+from bridgehead.rigs.repositories.git_command import demand
+from bridgehead.rigs.repositories.git_history import commits_between
+from bridgehead.rigs.repositories.git_posting import commit_tree_arguments, move_branch
+from bridgehead.rigs.repositories.rebuild_plan import PlannedCommit, plan_rebuild
+from bridgehead.rigs.repositories.records import REGULAR, CommitRecord, Head, Rebuilt, Recovered
+from bridgehead.rigs.repositories.work_tree import names_in
+
+_MAX_JOURNAL_BYTES = 64 * 1024
+
+
+def rebuild(clone: Clone, head: Head, tip: str) -> list[Rebuilt] | None:
+    """Put our turns on top of `tip` and return where they are now; None if either side did not only append."""
+    base = merge_base(clone.git, head.commit, tip) if head.commit else None
+    if head.commit is None or base is None:
+        return None
+    ours = commits_between(clone.git, base, head.commit)
+    planned = plan_rebuild(ours, commits_between(clone.git, base, tip), _taken_names(clone, ours, tip))
+    if planned is None:
+        return None
+    made = _make_commits(clone, planned, tip)
+    _move(clone, head, made[-1] if made else tip)
+    return [
+        Rebuilt(plan.old_commit, turn.old_path, turn.path, commit)
+        for plan, commit in zip(planned, made, strict=True)
+        for turn in plan.turns
+    ]
+
+
+def recover_rebuild(clone: Clone) -> Recovered | None:
+    """Go back to the old commits if a rebuild was cut short; they are still there and still unpushed."""
+    try:
+        stored = json.loads(read_bounded(clone.location.rebuild_journal, _MAX_JOURNAL_BYTES))
+        old, new = str(stored["old"]), str(stored["new"])
+    except (FileMissing, ValueError, KeyError, TypeError):
+        clone.location.rebuild_journal.unlink(missing_ok=True)
+        return None
+    return Recovered("", _settle(clone, old, new))
+
+
+def _taken_names(clone: Clone, ours: Sequence[CommitRecord], tip: str) -> dict[str, set[str]]:
+    """Return the names in use in the threads we write to, at the tip or in the work tree, without our own."""
+    own = {change.path for commit in ours for change in commit.changes}
+    taken: dict[str, set[str]] = {path.partition("/")[0]: set() for path in own}
+    for path in committed_files(clone.git, tip):
+        thread, _, filename = path.partition("/")
+        if thread in taken:
+            taken[thread].add(filename)
+    for thread, names in taken.items():
+        present = names_in(clone.location.top_level / thread)
+        names.update(name for name in present if f"{thread}/{name}" not in own)
+    return taken
+
+
+def _make_commits(clone: Clone, planned: Sequence[PlannedCommit], tip: str) -> list[str]:
+    index = clone.location.private_dir / "rebuild.index"
+    make_dir(index.parent)
+    made: list[str] = []
+    try:
+        clone.git.write("read-tree", tip, index=str(index))
+        for plan in planned:
+            entries = "".join(f"{REGULAR} {turn.blob}\t{turn.path}\0" for turn in plan.turns)
+            clone.git.write("update-index", "-z", "--index-info", stdin=entries.encode(), index=str(index))
+            tree = clone.git.write("write-tree", index=str(index)).text.strip()
+            made.append(_make_commit(clone, plan, tree, made[-1] if made else tip))
+    finally:
+        index.unlink(missing_ok=True)
+    return made
+
+
+def _make_commit(clone: Clone, plan: PlannedCommit, tree: str, parent: str) -> str:
+    answer = clone.git.ask(
+        *commit_tree_arguments(tree, (parent,), sign=plan.signed),
+        stdin=(plan.message + "\n").encode("utf-8", "surrogateescape"),
+        surroundings=_same_people(clone, plan.old_commit),
+    )
+    if answer.code != 0:
+        raise GitFailed(f"{plan.turns[0].old_path} could not be committed on the new tip", answer.says)
+    return answer.text.strip()
+
+
+def _same_people(clone: Clone, commit: str) -> dict[str, str]:
+    """Return the author with their date, and the committer without: it is committed now."""
+    names = (
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_AUTHOR_DATE",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    )
+    form = "--format=%an%x00%ae%x00%ad%x00%cn%x00%ce%x00"
+    shown = clone.git.read("log", "-1", "--date=raw", "--no-show-signature", form, commit, "--")
+    people = dict(zip(names, shown.fields, strict=True))
+    return {**people, "GIT_AUTHOR_DATE": f"@{people['GIT_AUTHOR_DATE']}"}
+
+
+def _move(clone: Clone, head: Head, commit: str) -> None:
+    old = str(head.commit)
+    write_atomic(clone.location.rebuild_journal, json.dumps({"old": old, "new": commit}))
+    try:
+        _switch(clone, old, commit)
+        move_branch(clone, head, commit, "rebuild on the wire")
+    except BaseException:
+        _settle(clone, old, commit)
+        raise
+    clone.location.rebuild_journal.unlink(missing_ok=True)
+
+
+def _settle(clone: Clone, old: str, new: str) -> str:
+    """Make index and work tree follow HEAD, wherever it is, and return that."""
+    head = clone.git.read("rev-parse", "--verify", "HEAD").text.strip()
+    if head == old:
+        _switch(clone, new, old)
+    clone.location.rebuild_journal.unlink(missing_ok=True)
+    return head
+
+
+def _switch(clone: Clone, before: str, after: str) -> None:
+    """Take index and work tree from one commit to the other; what the user has changed stays or stops it."""
+    demand("read-tree", clone.write_index("read-tree", "-m", "-u", before, after))

@@ -1,0 +1,63 @@
+"""Judge the signatures of commits with git, against an allowed-signers file that is named explicitly (rigs §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bridgehead.rigs.attestation import Signature
+from bridgehead.rigs.repositories.errors import GitFailed
+from bridgehead.rigs.repositories.git_clone import Clone
+from bridgehead.rigs.repositories.git_objects import read_objects
+from bridgehead.rigs.repositories.records import UNSIGNED, SignatureCheck
+
+_FORMAT = "--format=%H%x00%G?%x00%GS%x00%GF%x00%GP%x00%GK%x00"
+_FIELDS = 6
+# git's U is a good signature by somebody nobody vouches for; X and Y are past their time; E and N could not be checked.
+_JUDGEMENTS = {"G": Signature.KNOWN, "B": Signature.BAD, "R": Signature.BAD}
+
+
+def check_signatures(
+    clone: Clone, commits: Sequence[str], allowed_signers: Path | None
+) -> dict[str, SignatureCheck]:
+    """Return the judgement on every commit; one without a signature is simply unsigned."""
+    headers = read_objects(clone.git, commits)
+    signed = [commit for commit in commits if _is_signed(headers.get(commit))]
+    checks = dict.fromkeys(commits, UNSIGNED)
+    if signed:
+        checks.update(_judge(clone, signed, allowed_signers))
+    return checks
+
+
+def _is_signed(commit: bytes | None) -> bool:
+    return commit is not None and b"\ngpgsig" in commit.partition(b"\n\n")[0]
+
+
+def _judge(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
+    answer = clone.git.ask(
+        "log",
+        "--no-walk=unsorted",
+        "--stdin",
+        "--no-color",
+        "--no-notes",
+        _FORMAT,
+        stdin="".join(f"{commit}\n" for commit in commits).encode(),
+        settings=(f"gpg.ssh.allowedSignersFile={allowed_signers or '/dev/null'}",),
+    )
+    if answer.code != 0:
+        raise GitFailed("the signatures could not be checked", answer.says)
+    fields = answer.fields
+    rows = (fields[start : start + _FIELDS] for start in range(0, len(fields), _FIELDS))
+    return {row[0].lstrip("\n"): _read_check(row) for row in rows}
+
+
+def _read_check(row: Sequence[str]) -> SignatureCheck:
+    _, code, principal, fingerprint, primary, key = row
+    names = tuple(dict.fromkeys(name for name in (fingerprint, primary, key) if name))
+    return SignatureCheck(_JUDGEMENTS.get(code, Signature.STRANGER), _address(principal), names)
+
+
+def _address(signer: str) -> str | None:
+    """Return the e-mail address of an OpenPGP user id, or the principals of an SSH signer."""
+    _, bracket, rest = signer.rpartition("<")
+    return (rest.rstrip(">") if bracket and rest.endswith(">") else signer) or None

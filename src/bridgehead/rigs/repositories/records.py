@@ -1,0 +1,209 @@
+"""What a repository tells: plain records, the same from git and from memory.
+
+Paths are relative to the top level with `/` between their parts; bytes that are not UTF-8 come as surrogates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bridgehead.rigs.attestation import Signature
+
+REGULAR = "100644"
+SYMLINK = "120000"
+
+
+class Identity(NamedTuple):
+    """Who a commit is by."""
+
+    name: str
+    email: str
+
+
+class Head(NamedTuple):
+    """The current branch, where it is, and what it follows."""
+
+    commit: str | None  # None before the first commit
+    branch: str | None  # None when detached
+    remote: str | None = None
+    remote_branch: str | None = None  # short name on the remote
+    tracking_ref: str | None = None  # our copy of it, as in refs/remotes/origin/main
+
+
+class Wire(NamedTuple):
+    """The branch all rigs share, as this clone reaches it (rigs §8)."""
+
+    remote: str
+    branch: str
+    tracking_ref: str
+
+    def __str__(self) -> str:
+        return f"{self.remote}/{self.branch}"
+
+
+class DirtyFile(NamedTuple):
+    """A path that differs from HEAD: staged, modified, missing or untracked."""
+
+    code: str  # the two letters of `git status --porcelain`
+    path: str
+    origin: str | None = None  # where a renamed file was
+
+    @property
+    def line(self) -> str:
+        """The line `git status --porcelain` prints, outer blanks trimmed (rigs §7)."""
+        moved = f"{_as_git_quotes(self.origin)} -> " if self.origin is not None else ""
+        return f"{self.code} {moved}{_as_git_quotes(self.path)}".strip()
+
+    @property
+    def differs_from_index(self) -> bool:
+        """Tell whether the file's content must be read from the work tree."""
+        return self.code[1] != " "
+
+
+class PathChange(NamedTuple):
+    """One path in the difference between two trees."""
+
+    status: str  # git's letter: A M D T R C
+    path: str
+    blob: str
+    mode: str
+    old_path: str | None = None  # where a renamed or copied file was
+
+    @property
+    def is_symlink(self) -> bool:
+        return self.mode == SYMLINK
+
+
+class CommitRecord(NamedTuple):
+    """One commit and what it changed, compared with its parent; a merge, with all of them."""
+
+    commit: str
+    parents: tuple[str, ...]
+    author: Identity
+    committed_at: int  # Unix time
+    signed: bool  # carries a signature, whether good or not
+    message: str
+    changes: tuple[PathChange, ...]
+
+    @property
+    def subject(self) -> str:
+        return self.message.partition("\n")[0]
+
+
+class History(NamedTuple):
+    """Commits, parents before children."""
+
+    commits: tuple[CommitRecord, ...]
+    from_start: bool  # False: these come after a commit the caller already knew
+
+
+class TrackedFile(NamedTuple):
+    """What the index holds for a path; blob None while a merge conflict is unresolved."""
+
+    blob: str | None
+    is_symlink: bool
+
+
+class Stamp(NamedTuple):
+    """What tells one state of a work tree file from another without reading it."""
+
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+    is_symlink: bool
+
+
+class Incoming(NamedTuple):
+    """What a fetched commit would bring, seen from the last commit both sides share (rigs §9.3)."""
+
+    local_head: str
+    remote_head: str
+    base: str | None  # None: nothing in common
+    ahead: int
+    behind: int
+    changes: tuple[PathChange, ...]
+
+
+class Pushed(NamedTuple):
+    """The remote reported that its branch is at our commit."""
+
+    commit: str
+
+
+class Raced(NamedTuple):
+    """Somebody else pushed first; nothing of ours arrived."""
+
+    says: str
+
+
+class InTheWay(NamedTuple):
+    """Local files that a fast-forward would overwrite; nothing was moved."""
+
+    paths: tuple[str, ...]
+
+
+class Rebuilt(NamedTuple):
+    """One of our turns after it was put on a new tip (rigs §9.5)."""
+
+    old_commit: str
+    old_path: str
+    path: str
+    commit: str
+
+
+class Recovered(NamedTuple):
+    """What an earlier command left behind when it was killed, and what became of it."""
+
+    path: str
+    commit: str | None  # None: the unfinished envelope was taken back
+
+
+class FreezeNote(NamedTuple):
+    """What stands on a frozen thread; `only_here` when the remote would not take it (rigs §10)."""
+
+    text: str
+    only_here: bool = False
+
+
+class SignatureCheck(NamedTuple):
+    """The signature of one commit, judged against an allowed-signers file."""
+
+    signature: Signature
+    principal: str | None = None  # whose key it is, as the file or the key itself says
+    key_names: tuple[str, ...] = ()  # fingerprint first, then other spellings that mean the same key
+
+    def fingerprint_for(self, attested_by: str) -> str | None:
+        """Return `attested_by` if it is one of the key's names, else the fingerprint."""
+        if attested_by in self.key_names:
+            return attested_by
+        return self.key_names[0] if self.key_names else None
+
+
+UNSIGNED = SignatureCheck(Signature.NONE)
+
+_ESCAPES: Mapping[int, str] = {
+    7: r"\a",
+    8: r"\b",
+    9: r"\t",
+    10: r"\n",
+    11: r"\v",
+    12: r"\f",
+    13: r"\r",
+    34: r"\"",
+    92: r"\\",
+}
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+
+
+def _as_git_quotes(path: str) -> str:
+    """Spell a path as the short status does: C quoting for special bytes, quotes around blanks."""
+    if _PLAIN.fullmatch(path):
+        return f'"{path}"' if " " in path else path
+    pieces = [
+        _ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}")
+        for byte in path.encode("utf-8", "surrogateescape")
+    ]
+    return f'"{"".join(pieces)}"'

@@ -1,0 +1,77 @@
+"""The files of a work tree, by repository-relative path. No link is followed, not even on the way to a file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from bridgehead.host.directories import make_dir
+from bridgehead.host.file_errors import OutsideRoot
+from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.rigs.repositories.base import MAX_FILE_BYTES, Files
+from bridgehead.rigs.repositories.records import Stamp
+
+
+class WorkTree(Files):
+    """Reads and writes below one directory."""
+
+    def __init__(self, top_level: Path) -> None:
+        self._top_level = top_level
+
+    def read_file(self, path: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+        return read_bounded(self._at(path), max_bytes, root=self._top_level)
+
+    def write_file(
+        self, path: str, content: bytes, *, replace: bool = False, executable: bool = False
+    ) -> None:
+        target = self._at(path)
+        make_dir(target.parent, root=self._top_level)
+        write_atomic(target, content, exclusive=not replace, root=self._top_level)
+        if executable:
+            target.chmod(0o755)
+
+    def has_file(self, path: str) -> bool:
+        found = self._lstat(path)
+        return found is not None and not stat.S_ISDIR(found.st_mode)
+
+    def has_directory(self, path: str) -> bool:
+        found = self._lstat(path)
+        return found is not None and stat.S_ISDIR(found.st_mode)
+
+    def filenames(self, directory: str) -> list[str]:
+        return sorted(names_in(self._at(directory)))
+
+    def stamp(self, path: str) -> Stamp | None:
+        found = self._lstat(path)
+        if found is None or not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+            return None
+        is_symlink = stat.S_ISLNK(found.st_mode)
+        return Stamp(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, is_symlink)
+
+    def _at(self, path: str) -> Path:
+        if ".." in path.split("/"):
+            raise OutsideRoot(path, "used")
+        return self._top_level / path
+
+    def _lstat(self, path: str) -> os.stat_result | None:
+        with suppress(OSError, ValueError):
+            return self._at(path).lstat()
+        return None
+
+
+def names_in(directory: str | Path) -> list[str]:
+    """Return the names in a directory; none if it is a link to one, or something else altogether."""
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        return _listed(handle)
+    finally:
+        os.close(handle)
+
+
+def _listed(directory: int) -> list[str]:
+    return os.listdir(directory)

@@ -1,0 +1,148 @@
+"""Who this clone is: `.bridge/config.yaml` (rigs §2).
+
+The reference's three keys come first and in its order; ours follow. Unknown keys belong to somebody else: they are
+ignored on reading and kept when the file is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bridgehead.errors import ConfigError
+from bridgehead.rigs.body_hash import BOM, unify_line_ends
+from bridgehead.rigs.fields import DISPLAY_NAME_CAP
+from bridgehead.rigs.frontmatter import ParseFailure, read_mapping
+from bridgehead.rigs.frontmatter_writer import write_mapping
+from bridgehead.rigs.rig_id import RigId, is_rig_id, suggestion
+from bridgehead.rigs.yaml_core import Value
+
+CONFIG_PATH = ".bridge/config.yaml"
+MAX_CONFIG_BYTES = 1024 * 1024
+DEFAULT_REMOTE = "origin"
+DEFAULT_BRANCH = "main"
+DEFAULT_FREEZE_MINUTES = 15
+
+
+class RigConfig(NamedTuple):
+    """What the file says, with defaults filled in."""
+
+    rig_id: RigId
+    display_name: str | None = None
+    default_thread: str | None = None
+    auto_references: bool = False
+    allowed_signers: str | None = None  # relative to the top level, or absolute
+    control_plane: str | bool = False  # a path, or True for the usual place (rigs §14)
+    branch: str = DEFAULT_BRANCH
+    remote: str = DEFAULT_REMOTE
+    freeze_minutes: float = DEFAULT_FREEZE_MINUTES
+
+
+class ConfigMissing(ConfigError):
+    """The clone has no identity yet."""
+
+    def __init__(self, path: str = CONFIG_PATH) -> None:
+        super().__init__(
+            f"{path} not found — run `rig-bridge init --rig-id <id>` in the bridge repository first"
+        )
+
+
+class ConfigBroken(ConfigError):
+    """The file is there but cannot be used."""
+
+    def __init__(self, reason: str, path: str = CONFIG_PATH) -> None:
+        super().__init__(f"{path}: {reason}")
+
+
+def parse_config(raw: bytes) -> RigConfig:
+    """Read the content of the file, or raise ConfigBroken."""
+    values = read_values(raw)
+    return RigConfig(
+        rig_id=_rig_id(values),
+        display_name=_display_name(values),
+        default_thread=_text_or_null(values, "default_thread"),
+        auto_references=_flag(values, "auto_references"),
+        allowed_signers=_text_or_null(values, "allowed_signers"),
+        control_plane=_control_plane(values),
+        branch=_text_or_null(values, "branch") or DEFAULT_BRANCH,
+        remote=_text_or_null(values, "remote") or DEFAULT_REMOTE,
+        freeze_minutes=_minutes(values, "freeze_minutes"),
+    )
+
+
+def read_values(raw: bytes) -> dict[str, Value]:
+    """Return every key of the file, ours or not."""
+    text = unify_line_ends(raw.decode("utf-8", "replace").removeprefix(BOM)).rstrip("\n")
+    values = read_mapping(text)
+    if isinstance(values, ParseFailure):
+        raise ConfigBroken(_in_our_words(values.message))
+    return values
+
+
+def write_config(values: Mapping[str, Value]) -> str:
+    """Return the text of the file: the reference's keys first, the others in the order given."""
+    first = [name for name in ("rig_id", "display_name", "default_thread") if name in values]
+    return write_mapping({name: values[name] for name in dict.fromkeys([*first, *values])})
+
+
+def new_config(rig_id: RigId, display_name: str | None = None) -> dict[str, Value]:
+    """Return the values `init` writes; a display name beyond the cap is refused."""
+    named: dict[str, Value] = {"display_name": display_name} if display_name is not None else {}
+    _display_name(named)
+    return {"rig_id": str(rig_id), **named}
+
+
+def _in_our_words(message: str) -> str:
+    if "YAML parse failed" in message:
+        return message.replace("frontmatter YAML parse failed", "not valid YAML")
+    return "must be a YAML mapping"
+
+
+def _rig_id(values: Mapping[str, Value]) -> RigId:
+    value = values.get("rig_id")
+    if not isinstance(value, str):
+        raise ConfigBroken("rig_id is required and must be a string")
+    if not is_rig_id(value):  # files are never normalised
+        better = suggestion(value)
+        question = f'. Did you mean "{better}"?' if better else ""
+        raise ConfigBroken(f'rig_id "{value}" is not a canonical kebab-case slug{question}')
+    return RigId(value)
+
+
+def _display_name(values: Mapping[str, Value]) -> str | None:
+    if "display_name" not in values:
+        return None
+    value = values["display_name"]
+    if not isinstance(value, str):
+        raise ConfigBroken("display_name must be a string")
+    if len(value) > DISPLAY_NAME_CAP:
+        raise ConfigBroken(f"display_name exceeds {DISPLAY_NAME_CAP}-char cap")
+    return value
+
+
+def _text_or_null(values: Mapping[str, Value], name: str) -> str | None:
+    value = values.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ConfigBroken(f"{name} must be a string or null")
+    return value
+
+
+def _flag(values: Mapping[str, Value], name: str) -> bool:
+    value = values.get(name, False)
+    if not isinstance(value, bool):
+        raise ConfigBroken(f"{name} must be true or false")
+    return value
+
+
+def _control_plane(values: Mapping[str, Value]) -> str | bool:
+    value = values.get("control_plane", False)
+    if not isinstance(value, str | bool):
+        raise ConfigBroken("control_plane must be a path or true")
+    return value
+
+
+def _minutes(values: Mapping[str, Value], name: str) -> float:
+    value = values.get(name, DEFAULT_FREEZE_MINUTES)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 60 * 24 * 365:
+        raise ConfigBroken(f"{name} must be a positive number of minutes")
+    return value

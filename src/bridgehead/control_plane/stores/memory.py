@@ -98,13 +98,12 @@ class MemoryStore(Store):
             return self._runs.get(run_id)
 
     def runs(self, where: RunFilter = ANY_RUN, *, limit: int = 100, before: str | None = None) -> list[Run]:
+        if before is not None and self.run(before) is None:
+            raise NotFound(f"no run {before!r} in the record {self.where}")
+        checked_limit(limit)
         latest_first = self._latest_first()
-        if before is not None:
-            ids = [run.id for run in latest_first]
-            if before not in ids:
-                raise NotFound(f"no run {before!r} in the record {self.where}")
-            latest_first = latest_first[ids.index(before) + 1 :]
-        return [run for run in latest_first if where.admits(run)][: checked_limit(limit)]
+        seen = 0 if before is None else [run.id for run in latest_first].index(before) + 1
+        return [run for run in latest_first[seen:] if where.admits(run)][:limit]
 
     def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
         asked, asked_at = rows.checked_question(question), at or iso_ms(self._clock.now())

@@ -1,0 +1,32 @@
+"""Put down a request to fill in (rigs §8 new)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bridgehead.errors import UserError
+from bridgehead.rigs.fields import parse_new_thread_id
+from bridgehead.rigs.filenames import REQUEST_FILE
+from bridgehead.rigs.operations.init import AlreadyThere
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.results import Scaffolded
+from bridgehead.rigs.scaffold import draft_scaffold
+
+
+class NewRequest(NamedTuple):
+    thread_id: str | None
+    force: bool = False
+
+
+def new(rig: Rig, request: NewRequest) -> Scaffolded:
+    """Write REQUEST.md of a new thread; it is neither tracked nor sent."""
+    if not request.thread_id:
+        raise UserError("new: <thread-id> is required")
+    thread_id = parse_new_thread_id(request.thread_id)
+    draft = draft_scaffold(rig.author, thread_id, rig.today)
+    path = f"{thread_id}/{REQUEST_FILE}"
+    with rig.repository.lock():
+        if rig.repository.has_file(path) and not request.force:
+            raise AlreadyThere(path)
+        rig.repository.write_file(path, draft.text.encode(), replace=True)
+    return Scaffolded(thread_id, path)

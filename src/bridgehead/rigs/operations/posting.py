@@ -1,0 +1,134 @@
+"""How an envelope becomes a pushed commit: one file, one commit, a push that survives a lost race (rigs §8, §9.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from bridgehead.errors import UserError
+from bridgehead.host.file_errors import FileTaken
+from bridgehead.rigs.drafts import Draft
+from bridgehead.rigs.fields import is_thread_id
+from bridgehead.rigs.freeze import ThreadFrozen, read_freeze
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
+from bridgehead.rigs.repositories.records import Identity, Pushed, Rebuilt, Wire
+
+PUSH_TRIES = 5
+_FIRST_BACKOFF_SECONDS = 0.1
+_LARGE_FILE_BYTES = 25 * 1000 * 1000
+_JITTER_BITS = 16
+
+
+class Post(NamedTuple):
+    """What is to be committed; name and subject are chosen when the lock is held."""
+
+    thread_id: str
+    draft: Draft
+    name: Callable[[Collection[str]], str]
+    subject: Callable[[str], str]
+    push: bool
+    retry: bool = True
+    identity: Identity | None = None
+    must_sign: bool = False
+    replaces_draft: bool = False
+
+
+class Landed(NamedTuple):
+    """Where an envelope ended up."""
+
+    path: str
+    commit: str
+    pushed: bool
+
+
+class ThreadMissing(UserError):
+    """A turn was to be posted in a thread that has no directory."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f'thread directory not found: "{thread_id}"', hint=f"rig-bridge new {thread_id} opens the thread"
+        )
+
+
+def require_thread(rig: Rig, thread_id: str) -> str:
+    """Return the thread's id if it can exist and has a directory."""
+    if not is_thread_id(thread_id) or not rig.repository.has_directory(thread_id):
+        raise ThreadMissing(thread_id)
+    return thread_id
+
+
+def refuse_if_frozen(rig: Rig, thread_id: str, wire: Wire | None, *, push: bool) -> None:
+    """Keep out of a thread that waits for a human (rigs §10); only a push asks the remote."""
+    if push and wire is not None:
+        note = rig.repository.ask_freeze(wire, thread_id)
+    else:
+        note = rig.repository.freezes().get(thread_id)
+    freeze = read_freeze(note.text) if note else None
+    if freeze is not None and freeze.forbids(rig.config.rig_id, rig.now_ms()):
+        raise ThreadFrozen(thread_id, freeze)
+
+
+def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
+    """Write, commit and push one envelope. The caller holds the lock and has asked for the wire."""
+    text = what.draft.text.encode()
+    if len(text) > _LARGE_FILE_BYTES:
+        rig.tell(f"warning: the envelope has {len(text) // 1_000_000} MB; others must download it")
+    path, commit = _commit(rig, what, text)
+    if not what.push or wire is None:
+        return Landed(path, commit, pushed=False)
+    try:
+        return _push(rig, wire, Landed(path, commit, pushed=False), retry=what.retry)
+    except GitFailed as error:
+        _advise_recovery(rig)
+        raise error
+
+
+def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
+    taken = set(rig.repository.filenames(what.thread_id))
+    while True:
+        name = what.name(taken)
+        path = f"{what.thread_id}/{name}"
+        try:
+            posting = rig.repository.begin_posting(path, text, replaces_draft=what.replaces_draft)
+        except FileTaken:  # somebody without our lock was faster, the reference for one
+            if name in taken:
+                raise
+            taken.add(name)
+            continue
+        with posting:
+            commit = posting.land(what.subject(path), identity=what.identity, must_sign=what.must_sign)
+        return path, commit
+
+
+def _push(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
+    backoff, says = _FIRST_BACKOFF_SECONDS, ""
+    for attempt in range(PUSH_TRIES + 1):
+        outcome = rig.repository.push(wire, landed.commit)
+        if isinstance(outcome, Pushed):
+            return landed._replace(pushed=True)
+        says = outcome.says
+        if not retry or attempt == PUSH_TRIES:
+            break
+        rig.sleep(backoff * (0.5 + rig.random_bits(_JITTER_BITS) / (1 << _JITTER_BITS)))
+        backoff *= 2
+        rebuilt = rig.repository.rebuild(rig.repository.fetch(wire))
+        if rebuilt is None:
+            break
+        landed = _moved(rig, landed, rebuilt)
+    raise PushFailed(wire.remote, wire.branch, says)
+
+
+def _moved(rig: Rig, landed: Landed, rebuilt: list[Rebuilt]) -> Landed:
+    """Follow our envelope to its new commit, and tell the ledger about every turn that moved."""
+    for turn in rebuilt:
+        rig.ledger.rewritten(turn.old_commit, turn.path, turn.commit)
+        if turn.old_commit == landed.commit:
+            landed = Landed(turn.path, turn.commit, pushed=False)
+    return landed
+
+
+def _advise_recovery(rig: Rig) -> None:
+    rig.tell("commit landed locally but push failed.")
+    rig.tell(f"to recover: cd {rig.repository.root}; git pull --rebase; git push")
+    rig.tell("or repeat with --no-push to leave the push for later")

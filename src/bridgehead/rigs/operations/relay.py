@@ -1,0 +1,212 @@
+"""Post a signed turn for a human operator (rigs §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from bridgehead.errors import UserError
+from bridgehead.rigs.attestation import Attestation
+from bridgehead.rigs.drafts import draft_relay, relay_subject
+from bridgehead.rigs.fields import is_body_hash, parse_relay_type
+from bridgehead.rigs.filenames import relay_filename
+from bridgehead.rigs.markers import tidy_status
+from bridgehead.rigs.nonce import RANDOM_BITS, make_nonce
+from bridgehead.rigs.operations.catalogue import catalogue
+from bridgehead.rigs.operations.posting import Post, post, require_thread
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.send import refuse_secrets
+from bridgehead.rigs.peers import relay_recipient
+from bridgehead.rigs.repositories.records import Identity
+from bridgehead.rigs.results import Relayed
+from bridgehead.rigs.rig_id import RELAY_SUFFIX, RecipientMissing, RigId, parse_recipients
+from bridgehead.rigs.thread import Turn, latest
+from bridgehead.rigs.timestamps import iso_timestamp
+from bridgehead.rigs.yaml_core import Value
+
+
+class RelayRequest(NamedTuple):
+    """What was asked for, as typed. `body` reads the body when its turn in the checks has come."""
+
+    message_type: str | None
+    thread_id: str | None
+    in_reply_to: str | None
+    recipients: Sequence[str] = ()
+    status: str | None = None
+    tldr: str | None = None
+    body: Callable[[], str] | None = None
+    references: Sequence[str] = ()
+    push: bool = True
+    retry: bool = True
+    allow_unknown_parent: bool = False
+    allow_secret: bool = False
+
+
+class NotARelayRig(UserError):
+    """L5: only a rig whose name says so may speak for a human."""
+
+    def __init__(self, rig_id: RigId) -> None:
+        super().__init__(
+            f"relay: rig '{rig_id}' is not a relay rig. Relay rig-ids MUST end in '{RELAY_SUFFIX}'",
+            hint=f"rig-bridge init --force --rig-id <name>{RELAY_SUFFIX} in the operator's own clone",
+        )
+
+
+class OperatorUnknown(UserError):
+    """L6: a relay turn carries the operator's own name."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "relay: git user.name and user.email must be set, because the turn is committed in the operator's name",
+            hint="git config user.name NAME; git config user.email ADDRESS",
+        )
+
+
+class SigningKeyMissing(UserError):
+    """L9: there is no unsigned relay."""
+
+    def __init__(self, rig_id: RigId) -> None:
+        super().__init__(
+            f"relay: a git signing key is required (user.signingkey); rig '{rig_id}' relayed nothing",
+            hint="git config user.signingkey ~/.ssh/id_ed25519.pub   "
+            "(or post without attestation: rig-bridge send --unattested)",
+        )
+
+
+class ParentUnknown(UserError):
+    """L8: a relay turn answers a turn of its thread."""
+
+    def __init__(self, thread_id: str, in_reply_to: str) -> None:
+        super().__init__(
+            f'relay: parent unknown: no envelope of thread "{thread_id}" has body_hash {in_reply_to}',
+            hint="rig-bridge thread shows the hashes; --allow-unknown-parent relays all the same",
+        )
+
+
+def require_relay_rig(rig: Rig) -> RigId:
+    """L5, for everything a relay rig alone may do."""
+    if not rig.config.rig_id.is_relay:
+        raise NotARelayRig(rig.config.rig_id)
+    return rig.config.rig_id
+
+
+def relay(rig: Rig, request: RelayRequest) -> Relayed:
+    """Check everything in the order of the contract, then write, sign, commit and push."""
+    if not request.message_type:
+        raise UserError("relay: <type> is required")
+    if not request.thread_id:
+        raise UserError("relay: --thread <id> is required")
+    message_type = parse_relay_type(request.message_type)
+    own = require_relay_rig(rig)
+    operator, key = _operator(rig)
+    in_reply_to = _parent(request.in_reply_to)
+    thread_id = require_thread(rig, request.thread_id)
+    body = request.body() if request.body else None
+
+    with rig.repository.lock():
+        rig.repository.recover()
+        rig.ledger.catch_up()
+        turns = catalogue(rig, thread_id).turns()
+        recipients = _recipients(own, request.recipients, turns)
+        _check_parent(rig, thread_id, in_reply_to, turns, allow_unknown=request.allow_unknown_parent)
+        attestation = _attest(rig, key, rig.repository.filenames(thread_id))
+        draft = draft_relay(
+            rig.author,
+            operator.name,
+            message_type,
+            thread_id,
+            recipients,
+            in_reply_to,
+            attestation,
+            status=None if request.status is None else tidy_status(request.status),
+            tldr=request.tldr,
+            references=request.references,
+            body=body,
+        )
+        if not request.allow_secret:
+            refuse_secrets(draft)
+        wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=request.push)
+        landed = post(
+            rig,
+            wire,
+            Post(
+                thread_id,
+                draft,
+                name=lambda _taken: relay_filename(attestation.nonce),
+                subject=lambda _path: relay_subject(message_type, thread_id, attestation.nonce),
+                push=request.push,
+                retry=request.retry,
+                identity=operator,
+                must_sign=True,
+            ),
+        )
+        _thaw_own(rig, thread_id)
+    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
+    rig.announce(
+        "rig.relayed", thread=thread_id, path=landed.path, commit=landed.commit, pushed=landed.pushed
+    )
+    return Relayed(
+        type=message_type,
+        thread_id=thread_id,
+        file_path=landed.path,
+        commit_sha=landed.commit,
+        attestation=attestation,
+        in_reply_to=in_reply_to,
+        body_hash=draft.body_hash,
+        pushed=landed.pushed,
+        row_id=row_id,
+    )
+
+
+def _operator(rig: Rig) -> tuple[Identity, str]:
+    operator = rig.repository.identity()
+    if operator is None:
+        raise OperatorUnknown
+    key = rig.repository.signing_key()
+    if key is None:
+        raise SigningKeyMissing(rig.config.rig_id)
+    return operator, key
+
+
+def _parent(typed: str | None) -> str:
+    if not typed:
+        raise UserError("relay: --in-reply-to <body_hash> is required")
+    if not is_body_hash(typed):
+        raise UserError(f'relay: --in-reply-to "{typed}" is not a valid body_hash (64 lowercase hex digits)')
+    return typed
+
+
+def _recipients(own: RigId, typed: Sequence[str], turns: Sequence[Turn]) -> tuple[RigId, ...]:
+    try:
+        return parse_recipients(typed)
+    except RecipientMissing:
+        named: list[dict[str, Value]] = [{"from": turn.sender, "to": list(turn.recipients)} for turn in turns]
+        return (relay_recipient(own, named),)
+
+
+def _check_parent(
+    rig: Rig, thread_id: str, in_reply_to: str, turns: Sequence[Turn], *, allow_unknown: bool
+) -> None:
+    if not any(turn.body_hash == in_reply_to for turn in turns):
+        if not allow_unknown:
+            raise ParentUnknown(thread_id, in_reply_to)
+        rig.tell(f"warning: no envelope of this thread has body_hash {in_reply_to}")
+    elif latest(turns).body_hash != in_reply_to:
+        rig.tell(f"warning: the chain moved: {latest(turns).path} is newer than the turn you answer")
+
+
+def _attest(rig: Rig, key: str, taken: Collection[str]) -> Attestation:
+    """Who, when, and a nonce whose file name is free."""
+    while True:
+        now = rig.now_ms()
+        nonce = make_nonce(now, rig.random_bits(RANDOM_BITS))
+        if relay_filename(nonce) not in taken:
+            return Attestation(key, iso_timestamp(now), nonce)
+        rig.sleep(0.001)
+
+
+def _thaw_own(rig: Rig, thread_id: str) -> None:
+    """The relay that a freeze waited for has landed."""
+    from bridgehead.rigs.operations.freezing import thaw_own
+
+    thaw_own(rig, thread_id)

@@ -1,0 +1,134 @@
+"""One rig at work: its clone, its configuration, its clock, and whom it tells.
+
+Operations get everything from here. The announcer and the ledger are interfaces; assembly decides what listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from bridgehead.errors import ConfigError
+from bridgehead.host.file_errors import FileMissing
+from bridgehead.rigs.config import CONFIG_PATH, MAX_CONFIG_BYTES, ConfigMissing, RigConfig, parse_config
+from bridgehead.rigs.drafts import Author
+from bridgehead.rigs.timestamps import iso_timestamp
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.repositories.base import Repository
+
+
+class Announcer(Protocol):
+    """Hears of what was done, after it was done. It never raises: the record is never needed (rigs §14.6)."""
+
+    def announce(self, kind: str, facts: Mapping[str, object]) -> None: ...
+
+
+class Ledger(Protocol):
+    """The control plane of rigs §14, written through; a failure to write is a warning, never an error."""
+
+    def catch_up(self) -> None:
+        """Take in what git has and the tables lack; pushes nothing."""
+        ...
+
+    def sent(self, path: str, commit: str, *, pushed: bool, closes: bool = False) -> int | None:
+        """Record an envelope of ours; the row's id, None if it could not be written."""
+        ...
+
+    def received(self, paths: Sequence[str]) -> None:
+        """Record envelopes that a pull brought."""
+        ...
+
+    def rewritten(self, old_commit: str, path: str, commit: str) -> None:
+        """Record that a push retry gave a turn of ours another commit, and perhaps another name."""
+        ...
+
+    def refused(self, reason: str) -> None:
+        """Count a pull that was refused."""
+        ...
+
+    def is_current(self) -> bool:
+        """Tell whether the tables have seen HEAD."""
+        ...
+
+
+class Silent:
+    """Announces to nobody; also the ledger of a bridge that has none."""
+
+    def announce(self, kind: str, facts: Mapping[str, object]) -> None:
+        return None
+
+    def catch_up(self) -> None:
+        return None
+
+    def sent(self, path: str, commit: str, *, pushed: bool, closes: bool = False) -> int | None:
+        return None
+
+    def received(self, paths: Sequence[str]) -> None:
+        return None
+
+    def rewritten(self, old_commit: str, path: str, commit: str) -> None:
+        return None
+
+    def refused(self, reason: str) -> None:
+        return None
+
+    def is_current(self) -> bool:
+        return True
+
+
+class Rig:
+    """A participant in one clone. `tell` is conversation: narrative, hints, warnings."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        *,
+        now_ms: Callable[[], int],
+        random_bits: Callable[[int], int],
+        sleep: Callable[[float], None],
+        tell: Callable[[str], None],
+        announcer: Announcer | None = None,
+        ledger: Callable[[Rig], Ledger] | None = None,
+    ) -> None:
+        self.repository = repository
+        self.now_ms = now_ms
+        self.random_bits = random_bits
+        self.sleep = sleep
+        self.tell = tell
+        self._announcer = announcer or Silent()
+        self._make_ledger = ledger
+
+    @cached_property
+    def config(self) -> RigConfig:
+        """Who this rig is; a clone without an identity raises ConfigMissing."""
+        try:
+            return parse_config(self.repository.read_file(CONFIG_PATH, MAX_CONFIG_BYTES))
+        except FileMissing:
+            raise ConfigMissing from None
+
+    @cached_property
+    def settings(self) -> RigConfig | None:
+        """The configuration where there is a usable one, for commands that can do without (rigs §2)."""
+        try:
+            return self.config
+        except ConfigError:
+            return None
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return self._make_ledger(self) if self._make_ledger else Silent()
+
+    @property
+    def author(self) -> Author:
+        return Author(self.config.rig_id, self.config.display_name)
+
+    @property
+    def today(self) -> str:
+        return iso_timestamp(self.now_ms())[:10]
+
+    def announce(self, kind: str, **facts: object) -> None:
+        """Say what was done: which rig, thread, path and commit, never a body."""
+        own = {"rig": str(self.settings.rig_id)} if self.settings else {}
+        self._announcer.announce(kind, {**own, **facts})

@@ -1,0 +1,160 @@
+"""See what the remote has, verify it, and take it in if it is a pure append (rigs §9)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bridgehead.errors import UserError
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.verification import (
+    Committed,
+    Parsed,
+    Verifier,
+    committed_envelopes,
+    findings_of,
+    read_committed,
+)
+from bridgehead.rigs.operations.verify import tell_finding
+from bridgehead.rigs.repositories.errors import FetchFailed
+from bridgehead.rigs.repositories.records import Incoming
+from bridgehead.rigs.sync_report import Change, Refusal, SyncReport, report_changes
+from bridgehead.rigs.sync_results import Checked, Synced
+from bridgehead.rigs.verification_kinds import VerificationReport, report_on
+
+
+class SyncRequest(NamedTuple):
+    auto: bool = False
+    accept_unverified: bool = False
+    accept_non_envelope: bool = False
+
+
+class FilesInTheWay(UserError):
+    """A pull would overwrite files that git does not know."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        super().__init__(
+            f"local files are in the way of the pull: {', '.join(paths)}; nothing was moved",
+            hint="move them away and sync again",
+        )
+
+
+def sync(rig: Rig, request: SyncRequest) -> Synced:
+    """Fetch, compare, verify; with `auto` move the branch to exactly what was inspected."""
+    wire = rig.repository.upstream()
+    with rig.repository.lock():
+        rig.repository.recover()
+        rig.ledger.catch_up()
+        incoming = rig.repository.compare(rig.repository.fetch(wire))
+        report = _report(incoming)
+        verification = _verify(rig, incoming, report)
+        refusal = report.refusal(
+            verification_failed=bool(verification.failed) and not request.accept_unverified,
+            accept_non_envelope=request.accept_non_envelope,
+        )
+        pulled = request.auto and refusal is None and report.remote_ahead > 0
+        if pulled and (blocked := rig.repository.fast_forward(incoming.remote_head)):
+            raise FilesInTheWay(blocked.paths)
+    _settle(rig, report, refusal, pulled=pulled)
+    _narrate(rig, report, refusal, auto=request.auto)
+    return Synced(report, refusal, pulled, verification)
+
+
+def check(rig: Rig) -> Checked:
+    """The read-only gate of rigs §14.5: one line per check, nothing moves."""
+    wire = rig.repository.upstream()
+    reachable = True
+    try:
+        remote_head = rig.repository.fetch(wire)
+    except FetchFailed as error:
+        reachable, remote_head = False, wire.tracking_ref  # as the last fetch left it
+        rig.tell(f"remote: not reachable: {error.message}")
+    incoming = rig.repository.compare(remote_head)
+    clean = not rig.repository.survey().dirty
+    checked = Checked(
+        remote=reachable,
+        clean=clean,
+        behind=incoming.behind,
+        ahead=incoming.ahead,
+        indexed=rig.ledger.is_current(),
+    )
+    _tell_checks(rig, checked)
+    return checked
+
+
+def _report(incoming: Incoming) -> SyncReport:
+    changes = [Change(change.status, change.path, change.old_path) for change in incoming.changes]
+    return report_changes(
+        changes,
+        local_head=incoming.local_head,
+        remote_head=incoming.remote_head,
+        local_ahead=incoming.ahead,
+        remote_ahead=incoming.behind,
+    )
+
+
+def _verify(rig: Rig, incoming: Incoming, report: SyncReport) -> VerificationReport:
+    """Judge what would arrive, straight from the object store, before anything moves."""
+    if not report.remote_ahead:
+        return report_on(())
+    arriving = committed_envelopes(rig.repository.commits_between(incoming.base, incoming.remote_head))
+    before = rig.repository.committed_files(incoming.base) if incoming.base else {}
+    known = {path: entry.blob for path, entry in before.items()}
+    marked = [
+        found._replace(rewritten=found.rewritten or known.get(found.path, found.blob) != found.blob)
+        for found in arriving
+    ]
+    verifier = Verifier(rig, earlier=lambda: _committed_here(rig))
+    findings = findings_of(verifier.judge(read_committed(rig, marked)))
+    for finding in findings:
+        tell_finding(rig, finding)
+    return report_on(findings)
+
+
+def _committed_here(rig: Rig) -> list[Parsed]:
+    envelopes: list[Committed] = committed_envelopes(rig.repository.history().commits)
+    return read_committed(rig, envelopes)
+
+
+def _settle(rig: Rig, report: SyncReport, refusal: Refusal | None, *, pulled: bool) -> None:
+    """Tell the record and the ledger what came of it."""
+    paths = [envelope.path for envelope in report.new_envelopes]
+    if pulled:
+        rig.ledger.received(paths)
+        rig.announce("rig.pulled", commit=report.remote_head, outcome="pulled", envelopes=len(paths))
+    elif refusal is not None:
+        rig.ledger.refused(str(refusal))
+        rig.announce("rig.refused", commit=report.remote_head, outcome=str(refusal))
+
+
+def _narrate(rig: Rig, report: SyncReport, refusal: Refusal | None, *, auto: bool) -> None:
+    rig.tell(f"local {report.local_head[:7] or 'none'}, remote {report.remote_head[:7]}")
+    for envelope in report.new_envelopes:
+        rig.tell(f"+ {envelope.path}")
+    for change in report.changed:
+        rig.tell(f"! {change.path} ({change.reason})")
+    if refusal is not None:
+        rig.tell(_REMEDY[refusal])
+    elif report.remote_ahead and not auto:
+        rig.tell("repeat with --auto to pull")
+
+
+_REMEDY = {
+    Refusal.NON_APPEND: "the remote did not only append; look at the changes before you merge anything by hand",
+    Refusal.BOTH_AHEAD: "both sides have new commits; git pull --rebase, then git push",
+    Refusal.VERIFICATION: "nothing was pulled; --accept-unverified pulls all the same",
+    Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
+}
+
+
+def _tell_checks(rig: Rig, checked: Checked) -> None:
+    problems = (
+        (not checked.remote, "the remote cannot be reached: check the network, then git fetch"),
+        (not checked.clean, "the work tree is not clean: git status"),
+        (checked.behind > 0, f"{checked.behind} commits to pull: rig-bridge sync --auto"),
+        (checked.ahead > 0, f"{checked.ahead} commits to push: git push"),
+        (not checked.indexed, "the control plane is behind: rig-bridge reconcile"),
+    )
+    found = [text for wrong, text in problems if wrong]
+    rig.tell(found[0] if found else "in sync")
+    for text in found[1:]:
+        rig.tell(f"also: {text}")

@@ -1,0 +1,38 @@
+"""Look again at all committed envelopes (rigs §8 verify)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bridgehead.rigs.fields import parse_thread_id
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.verification import (
+    Verifier,
+    committed_envelopes,
+    findings_of,
+    read_committed,
+)
+from bridgehead.rigs.sync_results import Verified
+from bridgehead.rigs.verification_kinds import PathFindings, report_on
+
+
+class VerifyRequest(NamedTuple):
+    thread_id: str | None = None
+
+
+def verify(rig: Rig, request: VerifyRequest) -> Verified:
+    """Check every committed envelope, of one thread if one is named. Nonces are compared over the whole repository."""
+    thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
+    everything = committed_envelopes(rig.repository.history().commits)
+    judged = Verifier(rig).judge(read_committed(rig, everything))
+    wanted = [(parsed, found) for parsed, found in judged if thread_id in (None, parsed.where.thread_id)]
+    findings = findings_of(wanted)
+    for finding in findings:
+        tell_finding(rig, finding)
+    return Verified(report_on(findings))
+
+
+def tell_finding(rig: Rig, finding: PathFindings) -> None:
+    """One line of conversation per envelope with something against it."""
+    if finding.kinds:
+        rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from bridgehead.rigs.causality import Causality
+from bridgehead.rigs.inbox import OpenThread, waiting_for
+from bridgehead.rigs.thread import Turn, turn_of
+from bridgehead.rigs.yaml_core import Value
+
+
+def turn(
+    file: str, sender: str, kind: str, to: Value, position: int | None, *, thread: str = "demo-01"
+) -> Turn:
+    commit = None if position is None else f"{position:040x}"
+    frontmatter: dict[str, Value] = {"from": sender, "type": kind, "to": to, "date": "2026-05-15"}
+    return turn_of(thread, file, frontmatter, commit_sha=commit, position=position)
+
+
+def thread(*turns: Turn) -> OpenThread:
+    return OpenThread(turns, lambda: Causality(turns))
+
+
+def waiting(*threads: OpenThread) -> list[str]:
+    return [turn.path for turn in waiting_for("win", threads)]
+
+
+def test_a_request_waits_until_a_turn_of_ours_knows_it() -> None:
+    request = turn("REQUEST.md", "mac", "REQUEST", "win", 1)
+    assert waiting(thread(request)) == ["demo-01/REQUEST.md"]
+    assert waiting(thread(request, turn("RESPONSE.md", "win", "RESPONSE", "mac", 2))) == []
+
+
+def test_an_answer_that_names_something_else_leaves_it_waiting() -> None:
+    first = turn("REQUEST.md", "mac", "REQUEST", ["win", "ops"], 1)
+    second = turn("VERIFY.md", "mac", "VERIFY", "win", 2)
+    answer = turn("RESPONSE.md", "win", "RESPONSE", "mac", 3)._replace(references=(f"{1:040x}",))
+    assert waiting(thread(first, second, answer)) == ["demo-01/VERIFY.md"]
+
+
+def test_only_questions_put_to_us_by_others_wait() -> None:
+    assert (
+        waiting(
+            thread(
+                turn("A.md", "mac", "ACK", "win", 1),
+                turn("B.md", "mac", "REQUEST", "ops", 2),
+                turn("C.md", "win", "REQUEST", "win", 3),
+                turn("D.md", "mac", "REQUEST", "win", None),
+            )
+        )
+        == []
+    )
+
+
+def test_the_newest_comes_first_over_all_threads() -> None:
+    older = turn("REQUEST.md", "mac", "REQUEST", "win", 1, thread="aa")
+    newer = turn("HANDOFF.md", "ops", "HANDOFF", "win", 2, thread="bb")
+    twin = turn("HANDOFF.md", "ops", "HANDOFF", "win", 2, thread="ab")
+    assert waiting(thread(older), thread(newer), thread(twin)) == [
+        "ab/HANDOFF.md",
+        "bb/HANDOFF.md",
+        "aa/REQUEST.md",
+    ]
+
+
+def test_causality_is_not_computed_for_threads_that_ask_us_nothing() -> None:
+    def never() -> Causality:
+        raise AssertionError("not needed")
+
+    assert waiting(OpenThread([turn("A.md", "mac", "REQUEST", "ops", 1)], never)) == []

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bridgehead.rigs.peers import closing_recipient, relay_recipient
+from bridgehead.rigs.rig_id import RigId
+from bridgehead.rigs.yaml_core import Value
+
+OWN = RigId("mac")
+Frontmatter = dict[str, Value]
+
+
+def named(sender: Value, to: Value) -> Frontmatter:
+    return {"from": sender, "to": to}
+
+
+def test_a_thread_is_closed_towards_the_rig_it_names_most() -> None:
+    thread = [named("mac", ["ops", "win"]), named("WIN ", "mac"), named("mac", None)]
+    assert closing_recipient(OWN, thread, []) == "win"
+
+
+def test_ties_go_to_the_lower_id_when_closing_and_to_the_first_seen_when_relaying() -> None:
+    thread = [named("win", "ops")]
+    assert closing_recipient(OWN, thread, []) == "ops"
+    assert relay_recipient(OWN, thread) == "win"
+
+
+def test_the_repository_is_asked_only_when_the_thread_names_nobody_else() -> None:
+    def repository() -> Iterator[Frontmatter]:
+        raise AssertionError("not needed")
+        yield {}
+
+    assert closing_recipient(OWN, [named("mac", "lab")], repository()) == "lab"
+    assert closing_recipient(OWN, [named("mac", "Mac")], [named("ops", "mac"), named("a", "ops")]) == "ops"
+
+
+def test_a_rig_alone_writes_to_itself() -> None:
+    assert closing_recipient(OWN, [], [named("mac", "(set --to recipient when sending)")]) == OWN
+    assert relay_recipient(OWN, [named(5, [None, "Bad_Id"])]) == OWN

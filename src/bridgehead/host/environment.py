@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 
 ALWAYS = {"TERM": "dumb", "NO_COLOR": "1"}
@@ -14,7 +13,6 @@ INHERITED = frozenset(
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
     )
 )
-_XDG_HOME = re.compile(r"XDG_[A-Z]+_HOME")
 
 
 def child_environment(
@@ -30,6 +28,10 @@ def child_environment(
     inherited = {
         name: value
         for name, value in source.items()
-        if name in INHERITED or name in kept or _XDG_HOME.fullmatch(name)
+        if name in INHERITED or name in kept or _is_xdg_home(name)
     }
     return {**inherited, **ALWAYS, **extra}
+
+
+def _is_xdg_home(name: str) -> bool:
+    return name.startswith("XDG_") and name.endswith("_HOME")

@@ -21,7 +21,7 @@ from bridgehead.host.file_errors import AnyPath, FileFailure, NotRegularFile, tr
 
 POLL_SECONDS = 0.02
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_HOLDER = re.compile(r"(\d{1,10}) ([A-Za-z0-9._-]{1,255}) ([0-9TZ:.-]{1,30})")
+_HOLDER = r"(\d{1,10}) ([A-Za-z0-9._-]{1,255}) ([0-9TZ:.-]{1,30})"
 
 # Which thread of this process holds which lock file; flock alone would let a thread wait for itself.
 _held: dict[tuple[int, int], int] = {}
@@ -130,7 +130,7 @@ def read_holder(path: AnyPath) -> str | None:
     except OSError:
         return None
     try:
-        signed = _HOLDER.match(os.pread(handle, 300, 0).decode("ascii", "replace"))
+        signed = re.match(_HOLDER, os.pread(handle, 300, 0).decode("ascii", "replace"))
     except OSError:
         return None
     finally:

@@ -1,0 +1,133 @@
+"""What the bus needs of a WebSocket, whichever library speaks it.
+
+A `Conversation` is told what happens on one connection; the `Peer` it is given on opening is how it talks back.
+Nothing here waits: sending puts bytes into the transport, and `paused` says that the far side does not keep up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import msgspec
+
+NORMAL: Final = 1000
+PROTOCOL_ERROR: Final = 1002
+UNSUPPORTED: Final = 1003
+ABNORMAL: Final = 1006
+TOO_BIG: Final = 1009
+CLOSE_WAIT_S: Final = 2.0
+"""How long a closing handshake may take before the connection is cut."""
+
+
+class Peer(Protocol):
+    """The far side of one open WebSocket."""
+
+    @property
+    def unsent(self) -> int:
+        """Bytes the operating system has not taken yet."""
+        ...
+
+    def send(self, payload: bytes) -> None:
+        """Send one text message."""
+        ...
+
+    def write(self, frames: bytes) -> None:
+        """Write ready-made server frames (see `text_frame`); lets one fan-out share its bytes."""
+        ...
+
+    def ping(self) -> None: ...
+
+    def expect_anything(self) -> None:
+        """The far side is trusted now; the allowance of its first bytes no longer applies."""
+        ...
+
+    def pause_reading(self) -> None:
+        """Take nothing more for now; the far side notices in time."""
+        ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self, code: int, reason: str = "") -> None:
+        """Start the closing handshake; nothing more is sent, and the connection ends soon whatever happens."""
+        ...
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        ...
+
+
+class Conversation(Protocol):
+    """One connection as its owner sees it. Called on the event loop, in order."""
+
+    def opened(self, peer: Peer) -> None: ...
+
+    def received(self, payload: bytes, *, text: bool) -> None: ...
+
+    def caught_up(self) -> None:
+        """Everything that had arrived was handed over; a good moment to pass things on."""
+        ...
+
+    def ponged(self) -> None: ...
+
+    def paused(self) -> None: ...
+
+    def resumed(self) -> None: ...
+
+    def closed(self, code: int, reason: str) -> None: ...
+
+
+class Request(msgspec.Struct, frozen=True):
+    """The head of an HTTP request, and its body where there is one."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Lower-case names; a repeated header is joined with a comma, so it equals nothing that was expected."""
+    address: str
+    secure: bool
+    peer_certificate: bytes | None = None
+    """DER of the client certificate the listener's authorities vouch for."""
+    body: bytes = b""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An HTTP response; the connection ends with it."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Upgrade(msgspec.Struct, frozen=True):
+    """The request may become a WebSocket."""
+
+    conversation: Conversation
+    max_message_bytes: int
+    subprotocol: str | None = None
+    first_bytes: float = float("inf")
+    """How much is read before `expect_anything` is called; keeps strangers from filling memory."""
+
+
+class Site(Protocol):
+    """What is served behind one listener."""
+
+    def upgrade(self, request: Request) -> Upgrade | Answer:
+        """Decide about a WebSocket before it exists."""
+        ...
+
+    async def respond(self, request: Request) -> Answer:
+        """Answer an ordinary HTTP request."""
+        ...
+
+
+def text_frame(payload: bytes) -> bytes:
+    """One text message as a server sends it: unmasked, in one frame."""
+    size = len(payload)
+    if size < 126:
+        return b"\x81" + size.to_bytes(1, "big") + payload
+    if size < 65536:
+        return b"\x81\x7e" + size.to_bytes(2, "big") + payload
+    return b"\x81\x7f" + size.to_bytes(8, "big") + payload

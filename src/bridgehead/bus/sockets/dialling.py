@@ -1,0 +1,162 @@
+"""Opening a WebSocket to somebody else's listener.
+
+The server's certificate is checked before a single byte of the request goes out, so a pinned connection never shows
+its token to anyone but the owner of that certificate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ssl
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bridgehead.bus.sockets.base import Conversation
+from bridgehead.bus.sockets.libraries import LibraryName, library
+from bridgehead.errors import BridgeheadError, UserError
+
+DIAL_S: Final = 10.0
+MAX_MESSAGE_BYTES: Final = 26 * 1024 * 1024
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where to connect, and what to show and to expect there."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    subprotocol: str | None = None
+    cert_sha256: str | None = None
+    client_cert: tuple[str, str] | None = None
+    """Files of certificate and key, for mutual TLS."""
+    ca_file: str | None = None
+
+
+async def dial(
+    target: Target,
+    conversation: Conversation,
+    *,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+    library_name: LibraryName | None = None,
+) -> None:
+    """Connect; returns once the WebSocket is open, raises `DialRefused` or `Unreachable` otherwise."""
+    parts = urlsplit(target.url)
+    if parts.scheme not in ("ws", "wss") or parts.hostname is None:
+        raise BadUrl(target.url)
+    port = parts.port or (443 if parts.scheme == "wss" else 80)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    headers = list(target.headers)
+    if target.subprotocol:
+        headers.append(("Sec-WebSocket-Protocol", target.subprotocol))
+    transport: asyncio.Transport | None = None
+    try:
+        async with asyncio.timeout(DIAL_S):
+            transport = await _open(target, parts.hostname, port, secure=parts.scheme == "wss")
+            await library(library_name).call(
+                transport, parts.netloc.rpartition("@")[2], path, headers, conversation, max_message_bytes
+            )
+    except BridgeheadError:
+        raise
+    except (OSError, TimeoutError, EOFError) as error:
+        _abort(transport)
+        raise Unreachable(target.url, _cause(error)) from error
+    except Exception as error:
+        _abort(transport)
+        if (status := _refused_with(error)) is not None:
+            raise DialRefused(target.url, status) from error
+        raise Unreachable(target.url, _cause(error)) from error
+
+
+async def _open(target: Target, host: str, port: int, *, secure: bool) -> asyncio.Transport:
+    context = _tls(target) if secure else None
+    transport, _protocol = await asyncio.get_running_loop().create_connection(
+        asyncio.Protocol, host, port, ssl=context, server_hostname=host if secure else None
+    )
+    if target.cert_sha256 is not None and not _is_pinned(transport, target.cert_sha256):
+        transport.abort()
+        raise WrongCertificate(target.url)
+    return transport
+
+
+def _is_pinned(transport: asyncio.Transport, sha256: str) -> bool:
+    shown = server_certificate(transport)
+    return shown is not None and hmac.compare_digest(hashlib.sha256(shown).hexdigest(), sha256.lower())
+
+
+def server_certificate(transport: asyncio.BaseTransport) -> bytes | None:
+    """The certificate (DER) the other end showed."""
+    secured = transport.get_extra_info("ssl_object")
+    return secured.getpeercert(binary_form=True) if secured is not None else None
+
+
+def _tls(target: Target) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=target.ca_file)
+    if target.cert_sha256 is not None:
+        # Exactly one certificate is accepted, and `_open` compares it before anything is sent.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if target.client_cert is not None:
+        context.load_cert_chain(*target.client_cert)
+    return context
+
+
+def _abort(transport: asyncio.Transport | None) -> None:
+    if transport is not None:
+        transport.abort()
+
+
+def _refused_with(error: Exception) -> int | None:
+    response = getattr(error, "response", None)
+    status = getattr(response, "status", None) or getattr(response, "status_code", None)
+    return int(status) if status is not None else None
+
+
+def _cause(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+class BadUrl(UserError):
+    """An address that is no WebSocket URL."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"{url!r} is no WebSocket URL", hint="write ws://host:port/path or wss://host:port/path"
+        )
+
+
+class Unreachable(BridgeheadError):
+    """Nobody answered, or not as a WebSocket server does."""
+
+    def __init__(self, url: str, cause: str) -> None:
+        super().__init__(
+            f"{_safe(url)} cannot be reached: {cause}", hint="check the address and that it is served"
+        )
+
+
+class DialRefused(BridgeheadError):
+    """The server answered the upgrade with a refusal."""
+
+    def __init__(self, url: str, status: int) -> None:
+        super().__init__(
+            f"{_safe(url)} refused the connection (HTTP {status})",
+            hint="check the join file; `bridgehead bus participant add` makes a new one",
+        )
+        self.status = status
+
+
+class WrongCertificate(BridgeheadError):
+    """The server showed another certificate than the join file names."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"{_safe(url)} shows another certificate than the one it was paired with; nothing was sent",
+            hint="if the bridge was set up anew, enrol this participant again",
+        )
+
+
+def _safe(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,0 +1,237 @@
+"""WebSockets by picows: frames are parsed and unmasked in C, which is what the hub's speed rests on.
+
+picows hands over frames, not messages: fragments are joined here, and reserved bits are refused here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport, WSUpgradeResponse
+from picows import WSUpgradeResponseWithListener as Accepted
+from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-defined]
+
+from bridgehead.bus.sockets.base import (
+    ABNORMAL,
+    CLOSE_WAIT_S,
+    PROTOCOL_ERROR,
+    TOO_BIG,
+    Conversation,
+    Upgrade,
+)
+
+_log: Final = logging.getLogger("bridgehead.bus.picows")
+_log.setLevel(logging.CRITICAL)  # what goes wrong on a connection is told to its conversation
+_READ_BUFFER: Final = 4096
+_HANDSHAKE_S: Final = 5.0
+_LAST_BYTES: Final = 64 * 1024
+
+
+class PicowsPeer(WSListener):
+    """One WebSocket, told by picows what happens and telling its conversation."""
+
+    def __init__(self, conversation: Conversation, max_message_bytes: int) -> None:
+        self._conversation = conversation
+        self._max_message_bytes = max_message_bytes
+        self._parts: bytearray | None = None
+        self._parts_are_text = True
+        self._transport: Any = None
+        self.protocol: Any = None
+
+    # -- picows calls these ---------------------------------------------------------------------------------------
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._transport = transport
+        self._conversation.opened(self)
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        kind = frame.msg_type
+        if transport.is_close_frame_sent and kind != WSMsgType.CLOSE:
+            return
+        if frame.rsv1 or frame.rsv2 or frame.rsv3:
+            self._fail(PROTOCOL_ERROR, "reserved bits")
+        elif kind == WSMsgType.TEXT and frame.fin and self._parts is None:
+            self._conversation.received(frame.get_payload_as_bytes(), text=True)
+        elif kind == WSMsgType.PONG:
+            self._conversation.ponged()
+        elif kind == WSMsgType.CLOSE:
+            self._answer_close(frame)
+        else:
+            self._take_part(frame)
+        if frame.last_in_buffer:
+            self._conversation.caught_up()
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        handshake = transport.close_handshake
+        said = (handshake.recv or handshake.sent) if handshake is not None else None
+        if said is None:
+            self._conversation.closed(ABNORMAL, "")
+        else:
+            self._conversation.closed(_code(said.code), said.reason or "")
+
+    def pause_writing(self) -> None:
+        self._conversation.paused()
+
+    def resume_writing(self) -> None:
+        self._conversation.resumed()
+
+    # -- the conversation calls these -----------------------------------------------------------------------------
+
+    @property
+    def unsent(self) -> int:
+        return int(self._transport.underlying_transport.get_write_buffer_size())
+
+    def send(self, payload: bytes) -> None:
+        self._transport.send(WSMsgType.TEXT, payload)
+
+    def write(self, frames: bytes) -> None:
+        if not self._transport.is_close_frame_sent and not self._transport.is_disconnected:
+            self._transport.underlying_transport.write(frames)
+
+    def ping(self) -> None:
+        self._transport.send_ping()
+
+    def expect_anything(self) -> None:
+        self.protocol.allowance = float("inf")
+
+    def pause_reading(self) -> None:
+        if not self._transport.underlying_transport.is_closing():
+            self._transport.underlying_transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._transport.underlying_transport.is_closing():
+            self._transport.underlying_transport.resume_reading()
+
+    def close(self, code: int, reason: str = "") -> None:
+        self._transport.send_close(code, reason)
+        # Written data still goes out, but a far side that reads nothing cannot keep the connection.
+        asyncio.get_running_loop().call_later(CLOSE_WAIT_S, self.abort)
+
+    def abort(self) -> None:
+        self._transport.underlying_transport.abort()
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _answer_close(self, frame: WSFrame) -> None:
+        if not self._transport.is_close_frame_sent:
+            code = frame.get_close_code()
+            self._transport.send_close(WSCloseCode.OK if code == WSCloseCode.NO_INFO else code)
+        self._transport.disconnect()
+
+    def _take_part(self, frame: WSFrame) -> None:
+        starts = frame.msg_type in (WSMsgType.TEXT, WSMsgType.BINARY)
+        if starts is (self._parts is not None):
+            self._fail(PROTOCOL_ERROR, "fragments out of order")
+            return
+        if starts:
+            self._parts_are_text = frame.msg_type == WSMsgType.TEXT
+        parts = self._parts = self._parts if self._parts is not None else bytearray()
+        parts += frame.get_payload_as_memoryview()
+        if len(parts) > self._max_message_bytes:
+            self._parts = None
+            self._fail(TOO_BIG, "message too big")
+        elif frame.fin:
+            self._parts = None
+            self._conversation.received(bytes(parts), text=self._parts_are_text)
+
+    def _fail(self, code: int, reason: str) -> None:
+        self._transport.send_close(code, reason)
+        self._transport.disconnect()
+
+
+class _Protocol(WSProtocol):  # type: ignore[misc]
+    """picows' protocol with an allowance of bytes for a far side that has not said who it is."""
+
+    allowance = float("inf")
+
+    def buffer_updated(self, size: int) -> None:
+        self.allowance -= size
+        if self.allowance < 0:
+            self.transport.underlying_transport.abort()
+            return
+        super().buffer_updated(size)
+        # After an error picows would go on reading; what still comes is at most a close frame.
+        if self.transport.is_close_frame_sent and self.allowance > _LAST_BYTES:
+            self.allowance = _LAST_BYTES
+
+
+def _code(code: Any) -> int:
+    # Codes picows has a name for come as its enum, ours as plain numbers.
+    return int(code.value) if isinstance(code, WSCloseCode) else int(code)
+
+
+def take_over(transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> None:
+    """Go on with a connection whose request head has been read and found acceptable."""
+    peer = PicowsPeer(upgrade.conversation, upgrade.max_message_bytes)
+    headers = {"Sec-WebSocket-Protocol": upgrade.subprotocol} if upgrade.subprotocol else None
+    response = WSUpgradeResponse.create_101_response(headers)
+    protocol = _protocol(
+        None, None, False, lambda _request: Accepted(response, peer), upgrade.max_message_bytes
+    )
+    peer.protocol = protocol
+    # Event loops choose how they read when reading starts, so it is stopped while the protocol changes.
+    transport.pause_reading()
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    _feed(protocol, head)
+    protocol.allowance = upgrade.first_bytes
+    if not transport.is_closing():
+        transport.resume_reading()
+
+
+async def call(
+    transport: asyncio.Transport,
+    host: str,
+    path: str,
+    headers: list[tuple[str, str]],
+    conversation: Conversation,
+    max_message_bytes: int,
+) -> None:
+    """Ask the server at the other end of an open connection for a WebSocket."""
+    peer = PicowsPeer(conversation, max_message_bytes)
+    protocol = _protocol(host, path, True, lambda: peer, max_message_bytes, headers)
+    peer.protocol = protocol
+    transport.pause_reading()
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    transport.resume_reading()
+    await protocol.wait_until_handshake_complete()
+
+
+def _protocol(
+    host: str | None,
+    path: str | None,
+    client: bool,
+    listener_factory: Any,
+    max_message_bytes: int,
+    headers: list[tuple[str, str]] | None = None,
+) -> Any:
+    return _Protocol(
+        host,
+        path,
+        client,
+        listener_factory,
+        _log,
+        True,  # disconnect on exception
+        _HANDSHAKE_S,
+        False,  # pings are the conversation's business
+        20,
+        20,
+        WSAutoPingStrategy.PING_WHEN_IDLE,
+        True,  # pongs are answered
+        max_message_bytes,
+        headers,
+        _READ_BUFFER,
+    )
+
+
+def _feed(protocol: Any, head: bytes) -> None:
+    rest = memoryview(head)
+    while rest:
+        room = protocol.get_buffer(-1)
+        size = min(len(room), len(rest))
+        room[:size] = rest[:size]
+        rest = rest[size:]
+        protocol.buffer_updated(size)

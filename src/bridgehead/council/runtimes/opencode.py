@@ -30,6 +30,8 @@ PROVIDER_KEYS: Final = (
     *("TOGETHER_API_KEY", "CEREBRAS_API_KEY", "FIREWORKS_API_KEY", "MOONSHOT_API_KEY", "ZHIPU_API_KEY"),
 )
 
+LISTING_SECONDS: Final = 30.0
+
 
 class OpencodeCli(CliConnection):
     program = "opencode"
@@ -45,18 +47,20 @@ class OpencodeCli(CliConnection):
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
     }
 
-    _listed: list[str] | None = None
+    _listing: CommandResult | None = None
 
     def barrier(self, machine: Machine) -> Barred | None:
         if self.models(machine) or self._names_hosted_model():
             return None
+        listing = self._list_models(machine)
+        if listing.exit_code != 0:
+            return Barred(Status.SKIPPED, f"cli_error: opencode models ended with code {listing.exit_code}")
         return Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
 
     def models(self, machine: Machine) -> list[str] | None:
         """What can be asked for: the listing is of configured providers, minus the hosted one."""
-        if self._listed is None:  # it takes more than a second
-            self._listed = listed_models(machine.run(self.probing("models")).text())
-        return [model for model in self._listed if not model.startswith(f"{HOSTED_PROVIDER}/")] or None
+        listed = listed_models(self._list_models(machine).text())
+        return [model for model in listed if not model.startswith(f"{HOSTED_PROVIDER}/")] or None
 
     def default_model(self, machine: Machine) -> str | None:
         """The user's own default where it is configured, else the first of the listing; never left to opencode."""
@@ -90,6 +94,12 @@ class OpencodeCli(CliConnection):
 
     def overseer(self) -> Overseer | None:
         return LoopGuard()
+
+    def _list_models(self, machine: Machine) -> CommandResult:
+        """Asked once: it takes seconds, and three steps of pre-flight look at it."""
+        if self._listing is None:
+            self._listing = machine.run(self.probing("models"), timeout_seconds=LISTING_SECONDS)
+        return self._listing
 
     def _names_hosted_model(self) -> bool:
         return any(model.startswith(f"{HOSTED_PROVIDER}/") for model in self.setup.settings.models if model)

@@ -1,0 +1,170 @@
+"""What a council looks at: files and directories, a diff, the index, a range of commits, or a patch (council §5, §24).
+
+The result holds the text of every file that may be shown to a model, in the state that is reviewed, and the list of
+those that may not with the reason. Ignored files are not there at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from bridgehead.council.patches import sections, without_paths
+from bridgehead.council.withheld import LeftOut, Reason, is_ours, withheld_by_content, withheld_by_name
+from bridgehead.errors import UserError
+
+MOST_TEXT_BYTES: Final = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRequest:
+    """What was asked for; at most one of the five kinds."""
+
+    paths: tuple[str, ...] = ()
+    diff_base: str | None = None
+    staged: bool = False
+    commit_range: str | None = None
+    patch: str | None = None
+    """The text of a patch."""
+
+    @property
+    def kinds(self) -> list[str]:
+        given = {
+            "paths": bool(self.paths),
+            "--diff": self.diff_base is not None,
+            "--staged": self.staged,
+            "--range": self.commit_range is not None,
+            "--patch": self.patch is not None,
+        }
+        return [name for name, is_given in given.items() if is_given]
+
+
+class SeveralScopes(UserError):
+    """More than one way of naming the scope."""
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        super().__init__(f"give only one of {', '.join(kinds)}", hint="a scope is either paths or one change")
+
+
+class UnknownScope(UserError):
+    """A scope entry that names nothing here."""
+
+    def __init__(self, entry: str, problem: str = "there is no such file or directory") -> None:
+        super().__init__(f"scope {entry!r}: {problem}", hint="name files or directories of this project")
+        self.entry = entry
+
+
+class EmptyScope(UserError):
+    """A scope in which nothing is left to look at."""
+
+    def __init__(self, described: str, left_out: int) -> None:
+        kept_back = f"; {left_out} left out (secret, binary or ignored)" if left_out else ""
+        super().__init__(f"there is nothing to look at in {described}{kept_back}")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Everything the council may look at, as text, and what it may not."""
+
+    described: tuple[str, ...]
+    """What prompts and reports call it."""
+    texts: Mapping[str, str]
+    """Path from the project's root, with `/`, to text: what may be shown."""
+    left_out: tuple[LeftOut, ...] = ()
+    withheld_texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Secret-bearing text files; for analysers in this process, never for a model."""
+    diff: str | None = None
+    renames: Mapping[str, str] = field(default_factory=dict)
+    commit: str | None = None
+    base_commit: str | None = None
+    """What a change is compared with."""
+    dirty: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def loc(self) -> int:
+        """Newlines, as the timeout table counts them (council §5)."""
+        return sum(text.count("\n") for text in self.texts.values())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Commit and contents in one value; a resumed run compares it."""
+        digest = hashlib.sha256((self.commit or "no commit").encode())
+        for path in sorted(self.texts):
+            content = hashlib.sha256(self.texts[path].encode("utf-8", "surrogatepass")).hexdigest()
+            digest.update(f"\n{content} {path}".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+
+class Sieve:
+    """Takes files one by one and sorts them into shown, withheld and left out."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.withheld_texts: dict[str, str] = {}
+        self.left_out: list[LeftOut] = []
+        self._room = MOST_TEXT_BYTES
+
+    def take(self, path: str, content: bytes | None) -> None:
+        """A file of the scope; None when it cannot be read."""
+        if is_ours(path):
+            return
+        if content is None or not _is_writable_name(path):
+            self.leave_out(path, Reason.UNREADABLE)
+            return
+        by_name, by_content = withheld_by_name(path), withheld_by_content(content)
+        if by_name is not None:
+            self.leave_out(path, by_name)
+        elif by_content is not None:
+            self.leave_out(path, *by_content)
+        elif len(content) > self._room:
+            self.leave_out(path, Reason.TOO_MUCH)
+        else:
+            self._room -= len(content)
+            self.texts[path] = content.decode("utf-8", "replace")
+            return
+        if (by_name or (by_content and by_content[0])) is Reason.SECRET and b"\0" not in content:
+            self.withheld_texts[path] = content.decode("utf-8", "replace")
+
+    def leave_out(self, path: str, reason: Reason, detail: str = "") -> None:
+        if not is_ours(path):
+            shown = path if _is_writable_name(path) else ascii(path)
+            self.left_out.append(LeftOut(shown, reason, detail))
+
+    def clean_diff(self, diff: str) -> str:
+        """The diff without withheld files, and without sections that bear a secret themselves."""
+        hidden = {entry.path for entry in self.left_out}
+        for section in sections(diff):
+            hidden |= self._hidden_in(section.text, section.paths)
+        return without_paths(diff, hidden)
+
+    def _hidden_in(self, text: str, paths: tuple[str, ...]) -> set[str]:
+        """Paths of a section that must not be shown; a removed line may bear a secret that the file has no more."""
+        if any(is_ours(path) for path in paths):
+            return set(paths)
+        found = withheld_by_content(text.encode("utf-8", "replace"))
+        by_name = next(filter(None, map(withheld_by_name, paths)), None)
+        if by_name is None and (found is None or found[0] is not Reason.SECRET):
+            return set()
+        known = {entry.path for entry in self.left_out}
+        for path in paths:
+            if path not in known:
+                self.leave_out(path, by_name or Reason.SECRET, "in the diff")
+                self.texts.pop(path, None)
+        return set(paths)
+
+
+def _is_writable_name(path: str) -> bool:
+    """Whether a report can name the file: git and the disk also know names that are no Unicode text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -56,12 +56,12 @@ class FindingState:
     def defend(self, challenge_id: str) -> bool:
         return self._answer(challenge_id, ChallengeState.DEFENDED)
 
-    def revise(self, challenge_id: str | None = None) -> bool:
-        """The content was replaced, in answer to a challenge or without one."""
+    def revise(self, *challenge_ids: str) -> bool:
+        """The content was replaced, in answer to challenges or without one."""
         if self.withdrawn:
             return False
         self.revision += 1
-        if challenge_id is not None:
+        for challenge_id in challenge_ids:
             self._answer(challenge_id, ChallengeState.REVISED)
         return True
 
@@ -81,6 +81,10 @@ class FindingState:
             return False
         self.challenges[challenge_id] = _AFTER_RULING[ruling]
         return True
+
+    def inherit(self, merged: FindingState) -> None:
+        """A duplicate was merged into this finding: its challenges are directed here now."""
+        self.challenges.update(merged.challenges)
 
     @property
     def unresolved(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import OutputType, RequirementLevel, Severity
 from bridgehead.council.context_limit import compact
@@ -73,6 +74,20 @@ class Intake:
             requirement_id=requirement_id,
             met=met,
         )
+
+    def changes(self, output: Output, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """What a revision really changes of an output; severities follow the same rules as at first."""
+        given: dict[str, Any] = {
+            "title": as_line(fields.get("title")),
+            "description": as_text(fields.get("description")),
+            "evidence": _evidence(fields),
+            "action": _action(fields),
+        }
+        severity = parse_severity(fields.get("severity"))
+        if severity is not None and output.type not in NEVER_RATED:
+            level = self._levels.get(str(output.requirement_id))
+            given["severity"] = calibrate(severity, level, met=output.met is True)
+        return {name: value for name, value in given.items() if value and value != getattr(output, name)}
 
 
 def parse_severity(value: object) -> Severity | None:

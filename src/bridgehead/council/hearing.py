@@ -1,0 +1,93 @@
+"""What a seat makes of the replies of one step: items, signals, challenges, answers, rulings into its proceedings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bridgehead.contract.timeouts import MAX_ROUNDS
+from bridgehead.council.calls import Role, Step
+from bridgehead.council.first_look import items_of, take_items
+from bridgehead.council.ledger import Owner
+from bridgehead.council.proceedings import Proceedings
+from bridgehead.council.roster import Signal
+from bridgehead.council.wave import Heard, Wave
+
+
+def hear_items(run: Proceedings, heard: Iterable[Heard]) -> None:
+    """Replies with items, and the Challenger's rulings and challenges, in the order of the questions."""
+    signals: list[Signal] = []
+    for one in heard:
+        key = one.ask.call.key
+        if key.step is Step.CHALLENGE and key.role is Role.CHALLENGER:
+            run.debate.take_rulings(one.value["rulings"], run.round)
+            run.debate.take_challenges(one.value["challenges"], run.round)
+        if key.role is Role.EXPERT and key.domain not in run.covered:
+            run.covered.append(key.domain)
+        signals += _raise_items(run, one)
+    _take_signals(run, signals)
+
+
+def hear_responses(run: Proceedings, heard: Iterable[Heard]) -> None:
+    """Owners' answers; the parts of an owner whose packet was split are one answer."""
+    by_owner: dict[Owner, list[Heard]] = {}
+    for one in heard:
+        by_owner.setdefault(_owner(one), []).append(one)
+    signals: list[Signal] = []
+    for owner, parts in by_owner.items():
+        responses = [entry for part in parts for entry in _responses(part.value)]
+        asked = list(dict.fromkeys(key for part in parts for key in part.ask.asked))
+        run.debate.take_responses(owner, responses, asked, run.round)
+        for part in parts:
+            signals += _raise_items(run, part)
+    _take_signals(run, signals)
+
+
+def hear_rulings(run: Proceedings, heard: Iterable[Heard]) -> None:
+    """The last rulings; challenges that come now are too late."""
+    for one in heard:
+        run.debate.take_rulings(one.value["rulings"], run.round)
+        for late in one.value["challenges"]:
+            run.log("late_challenge", detail=str(late.get("target_finding_id"))[:80], round=run.round)
+
+
+def settle(run: Proceedings, wave: Wave) -> None:
+    """After every step: note whether agents failed, and join duplicates."""
+    partial = any(heard.partial for heard in wave.heard.values())
+    run.troubled = run.troubled or partial or bool(wave.failures)
+    run.ledger.merge_duplicates()
+
+
+def _raise_items(run: Proceedings, one: Heard) -> tuple[Signal, ...]:
+    owner = _owner(one)
+    placed, signals = items_of(one.value)
+    raised = take_items(
+        run.ledger,
+        run.intake,
+        placed,
+        signals,
+        owner,
+        agent=run.title(owner),
+        round_number=run.round,
+    )
+    run.debate.changes["new"] += len(raised.entries)
+    run.debate.doubt_failed_evidence(raised.entries, run.round)
+    return raised.signals
+
+
+def _take_signals(run: Proceedings, signals: Sequence[Signal]) -> None:
+    if MAX_ROUNDS[run.task.intensity] == 0:
+        named = (signal.domain for signal in signals if signal.domain not in run.roster.active)
+        run.roster.unexplored += dict.fromkeys(named)
+        return
+    run.roster.take_signals(signals, {entry.id: entry for entry in run.ledger})
+
+
+def _owner(one: Heard) -> Owner:
+    return Owner(one.ask.call.key.role, one.ask.call.key.domain)
+
+
+def _responses(value: Any) -> list[dict[str, Any]]:
+    """Answers to challenges; some models mark their outputs with a status instead of listing responses."""
+    marked = [entry for entry in value["outputs"] if entry.get("finding_id") and entry.get("status")]
+    return [*value["responses"], *marked]

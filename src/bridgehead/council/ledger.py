@@ -1,0 +1,250 @@
+"""Every item a bridge ever raised, and what became of it: nothing leaves, items are merged or withdrawn (Q2).
+
+The ledger gives ids, checks evidence against the tree, and joins duplicates; what debate does to an item's state is
+decided in finding_state.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from bridgehead.contract.ids import id_sort_key, numbered_id
+from bridgehead.contract.report import Output
+from bridgehead.contract.words import OutputState, Severity, severity_rank
+from bridgehead.council.calls import Role
+from bridgehead.council.dedupe import Candidate, Cluster, cluster
+from bridgehead.council.file_references import relate
+from bridgehead.council.finding_state import FindingState
+from bridgehead.council.findings.evidence import EvidenceCheck, Outcome, check_evidence
+from bridgehead.council.findings.tree import Tree
+from bridgehead.council.items import Draft
+from bridgehead.council.similarity import text_score
+
+Log = Callable[..., None]
+"""Takes an event's name and its fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who answers for an item."""
+
+    role: Role
+    domain: str
+
+    @property
+    def name(self) -> str:
+        return self.domain if self.role is Role.EXPERT else self.role.value
+
+
+@dataclass(slots=True)
+class Entry:
+    """One item: its present content, its state, and where it went."""
+
+    output: Output
+    owner: Owner
+    state: FindingState
+    check: EvidenceCheck
+    merged_into: str | None = None
+    merged_from: list[str] = field(default_factory=list)
+    unchallenged: bool = False
+    withdrawal_reason: str = ""
+    withdrawn_for: str | None = None
+    model: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.output.id
+
+    @property
+    def is_live(self) -> bool:
+        return self.merged_into is None and not self.state.withdrawn
+
+
+class Ledger:
+    """The items of one bridge run, by id, in the order they were raised."""
+
+    def __init__(self, prefix: str, tree: Tree | None, log: Log) -> None:
+        self._prefix = prefix
+        self._tree = tree
+        self._log = log
+        self._entries: dict[str, Entry] = {}
+        self._count = 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def __getitem__(self, output_id: str) -> Entry:
+        return self._entries[output_id]
+
+    def get(self, output_id: object) -> Entry | None:
+        return self._entries.get(output_id) if isinstance(output_id, str) else None
+
+    def survivor(self, output_id: object) -> Entry | None:
+        """The item of that id, or the one it was merged into."""
+        entry = self.get(output_id)
+        while entry is not None and entry.merged_into is not None:
+            entry = self._entries[entry.merged_into]
+        return entry
+
+    def live(self) -> list[Entry]:
+        return [entry for entry in self if entry.is_live]
+
+    def add(
+        self,
+        drafts: Iterable[Draft],
+        owner: Owner,
+        *,
+        agent: str,
+        round_number: int,
+        model: str | None = None,
+    ) -> list[Entry]:
+        """Take drafts in, in order; each gets the next id."""
+        return [self._add(draft, owner, agent, round_number, model) for draft in drafts]
+
+    def _add(self, draft: Draft, owner: Owner, agent: str, round_number: int, model: str | None) -> Entry:
+        self._count += 1
+        output = _output(draft, numbered_id(self._prefix, self._count), owner.domain, agent, round_number)
+        entry = Entry(output, owner, FindingState(round_number), self.check(draft.evidence), model=model)
+        self._entries[output.id] = entry
+        self._log(
+            "output",
+            id=output.id,
+            severity=output.severity,
+            title=output.title,
+            domain=output.domain,
+            round=round_number,
+        )
+        return entry
+
+    def check(self, evidence: str | None) -> EvidenceCheck:
+        """Compare a citation with the tree; without a tree nothing can be said."""
+        if self._tree is None:
+            return EvidenceCheck(Outcome.UNCHECKED, "no_tree")
+        return check_evidence(evidence, self._tree)
+
+    def revise(self, entry: Entry, changes: Mapping[str, Any]) -> None:
+        """Replace some of an item's texts; the id stays, evidence is checked again."""
+        entry.output = msgspec.structs.replace(entry.output, **changes)
+        if "evidence" in changes:
+            entry.check = self.check(entry.output.evidence)
+
+    def merge_duplicates(self) -> None:
+        """Join live items of one domain that describe the same problem."""
+        live = self.live()
+        candidates = [Candidate.of(entry.output) for entry in live]
+        for found in cluster(candidates, same_domain=True):
+            if len(found.members) > 1:
+                self._merge(found)
+
+    def _merge(self, found: Cluster) -> None:
+        # An item that has lived through a round keeps its id and its challenges; a newcomer joins it.
+        first, *others = sorted(found.members, key=lambda member: self._entries[member.id].state.origin_round)
+        kept = self._entries[first.id]
+        severity = max((member.severity for member in found.members), key=severity_rank)
+        if severity is not kept.output.severity:
+            kept.output = msgspec.structs.replace(kept.output, severity=severity)
+        if found.type is not kept.output.type:
+            kept.output = msgspec.structs.replace(kept.output, type=found.type)
+        for other in sorted(others, key=lambda member: id_sort_key(member.id)):
+            merged = self._entries[other.id]
+            merged.merged_into = kept.id
+            kept.merged_from += [other.id, *merged.merged_from]
+            kept.state.inherit(merged.state)
+            self._log(
+                "merge",
+                kept=kept.id,
+                discarded=other.id,
+                similarity=round(float(text_score(first.wording, other.wording)), 4),
+                location=relate(first.references, other.references),
+            )
+
+
+def final_output(entry: Entry, debate_rounds: int) -> Output:
+    """The item as the report shows it."""
+    state = entry.state
+    status = state.status(debate_rounds)
+    is_withdrawn = status is OutputState.WITHDRAWN
+    return msgspec.structs.replace(
+        entry.output,
+        status=status,
+        revision=state.revision or UNSET,
+        merged_from=tuple(entry.merged_from) or UNSET,
+        challenges=tuple(state.challenges) or UNSET,
+        unchallenged=entry.unchallenged or UNSET,
+        withdrawal_reason=entry.withdrawal_reason if is_withdrawn else UNSET,
+        challenge_id=entry.withdrawn_for or UNSET if is_withdrawn else UNSET,
+        evidence_check=entry.check.to_json(),
+        model=entry.model or UNSET,
+    )
+
+
+def shown(entry: Entry) -> dict[str, Any]:
+    """The full item as debate prompts carry it (council §9.5, level 0 of §9.9)."""
+    output = entry.output
+    item: dict[str, Any] = {
+        "id": output.id,
+        "type": output.type.value,
+        "severity": output.severity.value if output.severity else None,
+        "status": None,
+        "title": output.title,
+        "description": output.description,
+        "evidence": output.evidence,
+        "action": output.action,
+        "domain": output.domain,
+        "agent": output.agent,
+    }
+    if isinstance(output.requirement_id, str):
+        item["requirement_id"] = output.requirement_id
+        item["met"] = output.met is True
+    return item
+
+
+def by_severity(entries: Iterable[Entry]) -> list[Entry]:
+    """Highest severity first, then id."""
+    return sorted(entries, key=lambda entry: (-severity_rank(entry.output.severity), id_sort_key(entry.id)))
+
+
+def is_serious(entry: Entry) -> bool:
+    """Severities that must be challenged and are guarded against a careless withdrawal."""
+    return entry.output.severity in (Severity.CRITICAL, Severity.HIGH)
+
+
+def domains_with_items(entries: Sequence[Entry]) -> set[str]:
+    return {entry.output.domain for entry in entries}
+
+
+def speaks_of(entry: Entry, requirement_id: str) -> bool:
+    """Whether an item is about a requirement: by its field, or by naming it."""
+    output = entry.output
+    if output.requirement_id == requirement_id:
+        return True
+    return requirement_id in f"{output.title}\n{output.description}\n{output.evidence or ''}"
+
+
+def _output(draft: Draft, output_id: str, domain: str, agent: str, round_number: int) -> Output:
+    return Output(
+        id=output_id,
+        type=draft.type,
+        severity=draft.severity,
+        status=None,
+        title=draft.title,
+        description=draft.description,
+        evidence=draft.evidence,
+        action=draft.action,
+        domain=domain,
+        agent=agent,
+        origin_round=round_number,
+        severity_original=draft.severity_original or UNSET,
+        severity_inferred=draft.severity_inferred or UNSET,
+        requirement_id=draft.requirement_id or UNSET,
+        met=_met(draft),
+    )
+
+
+def _met(draft: Draft) -> Any:
+    return draft.met if draft.met is not None and draft.requirement_id else UNSET

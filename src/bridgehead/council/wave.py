@@ -1,0 +1,169 @@
+"""Calls that are outstanding together, and what came back (council §9.3).
+
+A wave asks again by itself where the contract says so: once for JSON that could not be read, and once without the
+session when a session was lost. It is done when every agent has answered or failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.contract.words import ErrorClass
+from bridgehead.council.calls import Call, CallFailed, CallKey, Reply, Result
+from bridgehead.council.ledger import Log
+from bridgehead.council.prompts.scene import NOTHING
+from bridgehead.council.prompts.template import Safe
+from bridgehead.council.reply import PARSE_FAILURE, Answered, Reader, read_reply
+from bridgehead.council.tally import Tally
+
+CANCELLED: Final = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question: the call, how its answer is read, and how it is put to a runtime that lost the session."""
+
+    call: Call
+    prompt: Safe
+    read: Reader[Any]
+    standalone: Safe | None = None
+    is_repair: bool = False
+    shown_ids: tuple[str, ...] = ()
+    """Items the prompt shows; what is owed or answered depends on it."""
+    asked: tuple[str, ...] = ()
+    """Challenges the prompt shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    agent: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One usable answer."""
+
+    ask: Ask
+    value: Any
+    partial: bool
+
+
+@dataclass(slots=True)
+class Wave:
+    """One step's questions. `repair` builds the prompt that asks for readable JSON."""
+
+    asks: Sequence[Ask]
+    log: Log
+    tally: Tally
+    repair: Callable[[CallKey, Safe, str], Safe]
+    keeps_history: bool = False
+    sessions: dict[str, str] = field(default_factory=dict)
+    heard: dict[CallKey, Heard] = field(default_factory=dict)
+    """By the key of the first attempt."""
+    failures: dict[CallKey, Failure] = field(default_factory=dict)
+    _outstanding: dict[CallKey, Ask] = field(default_factory=dict)
+
+    def start(self) -> tuple[Call, ...]:
+        return tuple(self._issue(ask) for ask in self.asks)
+
+    @property
+    def outstanding(self) -> tuple[CallKey, ...]:
+        return tuple(self._outstanding)
+
+    @property
+    def is_done(self) -> bool:
+        return not self._outstanding
+
+    def received(self, result: Result) -> tuple[Call, ...]:
+        """Take a result in; returns the call that asks again, if one does. Unknown keys are ignored."""
+        ask = self._outstanding.pop(result.key, None)
+        if ask is None:
+            return ()
+        self.tally.answered(result)
+        if isinstance(result, CallFailed):
+            return self._failed(ask, result)
+        return self._replied(ask, result)
+
+    def give_up(self, reason: str) -> tuple[CallKey, ...]:
+        """Nobody waits any longer; what is outstanding has failed. Returns the keys to cancel."""
+        abandoned = self.outstanding
+        for ask in list(self._outstanding.values()):
+            self._fail(ask, reason, ErrorClass.TIMEOUT, detail="")
+        self._outstanding.clear()
+        return abandoned
+
+    def in_order(self) -> list[Heard]:
+        """Usable answers in the order the questions were given, whoever answered first."""
+        firsts = (first_attempt(ask.call.key) for ask in self.asks)
+        return [self.heard[key] for key in firsts if key in self.heard]
+
+    def _issue(self, ask: Ask) -> Call:
+        self._outstanding[ask.call.key] = ask
+        self.tally.asked(ask.call)
+        return ask.call
+
+    def _replied(self, ask: Ask, reply: Reply) -> tuple[Call, ...]:
+        key = ask.call.key
+        if reply.session is not None:
+            self.sessions[_speaker(key)] = reply.session
+        answer = read_reply(reply.text, ask.read)
+        if isinstance(answer, Answered):
+            self._hear(ask, reply, answer)
+            return ()
+        if answer.reason == PARSE_FAILURE and not ask.is_repair:
+            return (self._issue(self._repaired(ask, reply)),)
+        error = ErrorClass.MALFORMED if reply.text.strip() else ErrorClass.EMPTY
+        self._fail(ask, answer.reason, error, detail="")
+        return ()
+
+    def _hear(self, ask: Ask, reply: Reply, answer: Answered[Any]) -> None:
+        key = ask.call.key
+        self.heard[first_attempt(key)] = Heard(ask, answer.value, answer.partial)
+        facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
+        self.log("agent_reply", **facts, chars=len(reply.text), duration_s=round(reply.duration_seconds, 3))
+        if answer.partial:
+            self.log("agent_partial", **facts, chars=len(reply.text))
+
+    def _failed(self, ask: Ask, failed: CallFailed) -> tuple[Call, ...]:
+        if ask.call.session is not None and ask.standalone is not None:
+            self.sessions.pop(_speaker(ask.call.key), None)
+            self.log("warning", detail=f"session_lost:{ask.call.key.agent}", round=ask.call.key.round)
+            return (self._issue(_put_again(ask, ask.standalone, session=None)),)
+        self._fail(ask, failed.reason, failed.error_class, detail=failed.detail)
+        return ()
+
+    def _fail(self, ask: Ask, reason: str, error_class: ErrorClass, *, detail: str) -> None:
+        key = ask.call.key
+        self.failures[first_attempt(key)] = Failure(key.agent, reason)
+        facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
+        extra = {"detail": detail} if detail else {}
+        self.log("agent_failed", **facts, reason=reason, error_class=error_class.value, **extra)
+
+    def _repaired(self, ask: Ask, reply: Reply) -> Ask:
+        """The one follow-up that asks for nothing but the JSON."""
+        session = reply.session if self.keeps_history else None
+        previous = NOTHING if session is not None else ask.prompt
+        prompt = self.repair(next_attempt(ask.call.key), previous, reply.text)
+        return replace(_put_again(ask, prompt, session=session), is_repair=True)
+
+
+def first_attempt(key: CallKey) -> CallKey:
+    return msgspec.structs.replace(key, attempt=1)
+
+
+def next_attempt(key: CallKey) -> CallKey:
+    return msgspec.structs.replace(key, attempt=key.attempt + 1)
+
+
+def _put_again(ask: Ask, prompt: Safe, *, session: str | None) -> Ask:
+    call = replace(ask.call, key=next_attempt(ask.call.key), prompt=prompt, session=session)
+    return replace(ask, call=call, prompt=prompt, standalone=None)
+
+
+def _speaker(key: CallKey) -> str:
+    return key.agent

@@ -1,0 +1,107 @@
+"""Drives a pure seat run with scripted answers: no clock, no threads, no models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bridgehead.contract.report import BridgeReport
+from bridgehead.contract.task import BridgeInput, parse_bridge_input
+from bridgehead.contract.words import ErrorClass
+from bridgehead.council.bridge_run import BridgeRun
+from bridgehead.council.calls import Call, CallFailed, Reply, Result, Seat, SeatEvent
+from bridgehead.council.domains import load_registry
+from bridgehead.council.findings.tree import Tree
+from bridgehead.council.seat_run import SeatRun
+from bridgehead.council.surroundings import Surroundings
+
+AT = "2026-11-15T10:15:02.000Z"
+SECRET = b"a secret of the test run"
+
+Script = Callable[[Call], object]
+"""What a call is answered with: an object for JSON, text as it is, or None for a failure."""
+
+
+def task(**fields: Any) -> BridgeInput:
+    usual = {
+        "session_id": "r1",
+        "scope": "src/",
+        "task_description": "Review the order service",
+        "domains": ["security"],
+    }
+    return parse_bridge_input({**usual, **fields}).task
+
+
+def seat(bridge: str = "claude", **fields: Any) -> Seat:
+    prefix = {"claude": "C", "codex": "X", "gemini": "G", "opencode": "O", "openai": "A"}[bridge]
+    usual: dict[str, Any] = {
+        "bridge": bridge,
+        "model_family": f"family/{bridge}",
+        "connection": "cli",
+        "id_prefix": prefix,
+        "timeout_seconds": 180,
+        "deadline_seconds": 720,
+    }
+    return Seat(**{**usual, **fields})
+
+
+def surroundings(files: Mapping[str, str | None] | None = None, **fields: Any) -> Surroundings:
+    tree = None if files is None else Tree.of(files)
+    return Surroundings(registry=load_registry(), secret=SECRET, tree=tree, **fields)
+
+
+def item(title: str = "Order id reaches the SQL text", **fields: Any) -> dict[str, Any]:
+    usual = {"id": "", "type": "finding", "severity": "MEDIUM", "title": title, "description": f"{title}, described."}
+    return {**usual, "evidence": None, "action": None, **fields}
+
+
+def items(*entries: dict[str, Any], signals: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    return {"outputs": list(entries), "cross_domain_signals": list(signals)}
+
+
+class Driver:
+    """Feeds every call's scripted answer back until there is a report; keeps calls and events."""
+
+    def __init__(self, run: SeatRun, script: Script) -> None:
+        self.run = run
+        self.script = script
+        self.calls: list[Call] = []
+        self.events: list[SeatEvent] = []
+
+    def drive(self) -> BridgeReport:
+        turn = self.run.start(AT)
+        waiting = self._note(turn)
+        for _ in range(500):
+            if self.run.report is not None:
+                return self.run.report
+            call = waiting.pop(0)
+            waiting += self._note(self.run.feed(self.answer(call)))
+        raise AssertionError("the run does not end")
+
+    def answer(self, call: Call) -> Result:
+        said = self.script(call)
+        if said is None:
+            return CallFailed(key=call.key, reason="cli_error: boom", error_class=ErrorClass.OTHER, at=AT)
+        text = said if isinstance(said, str) else json.dumps(said)
+        return Reply(key=call.key, text=text, at=AT, session=f"session-{call.key.agent}")
+
+    def _note(self, turn: Any) -> list[Call]:
+        self.events += turn.events
+        self.calls += turn.calls
+        return list(turn.calls)
+
+    def keys(self) -> list[str]:
+        return [str(call.key) for call in self.calls]
+
+    def named(self, event: str) -> list[dict[str, Any]]:
+        return [one.fields for one in self.events if one.event == event]
+
+
+def drive(script: Script, *, files: Mapping[str, str | None] | None = None, **fields: Any) -> Driver:
+    """A whole run of one seat; returns the driver, whose `run.report` is set."""
+    seat_fields = fields.pop("seat_fields", {})
+    around = fields.pop("around", {})
+    driver = Driver(BridgeRun(seat(**seat_fields), task(**fields), surroundings(files, **around)), script)
+    driver.drive()
+    return driver

@@ -30,7 +30,8 @@ def test_a_valid_envelope_gives_no_reason_for_words() -> None:
 
 
 def test_everything_wrong_is_collected_in_order() -> None:
-    verdict = check_envelope(envelope(**{"from": "Mac", "to": ["ok", "Mike X", 5], "body_hash": "0" * 64}))
+    changes: dict[str, Value] = {"from": "Mac", "to": ["ok", "Mike X", 5], "body_hash": "0" * 64}
+    verdict = check_envelope(envelope(**changes))
     assert verdict.error_kinds == (
         Kind.SCHEMA_INVALID,
         Kind.BODY_HASH_MISMATCH,

@@ -30,6 +30,8 @@ from bridgehead.rigs.yaml_loader import load
         ('a: "b\n  c"', {"a": "b c"}),
         ("a: [b,\n  c\n]", {"a": ["b", "c"]}),
         ("a: &x\n  - 'b\n    c'", {"a": ["b c"]}),
+        ('# x\na: "\\ud83c\\uDFAF \\\\ud83c \\ud83c"', {"a": "🎯 \\ud83c \ufffd"}),
+        ("# x\na: \\ud83c\\udfaf", {"a": "\\ud83c\\udfaf"}),
         ("", None),
     ],
 )

@@ -5,6 +5,8 @@ Events, not composed nodes: composing is recursive in C, and a hostile file with
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import yaml
 
 from bridgehead.rigs.yaml_core import Scalar, Value, resolve_plain, resolve_tagged
@@ -12,6 +14,12 @@ from bridgehead.rigs.yaml_core import Scalar, Value, resolve_plain, resolve_tagg
 MAX_ALIASES = 100  # of one anchor, nested ones multiplied: the reference's bound
 MAX_DEPTH = 100
 MAX_VALUES = 100_000
+
+
+class Reveal(Protocol):
+    """Gives the text back that stood where the parser saw stand-ins."""
+
+    def __call__(self, text: str, *, unescape: bool) -> str: ...
 
 
 class YamlRefused(ValueError):
@@ -75,9 +83,9 @@ class _Open:
 class Document:
     """Builds the value of a document from parser events."""
 
-    def __init__(self, originals: dict[int, str]) -> None:
+    def __init__(self, reveal: Reveal) -> None:
         self.root: Value = None
-        self._originals = originals
+        self._reveal = reveal
         self._open: list[_Open] = []
         self._anchors: dict[str, _Anchor] = {}
         self._documents = 0
@@ -111,7 +119,7 @@ class Document:
         self._add(value)
 
     def _typed(self, event: yaml.ScalarEvent) -> Scalar:
-        text: str = event.value.translate(self._originals)
+        text = self._reveal(event.value, unescape=event.style == '"')
         if event.tag:
             return resolve_tagged(event.tag, text)
         return text if event.style else resolve_plain(text)

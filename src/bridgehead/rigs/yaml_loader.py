@@ -7,22 +7,25 @@ import re
 import yaml
 
 from bridgehead.rigs.body_hash import BOM
+from bridgehead.rigs.ecmascript import without_lone_surrogates
 from bridgehead.rigs.yaml_core import Value
 from bridgehead.rigs.yaml_document import Document, YamlRefused
 
 _Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 # PyYAML refuses these characters or takes them for line breaks; YAML 1.2 and the reference do neither.
 _AWKWARD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+# It also refuses to unescape halves of UTF-16 pairs, as JSON writers spell emoji.
+_HALF_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
 _PRIVATE_USE = range(0xF0000, 0xFFFFE)
 
 
 def load(text: str) -> Value:
     """Return the one document that `text` holds, None if it holds nothing; raise YamlRefused."""
     text = text.removeprefix(BOM)
-    stand_ins = _choose_stand_ins(text)
-    text = text.translate(stand_ins)
+    stand_ins = _StandIns(text)
+    text = stand_ins.hide(text)
     indentation = _Indentation(text)
-    document = Document({ord(substitute): chr(code) for code, substitute in stand_ins.items()})
+    document = Document(stand_ins.reveal)
     try:
         # Without the LF a final literal block would lose its newline.
         for event in yaml.parse(text + "\n", Loader=_Loader):
@@ -36,9 +39,26 @@ def load(text: str) -> Value:
     return document.root
 
 
-def _choose_stand_ins(text: str) -> dict[int, str]:
-    spare = (chr(code) for code in _PRIVATE_USE if chr(code) not in text)
-    return {ord(awkward): next(spare) for awkward in sorted(set(_AWKWARD.findall(text)))}
+class _StandIns:
+    """Private-use characters that are not in a text, in place of what PyYAML would misread."""
+
+    def __init__(self, text: str) -> None:
+        spare = (chr(code) for code in _PRIVATE_USE if chr(code) not in text)
+        self._characters = {ord(found): next(spare) for found in sorted(set(_AWKWARD.findall(text)))}
+        self._halves = {
+            found: next(spare) for found in sorted({half for _, half in _HALF_PAIR.findall(text)})
+        }
+
+    def hide(self, text: str) -> str:
+        text = _HALF_PAIR.sub(lambda found: found[1] + self._halves[found[2]], text)
+        return text.translate(self._characters)
+
+    def reveal(self, text: str, *, unescape: bool) -> str:
+        """Put the originals back; what looked like an escape is one only between double quotes."""
+        for half, stand_in in self._halves.items():
+            text = text.replace(stand_in, chr(int(half[2:], 16)) if unescape else half)
+        text = text.translate({ord(stand_in): code for code, stand_in in self._characters.items()})
+        return without_lone_surrogates(text) if self._halves else text
 
 
 class _Indentation:

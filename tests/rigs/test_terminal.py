@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from bridgehead.rigs.terminal import PLAIN, Style, pager_command, uses_colour, uses_pager
+
+COLOUR = Style(colour=True)
+
+
+@pytest.mark.parametrize(
+    ("status_class", "code"),
+    [("completed", 32), ("cancelled", 31), ("pending", 33), ("active", 34), ("targeted", 34)],
+)
+def test_status_classes_have_their_colours(status_class: str, code: int) -> None:
+    assert COLOUR.status_class(status_class) == f"\x1b[{code}m{status_class}\x1b[0m"
+    assert PLAIN.status_class(status_class) == status_class
+
+
+@pytest.mark.parametrize(
+    ("message_type", "code"),
+    [
+        ("REQUEST", 34),
+        ("HANDOFF", 34),
+        ("RESPONSE", 32),
+        ("ACK", 32),
+        ("RESOLUTION", 32),
+        ("RECOVERY", 33),
+        ("VERIFY", 31),
+        ("DECISIONS", 31),
+        ("STATE", None),
+        ("RESULT", None),
+        ("anything", None),
+    ],
+)
+def test_message_types_have_their_colours(message_type: str, code: int | None) -> None:
+    painted = f"\x1b[{code}m{message_type}\x1b[0m" if code else message_type
+    assert COLOUR.message_type(message_type) == painted
+
+
+def test_peer_text_cannot_drive_the_terminal() -> None:
+    hostile = "a\x1b[2Jb\x9bc\rd\n\te"
+    assert Style(escape_controls=True).text(hostile) == "a\\x1b[2Jb\\x9bc\\x0dd\n\te"
+    assert PLAIN.text(hostile) == hostile
+
+
+def test_a_value_never_breaks_its_row() -> None:
+    assert PLAIN.value("ACK\nthread=evil\r") == "ACK\\x0athread=evil\\x0d"
+    assert PLAIN.message_type("ACK\nthread=evil") == "ACK\\x0athread=evil"
+
+
+@pytest.mark.parametrize(
+    ("environment", "options", "expected"),
+    [
+        ({}, {"is_terminal": True}, True),
+        ({}, {"is_terminal": False}, False),
+        ({"NO_COLOR": ""}, {"is_terminal": True}, False),
+        ({}, {"is_terminal": True, "no_color": True}, False),
+        ({}, {"is_terminal": True, "json": True}, False),
+    ],
+)
+def test_when_colour_is_used(environment: dict[str, str], options: dict[str, bool], expected: bool) -> None:
+    assert uses_colour(environment, **options) is expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_terminal", "rows", "lines", "expected"),
+    [
+        ({}, True, 24, 25, True),
+        ({}, True, 24, 24, False),
+        ({}, False, 24, 25, False),
+        ({}, True, 0, 25, False),
+        ({"RIG_BRIDGE_NO_PAGER": "1"}, True, 24, 25, False),
+        ({"RIG_BRIDGE_NO_PAGER": "0"}, True, 24, 25, True),
+    ],
+)
+def test_when_a_pager_is_used(
+    environment: dict[str, str], is_terminal: bool, rows: int, lines: int, expected: bool
+) -> None:
+    assert uses_pager(environment, is_terminal=is_terminal, rows=rows, lines=lines) is expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, ["less", "-FIRX"]),
+        ({"PAGER": "/usr/bin/less"}, ["/usr/bin/less", "-FIRX"]),
+        ({"PAGER": "less -S"}, ["less", "-S"]),
+        ({"PAGER": "most"}, ["most"]),
+        ({"PAGER": " bat  --plain "}, ["bat", "--plain"]),
+        ({"PAGER": ""}, None),
+        ({"PAGER": " "}, None),
+        ({"PAGER": "cat"}, None),
+    ],
+)
+def test_which_pager_is_used(environment: dict[str, str], expected: list[str] | None) -> None:
+    assert pager_command(environment) == expected

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
+from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status
-from bridgehead.council.machine import Machine
 from bridgehead.council.runtimes.exchange import Ask, Outcome, Received, Request
+from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.settings import BridgeSettings
 from bridgehead.errors import NotFound
 
@@ -115,9 +116,9 @@ class Connection(ABC):
         """The model to name when the settings name none; None leaves the choice to the far side."""
         return None
 
-    def report_fields(self, machine: Machine) -> dict[str, Any]:
-        """Fields of the report that belong to this runtime only (council §12)."""
-        return {}
+    def has_agents(self, machine: Machine) -> bool:
+        """Whether the far side starts agents of its own."""
+        return False
 
     @abstractmethod
     def ask(self, ask: Ask) -> Request:
@@ -130,6 +131,19 @@ class Connection(ABC):
     def overseer(self) -> Overseer | None:
         """Somebody who watches the output while it arrives, for programs that may run in circles."""
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A seat as pre-flight has settled it."""
+
+    task: BridgeInput
+    setup: SeatSetup
+    connection: Connection
+    models: tuple[str | None, ...]
+    reasoning: str | None
+    has_agents: bool
+    uses_teams: bool
 
 
 class Runtime:
@@ -147,6 +161,21 @@ class Runtime:
     login_hint: ClassVar[str] = ""
     timeout_factor: ClassVar[float] = 1.0
     """For runtimes from outside; those of the specification have theirs in contract/timeouts.py."""
+
+    @classmethod
+    def reasoning(cls, task: BridgeInput, cap: str, *, may_use_most: bool) -> str | None:
+        """The reasoning level to ask for under the user's limit; None when the runtime is not told one."""
+        return None
+
+    @classmethod
+    def warnings(cls, cap: str) -> tuple[str, ...]:
+        """What the report must say because the runtime cannot follow a setting."""
+        return ()
+
+    @classmethod
+    def report_fields(cls, taken: Taken) -> dict[str, Any]:
+        """Fields of the report that belong to this runtime only (council §12)."""
+        return {}
 
 
 RuntimeT = TypeVar("RuntimeT", bound=type[Runtime])

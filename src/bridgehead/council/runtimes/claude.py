@@ -6,9 +6,11 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
 
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.timeouts import STANDING_AGENTS
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
-from bridgehead.council.machine import Machine
+from bridgehead.council.reasoning import MEDIUM
 from bridgehead.council.refusals import classify
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
@@ -18,6 +20,7 @@ from bridgehead.council.runtimes.base import (
     Missing,
     Runtime,
     SeatSetup,
+    Taken,
     runtime,
 )
 from bridgehead.council.runtimes.claude_output import logged_in, read_claude
@@ -35,6 +38,7 @@ from bridgehead.council.runtimes.exchange import (
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.http_replies import listed_ids, read_http
 from bridgehead.council.runtimes.json_lines import count_at, mapping_at, text_at
+from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
 
 READING_TOOLS: Final = "Read,Grep,Glob"
@@ -167,3 +171,13 @@ class ClaudeRuntime(Runtime):
     connections = (HostSeat, NativeDispatch, ClaudeCli, ClaudeApi)
     install_hint = "npm install -g @anthropic-ai/claude-code"
     login_hint = LOGIN_HINT
+
+    @classmethod
+    def reasoning(cls, task: BridgeInput, cap: str, *, may_use_most: bool) -> str | None:
+        """Only a level the user has raised is passed on; otherwise claude decides for itself."""
+        return cap if cap != MEDIUM else None
+
+    @classmethod
+    def report_fields(cls, taken: Taken) -> dict[str, Any]:
+        mode = "agent-teams" if taken.uses_teams else "plain"
+        return {"dispatch_mode": mode, "agents_spawned": len(taken.task.domains) + STANDING_AGENTS}

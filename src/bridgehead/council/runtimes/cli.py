@@ -7,11 +7,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from bridgehead.council.machine import Machine, Probe
 from bridgehead.council.refusals import CLI_NOT_FOUND
 from bridgehead.council.runtimes.base import Connection, Missing, SeatSetup
 from bridgehead.council.runtimes.cli_result import ended_early
 from bridgehead.council.runtimes.exchange import Ask, HttpReply, Outcome, Received, Request
+from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import Command, CommandResult
 from bridgehead.host.environment import child_environment
 

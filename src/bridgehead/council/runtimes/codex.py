@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
+from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status
 from bridgehead.council.calls import CallUsage
-from bridgehead.council.machine import Machine, Probe
+from bridgehead.council.reasoning import choose_reasoning_level
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
@@ -18,12 +19,14 @@ from bridgehead.council.runtimes.base import (
     Missing,
     Runtime,
     SeatSetup,
+    Taken,
     runtime,
 )
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.codex_events import catalogue, read_codex, thread_usage
 from bridgehead.council.runtimes.exchange import NOTHING_REPORTED, Answered, Ask, Outcome
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
+from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
 
 LOGIN_HINT: Final = "run `codex login`, or set the variable that holds your provider's key"
@@ -67,8 +70,8 @@ class CodexCli(CliConnection):
     def models(self, machine: Machine) -> list[str] | None:
         return catalogue(machine.run(self.probing("debug", "models")).text())
 
-    def report_fields(self, machine: Machine) -> dict[str, Any]:
-        return {"multi_agent_enabled": multi_agent_enabled(machine, self)}
+    def has_agents(self, machine: Machine) -> bool:
+        return multi_agent_enabled(machine, self)
 
     def environment(self, ask: Ask | None) -> dict[str, str]:
         environment = super().environment(ask)
@@ -147,3 +150,11 @@ class CodexRuntime(Runtime):
     missing_halt = "cli_not_installed"
     install_hint = "npm install -g @openai/codex"
     login_hint = LOGIN_HINT
+
+    @classmethod
+    def reasoning(cls, task: BridgeInput, cap: str, *, may_use_most: bool) -> str | None:
+        return choose_reasoning_level(task, cap=cap, may_use_most=may_use_most)
+
+    @classmethod
+    def report_fields(cls, taken: Taken) -> dict[str, Any]:
+        return {"multi_agent_enabled": taken.has_agents, "reasoning_level": taken.reasoning}

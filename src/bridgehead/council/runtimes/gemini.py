@@ -8,14 +8,23 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
 from bridgehead.contract.words import Status
-from bridgehead.council.machine import Machine, Probe
+from bridgehead.council.reasoning import MEDIUM
 from bridgehead.council.refusals import CLI_NOT_FOUND
-from bridgehead.council.runtimes.base import NO_CONNECTION, Barred, Missing, Runtime, SeatSetup, runtime
+from bridgehead.council.runtimes.base import (
+    NO_CONNECTION,
+    Barred,
+    Missing,
+    Runtime,
+    SeatSetup,
+    Taken,
+    runtime,
+)
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.cli_result import refused_without_record, succeeded
 from bridgehead.council.runtimes.exchange import Answered, Ask, Outcome
 from bridgehead.council.runtimes.gemini_output import read_gemini
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
+from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
 
 API_URL: Final = "https://generativelanguage.googleapis.com"
@@ -80,9 +89,6 @@ class GeminiCli(CliConnection):
     def read_result(self, ask: Ask, result: CommandResult) -> Outcome:
         return read_gemini(result)
 
-    def report_fields(self, machine: Machine) -> dict[str, Any]:
-        return {"subagent_mode": "none"}
-
 
 class AgyCli(CliConnection):
     """The Gemini CLI's successor. Not measured, so it never sees the tree: empty directory, material in the prompt."""
@@ -100,9 +106,6 @@ class AgyCli(CliConnection):
         if result.exit_code != 0:
             return refused_without_record("agy", result, ())
         return succeeded("agy", result, Answered(result.text().strip()))
-
-    def report_fields(self, machine: Machine) -> dict[str, Any]:
-        return {"subagent_mode": "none"}
 
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
@@ -176,3 +179,12 @@ class GeminiRuntime(Runtime):
     connections = (HostSeat, GeminiNative, GeminiCli, AgyCli)
     install_hint = "npm install -g @google/gemini-cli"
     login_hint = LOGIN_HINT
+
+    @classmethod
+    def warnings(cls, cap: str) -> tuple[str, ...]:
+        # There is no flag for it (runtimes §5).
+        return (REASONING_UNSUPPORTED,) if cap != MEDIUM else ()
+
+    @classmethod
+    def report_fields(cls, taken: Taken) -> dict[str, Any]:
+        return {"subagent_mode": "native" if taken.connection.kind == "native-dispatch" else "none"}

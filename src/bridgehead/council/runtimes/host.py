@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Self
 
-from bridgehead.council.machine import Machine
 from bridgehead.council.runtimes.base import NO_CONNECTION, Connection, Missing, NativeDispatcher, SeatSetup
 from bridgehead.council.runtimes.exchange import Ask, Outcome, Received, Request
+from bridgehead.council.runtimes.machine import Machine
 
 
 class _Spoken(Connection):

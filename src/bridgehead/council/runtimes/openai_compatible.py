@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
-from bridgehead.council.machine import Machine
 from bridgehead.council.refusals import classify
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
@@ -35,6 +34,7 @@ from bridgehead.council.runtimes.exchange import (
 )
 from bridgehead.council.runtimes.http_replies import listed_ids, read_http
 from bridgehead.council.runtimes.json_lines import count_at, mapping_at, text_at
+from bridgehead.council.runtimes.machine import Machine
 
 
 class ChatEndpoint(Connection):

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from bridgehead.contract.words import Status
-from bridgehead.council.machine import Machine
-from bridgehead.council.runtimes.base import Barred, Overseer, Runtime, runtime
+from bridgehead.council.runtimes.base import Barred, Overseer, Runtime, Taken, runtime
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.exchange import Answered, Ask, Outcome
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.json_lines import object_from
+from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.opencode_events import LoopGuard, listed_models, read_opencode
 from bridgehead.council.runtimes.opencode_permissions import (
     HOSTED_PROVIDER,
@@ -122,3 +122,9 @@ class OpencodeRuntime(Runtime):
     connections = (HostSeat, NativeDispatch, OpencodeServer, OpencodeCli)
     install_hint = "npm install -g opencode-ai"
     login_hint = LOGIN_HINT
+
+    @classmethod
+    def report_fields(cls, taken: Taken) -> dict[str, Any]:
+        configured = tuple(model for model in taken.setup.settings.models if model is not None)
+        mode = "multi-model" if len(taken.models) > 1 else "single-model"
+        return {"dispatch_mode": mode, "models_configured": configured}

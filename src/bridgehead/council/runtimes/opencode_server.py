@@ -8,7 +8,6 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from bridgehead.contract.words import ErrorClass, Status
-from bridgehead.council.machine import Machine
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
@@ -30,6 +29,7 @@ from bridgehead.council.runtimes.exchange import (
 )
 from bridgehead.council.runtimes.http_replies import read_http
 from bridgehead.council.runtimes.json_lines import mapping_at, object_from, text_at
+from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.opencode_events import read_error, usage_of
 from bridgehead.council.runtimes.opencode_permissions import (
     HOSTED_PROVIDER,

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.council.machine import Probe
+from bridgehead.council.runtimes.machine import Probe
 from bridgehead.errors import FileError
 from bridgehead.host.files import make_private_dir, read_bounded, write_atomic
 

@@ -1,0 +1,92 @@
+"""What every analyser of the static seat can do: say what it looks at, how it is run, and what its messages mean.
+
+Analysers run as programs of their own, with the module search path kept clean: the tree they look at is their working
+directory, and a module in it must not be taken for one of theirs.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, TypeVar
+
+from bridgehead.contract.words import Severity
+from bridgehead.host.command import Command, CommandResult
+from bridgehead.host.environment import child_environment
+
+FILES_PER_RUN: Final = 400
+OUTPUT_BYTES: Final = 64 * 1024 * 1024
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing an analyser said about one line."""
+
+    path: str
+    line: int
+    rule: str
+    text: str
+    severity: Severity
+    domain: str
+    action: str | None = None
+    quotable: bool = True
+    """False: the line holds something that must not be repeated."""
+
+
+class UnreadableAnswer(ValueError):
+    """An analyser printed something other than what it promises."""
+
+
+class Analyser(ABC):
+    """One tool. `module` is what must be importable for it to run."""
+
+    name: ClassVar[str]
+    module: ClassVar[str]
+    domains: ClassVar[tuple[str, ...]]
+    good_codes: ClassVar[tuple[int, ...]] = (0,)
+
+    @abstractmethod
+    def wants(self, path: str) -> bool:
+        """Whether it has something to say about files of this name."""
+
+    @abstractmethod
+    def arguments(self) -> Sequence[str]:
+        """What it is told, before the names of the files."""
+
+    @abstractmethod
+    def read(self, printed: str) -> list[Message]:
+        """The messages that matter; raises UnreadableAnswer."""
+
+    def commands(self, paths: Sequence[str], folder: Path, environment: Mapping[str, str]) -> list[Command]:
+        """The runs that cover `paths` of the tree in `folder`; an argument list has its limits."""
+        wanted = [f"./{path}" for path in paths if self.wants(path)]
+        batches = [wanted[start : start + FILES_PER_RUN] for start in range(0, len(wanted), FILES_PER_RUN)]
+        return [
+            Command(
+                [sys.executable, "-P", "-m", self.module, *self.arguments(), *batch],
+                env=child_environment({"PYTHONDONTWRITEBYTECODE": "1"}, base=environment),
+                cwd=folder,
+                stdout_cap=OUTPUT_BYTES,
+            )
+            for batch in batches
+        ]
+
+    def read_result(self, result: CommandResult) -> list[Message]:
+        if result.exit_code not in self.good_codes:
+            raise UnreadableAnswer(f"{self.name} ended with code {result.exit_code}")
+        return self.read(result.text())
+
+
+def by_longest_prefix(rule: str, table: Mapping[str, ValueT], default: ValueT) -> ValueT:
+    """The entry whose name is the longest beginning of `rule`."""
+    matching = [prefix for prefix in table if rule.startswith(prefix)]
+    return table[max(matching, key=len)] if matching else default
+
+
+def is_python(path: str) -> bool:
+    return path.endswith((".py", ".pyi"))

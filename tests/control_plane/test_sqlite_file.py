@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bridgehead.control_plane.migrations import LATEST
-from bridgehead.control_plane.records import EventFilter
+from bridgehead.control_plane.records import EventFilter, Filter, PendingFilter, RunFilter
+from bridgehead.control_plane.stores import statements
 from bridgehead.control_plane.stores.failures import (
     NotARecord,
     RecordDamaged,
@@ -394,6 +396,47 @@ def test_a_commit_is_synced_and_foreign_keys_are_checked(tmp_path: Path) -> None
         assert connection.execute("PRAGMA foreign_keys").fetchone() == (1,)
 
 
+def test_what_a_file_is_gets_read_at_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a record created between two looks would pass for a file of another program."""
+    path = tmp_path / "record.db"
+    attempts: list[str] = []
+
+    class Interrupted(sqlite3.Connection):
+        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+            if statement == "PRAGMA user_version" and not attempts:
+                attempts.append("another process")
+                with pytest.raises(RecordLocked):
+                    SqliteStore(path, busy_timeout_seconds=0.05)
+            return super().execute(statement, *values)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Interrupted))
+    with SqliteStore(path) as store:
+        assert ids(store.append([event("e1")])) == ["e1"]
+    assert attempts
+
+
+@pytest.mark.parametrize(
+    ("listing", "index"),
+    [
+        (("events", EventFilter(kinds=("a",)), "seq DESC"), "events_of_kind"),
+        (("events", EventFilter(run_id="r"), "seq"), "events_of_run"),
+        (("events", EventFilter(project="/p"), "seq"), "events_of_project"),
+        (("pending", PendingFilter(), "number DESC"), "pending_by_state"),
+        (("runs", RunFilter(), "started_at DESC, id DESC"), "runs_by_start"),
+    ],
+)
+def test_the_usual_listings_neither_scan_nor_sort(
+    tmp_path: Path, listing: tuple[str, Filter, str], index: str
+) -> None:
+    table, where, order = listing
+    statement, values = statements.listing("*", table, where.allowed(), [], order, 50)
+    with SqliteStore(tmp_path / "record.db") as store:
+        plan = store._read(lambda transaction: transaction.rows(f"EXPLAIN QUERY PLAN {statement}", values))
+
+    described = " ".join(str(step[3]) for step in plan)
+    assert index in described and "TEMP B-TREE" not in described
+
+
 # Reading a record that is not there yet
 
 
@@ -460,7 +503,7 @@ def test_a_fork_waits_for_the_transaction_of_another_thread(tmp_path: Path) -> N
         writer = threading.Thread(target=keep_writing)
         writer.start()
         try:
-            for n in range(10):
+            for n in range(5):
                 in_child(partial(store.open_pending, question(f"child-{n}")))
         finally:
             stop.set()
@@ -468,4 +511,4 @@ def test_a_fork_waits_for_the_transaction_of_another_thread(tmp_path: Path) -> N
 
         written = ids(store.events(SENT, limit=10_000))
         assert written == [f"thread-{n}" for n in range(len(written))]
-        assert len(store.pending()) == 10
+        assert len(store.pending()) == 5

@@ -595,6 +595,18 @@ class LifeSuite:
 
         assert (reader.events(), reader.pending()) == before
 
+    def test_a_reader_keeps_up_with_a_writer(self, place: Place) -> None:
+        writer, stop = place.open(), threading.Event()
+        reader = writer if writer.where == "memory:" else place.open(read_only=True)
+        following = reader.follow(writer.last_seq(), stop=stop, poll_seconds=0.01)
+
+        for n in range(3):
+            writer.append([event(f"e{n}")])
+            assert next(following).event.id == f"e{n}"
+        stop.set()
+
+        assert list(following) == []
+
     def test_a_closed_store_says_so(self, place: Place) -> None:
         with place.open() as store:
             store.append([event("e1")])

@@ -39,7 +39,8 @@ def m001_events_and_runs(transaction: Transaction, dialect: Dialect) -> None:
         f" part {text} NOT NULL, at {text} NOT NULL, project {text} NOT NULL, run_id {text},"
         f" data {text} NOT NULL){options}"
     )
-    # Listings are limited to a run or to a project and paged by seq.
+    # Listings are limited to a kind, a run or a project and paged by seq.
+    transaction.rows("CREATE INDEX events_of_kind ON events (kind, seq)")
     transaction.rows("CREATE INDEX events_of_run ON events (run_id, seq) WHERE run_id IS NOT NULL")
     transaction.rows("CREATE INDEX events_of_project ON events (project, seq)")
     transaction.rows(
@@ -60,7 +61,7 @@ def m002_pending(transaction: Transaction, dialect: Dialect) -> None:
         f" CHECK ((state = 'answered') = (answer IS NOT NULL))){options}"
     )
     # What is open is asked for all the time and stays a handful among ever more that is closed.
-    transaction.rows("CREATE INDEX pending_open ON pending (number) WHERE state = 'open'")
+    transaction.rows("CREATE INDEX pending_by_state ON pending (state, number)")
 
 
 Migration = Callable[[Transaction, Dialect], None]

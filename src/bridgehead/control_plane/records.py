@@ -124,10 +124,11 @@ def plain_text(text: str, what: str) -> str:
     """Return `text` if every store can hold it: UTF-8 without NUL."""
     if "\0" in text:
         raise Unrecordable(what, "it contains a NUL character")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Unrecordable(what, "it is not valid Unicode (half a surrogate pair)") from None
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Unrecordable(what, "it is not valid Unicode (half a surrogate pair)") from None
     return text
 
 

@@ -36,7 +36,8 @@ def open_store(
 ) -> Store:
     """Open the record at a path, `sqlite:///path`, `postgresql://…` or `memory:`.
 
-    A writer creates what is missing; a reader creates nothing and sees an empty record where there is none.
+    A writer creates what is missing; a reader creates nothing and sees an empty record where there is none. A record
+    of an earlier version is brought up to date by whoever opens it first.
     """
     match = _SCHEME.match(address) if isinstance(address, str) else None
     scheme = match[1].lower() if match else ""

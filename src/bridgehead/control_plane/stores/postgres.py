@@ -42,9 +42,9 @@ _SETTINGS: Final = """
            CASE WHEN current_setting('synchronous_commit') = 'off'
                 THEN set_config('synchronous_commit', 'on', false) END
 """
+_VERSIONS_TABLE: Final = "bridgehead_schema"
 _SCHEMA_EXISTS: Final = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
-_HAS_VERSION: Final = "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'bridgehead_schema'"
-_HAS_TABLES: Final = "SELECT 1 FROM pg_tables WHERE schemaname = ? LIMIT 1"
+_TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = ?"
 
 T = TypeVar("T")
 
@@ -116,15 +116,25 @@ class PostgresStore(SqlStore):
             return work(transaction)
 
     def _version(self, transaction: Transaction) -> int:
-        if not transaction.rows(_HAS_VERSION, [self._address.schema]):
-            return 0
-        return int(transaction.rows("SELECT max(version) FROM bridgehead_schema")[0][0])
+        tables = self._tables(transaction)
+        if _VERSIONS_TABLE in tables:
+            return int(transaction.rows(f"SELECT max(version) FROM {_VERSIONS_TABLE}")[0][0])
+        if tables:
+            raise NotARecord(
+                f"schema {self._address.schema} of {self.where}", "it has tables of another program"
+            )
+        return 0
 
     def _note_version(self, transaction: Transaction, version: int) -> None:
-        if not transaction.rows(_HAS_VERSION, [self._address.schema]):
-            transaction.rows("CREATE TABLE bridgehead_schema (version integer PRIMARY KEY, at text NOT NULL)")
+        if _VERSIONS_TABLE not in self._tables(transaction):
+            transaction.rows(
+                f"CREATE TABLE {_VERSIONS_TABLE} (version integer PRIMARY KEY, at text NOT NULL)"
+            )
         at = iso_ms(self._clock.now())
-        transaction.rows("INSERT INTO bridgehead_schema (version, at) VALUES (?, ?)", [version, at])
+        transaction.rows(f"INSERT INTO {_VERSIONS_TABLE} (version, at) VALUES (?, ?)", [version, at])
+
+    def _tables(self, transaction: Transaction) -> set[str]:
+        return {name for (name,) in transaction.rows(_TABLES, [self._address.schema])}
 
     @contextmanager
     def _watch(self) -> Iterator[Watch]:
@@ -184,10 +194,7 @@ class PostgresStore(SqlStore):
 
     def _identified_version(self, connection: Connection) -> int:
         """The version of the record in our schema, 0 when there is none; raises for anything else."""
-        transaction = PostgresTransaction(connection)
-        version, schema = self._version(transaction), self._address.schema
-        if version == 0 and transaction.rows(_HAS_TABLES, [schema]):
-            raise NotARecord(f"schema {schema} of {self.where}", "it has tables of another program")
+        version = self._version(PostgresTransaction(connection))
         if version > LATEST:
             raise RecordTooNew(self.where, version, LATEST)
         return version

@@ -6,8 +6,7 @@ tuple and a list) comes back as JSON knows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +30,9 @@ class UnreadableRow(Exception):
     """A row holds something that no version of this program known to us has written."""
 
 
+UNREADABLE: Final = (ValueError, TypeError, msgspec.MsgspecError)  # what decoding a row may raise
+
+
 def event_row(event: Event) -> Row:
     """Columns id, kind, part, at, project, run_id, data."""
     what = f"event {event.id!r}"
@@ -50,16 +52,13 @@ def event_row(event: Event) -> Row:
 def recorded_event(row: Sequence[Any]) -> RecordedEvent:
     """From columns seq, then those of `event_row`."""
     seq, event_id, kind, part, at, project, run_id, data = row
-    with _reading(f"event {seq}"):
+    try:
+        facts = _data.decode(data)
         event = Event(
-            id=event_id,
-            kind=kind,
-            part=Part(part),
-            at=at,
-            project=project,
-            run_id=run_id,
-            data=_data.decode(data),
+            id=event_id, kind=kind, part=Part(part), at=at, project=project, run_id=run_id, data=facts
         )
+    except UNREADABLE as error:
+        raise UnreadableRow(f"event {seq}: {error}") from error
     return RecordedEvent(seq=seq, event=event)
 
 
@@ -85,7 +84,7 @@ def run_row(run: Run) -> Row:
 def run_of(row: Sequence[Any]) -> Run:
     """From the columns of `run_row`."""
     run_id, part, kind, title, state, started_at, updated_at, project, ended_at, data = row
-    with _reading(f"run {run_id}"):
+    try:
         return Run(
             id=run_id,
             part=Part(part),
@@ -98,6 +97,8 @@ def run_of(row: Sequence[Any]) -> Run:
             ended_at=ended_at,
             data=_data.decode(data),
         )
+    except UNREADABLE as error:
+        raise UnreadableRow(f"run {run_id}: {error}") from error
 
 
 def checked_question(question: Question) -> Question:
@@ -140,7 +141,7 @@ def item_row(item: PendingItem) -> Row:
 def item_of(row: Sequence[Any]) -> PendingItem:
     """From columns number, state, question, opened_at, answer."""
     number, state, question, opened_at, answer = row
-    with _reading(item_id(number)):
+    try:
         return PendingItem(
             id=item_id(number),
             question=_question.decode(question),
@@ -148,6 +149,8 @@ def item_of(row: Sequence[Any]) -> PendingItem:
             opened_at=opened_at,
             answer=None if answer is None else _answer.decode(answer),
         )
+    except UNREADABLE as error:
+        raise UnreadableRow(f"{item_id(number)}: {error}") from error
 
 
 def _optional_text(text: str | None, what: str) -> str | None:
@@ -164,11 +167,3 @@ def _json(value: object, what: str) -> str:
     if len(encoded) > MAX_JSON_BYTES:
         raise Unrecordable(what, f"it is larger than {MAX_JSON_BYTES // 1024 // 1024} MiB")
     return encoded.decode()
-
-
-@contextmanager
-def _reading(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise UnreadableRow(f"{what}: {error}") from error

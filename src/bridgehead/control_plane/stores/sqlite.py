@@ -24,6 +24,7 @@ from bridgehead.control_plane.stores.failures import (
     RecordFailed,
     RecordReadOnly,
     RecordTooNew,
+    RecordUnplaceable,
 )
 from bridgehead.control_plane.stores.record_file import is_record_file, make_record_file
 from bridgehead.control_plane.stores.rows import UnreadableRow
@@ -127,7 +128,9 @@ class SqliteStore(SqlStore):
             make_record_file(self._path)
         connection = self._connect_if_there()
         if connection is None:
-            return None
+            if self.read_only:
+                return None
+            raise RecordUnplaceable(self.where, "it vanished while it was being opened")
         try:
             return self._prepared(connection)
         except BaseException:
@@ -167,15 +170,23 @@ class SqliteStore(SqlStore):
             return None
         if version < self._up_to:
             # An older record is brought up to date by whoever meets it first, also to read.
-            SqliteStore(self._path, clock=self._clock, new_id=self._new_id, vfs=self._vfs).close()
+            SqliteStore(
+                self._path,
+                clock=self._clock,
+                new_id=self._new_id,
+                busy_timeout_seconds=self._busy_timeout_seconds,
+                vfs=self._vfs,
+            ).close()
         connection.execute("PRAGMA query_only = ON")
         return connection
 
     def _identified_version(self, connection: sqlite3.Connection) -> int:
         """The version of the record in this file, 0 for an empty file; raises for anything else."""
+        connection.execute("BEGIN")  # all three at one moment: another process may be creating the record
         ((application_id,),) = connection.execute("PRAGMA application_id")
         ((version,),) = connection.execute("PRAGMA user_version")
         ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
+        connection.execute("COMMIT")
         if application_id != APPLICATION_ID and (application_id, version, tables) != (0, 0, 0):
             raise NotARecord(self.where, "it is an SQLite file of another program")
         if version > LATEST:

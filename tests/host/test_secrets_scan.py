@@ -431,8 +431,8 @@ def test_fuzz_a_planted_secret_is_found_whatever_surrounds_it(before: str, after
     ],
 )
 def test_fuzz_text_made_to_be_slow_is_scanned_in_one_go(fragment: str) -> None:
-    assert isinstance(scan(fragment * (300_000 // len(fragment))), list)
-    assert isinstance(scan((fragment * 40 + "\n") * (300_000 // len(fragment) // 40)), list)
+    assert isinstance(scan(fragment * (100_000 // len(fragment))), list)
+    assert isinstance(scan((fragment * 40 + "\n") * (100_000 // len(fragment) // 40)), list)
 
 
 def patterns() -> list[bytes | str]:
@@ -440,7 +440,7 @@ def patterns() -> list[bytes | str]:
         value
         for module in (secret_assignments, secret_shapes, secret_values, secrets_scan)
         for name, value in vars(module).items()
-        if name.startswith("_") and name.isupper() and isinstance(value, bytes | str)
+        if name.startswith("_") and name.isupper() and isinstance(value, bytes | str) and name != "_KINDS"
     ]
     return [*constants, *(shape.pattern for shape in secret_shapes.SHAPES)]
 

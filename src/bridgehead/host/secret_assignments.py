@@ -56,8 +56,8 @@ _ASSIGNED = rb"""(?x)
     [ \t]{0,16}+
     (?: [bBrRuUfF]{0,2} (?P<quote> \\{0,2} ["'`] ) )?
     (?: (?: [Bb]earer | [Bb]asic | [Tt]oken ) [ ]{1,4} )?
-    (?P<value> [^\s"'`\\<,;(){}\[\]]{8,256}+ )
-    (?P<end> \\{0,2} ["'`] | [\s,;<)}\]] | \\[nrt] | \Z )
+    (?P<value> [^\s"'`\\<,;:=(){}\[\]]{8,256}+ ={0,2} )
+    (?P<end> \\{0,2} ["'`] | [\s,;<=)}\]] | \\[nrt] | \Z )
 """
 
 
@@ -89,7 +89,8 @@ def _judge(name: str, assigned: re.Match[bytes]) -> str | None:
         return None
     if _names_password(words) and is_strong_password(assigned["value"], quoted=quoted):
         return "password"
-    return "high-entropy-value" if is_random(assigned["value"].partition(b"&")[0]) else None
+    value = assigned["value"].partition(b"&")[0]  # in a query another parameter follows
+    return "high-entropy-value" if is_random(value) else None
 
 
 def _names_secret(words: list[str]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import pairwise
 
 # Patterns are kept as text here and compiled when first used: commands that scan nothing should not pay for them.
 _PLACEHOLDER = (
@@ -25,6 +24,9 @@ _PUBLIC_KEY = (
     rb"MF[kY]wEwYHKoZIzj0C|MHYwEAYHKoZIzj0C|MI[A-Za-z]{2}I?jANBgkqhkiG9w0BAQEF|MCowBQYDK2Vw|AAAA[BC]3NzaC1"
 )
 _CLASSES = (rb"[a-z]", rb"[A-Z]", rb"[0-9]", rb"[^A-Za-z0-9]")
+_KINDS = bytes.maketrans(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", b"a" * 26 + b"A" * 26 + b"0" * 10
+)
 
 MIN_DISTINCT = 8
 MIN_RANDOM_LENGTH = 16
@@ -49,8 +51,10 @@ def is_random(value: bytes) -> bool:
         return False
     if re.fullmatch(_HEX, value):
         return len(value) >= MIN_HEX_LENGTH and _entropy(value) >= 3.0 and not value.isdigit()
+    if not re.search(rb"[0-9]", value):
+        return False
     enough = min(3.5, 0.8 * math.log2(len(value)))
-    return _entropy(value) >= enough and _changes(value) / len(value) >= 0.25 and any(map(_is_digit, value))
+    return _entropy(value) >= enough and _changes(value) / len(value) >= 0.25
 
 
 def is_strong_password(value: bytes, *, quoted: bool) -> bool:
@@ -70,21 +74,6 @@ def _entropy(value: bytes) -> float:
 
 
 def _changes(value: bytes) -> int:
-    """Count changes between digits, small and capital letters; a capital followed by a small one is just a word."""
-    kinds = [_kind(char) for char in value]
-    return sum(
-        first != second and "" not in (first, second) and (first, second) != ("A", "a")
-        for first, second in pairwise(kinds)
-    )
-
-
-def _kind(char: int) -> str:
-    if 0x61 <= char <= 0x7A:
-        return "a"
-    if 0x41 <= char <= 0x5A:
-        return "A"
-    return "0" if _is_digit(char) else ""
-
-
-def _is_digit(char: int) -> bool:
-    return 0x30 <= char <= 0x39
+    """Count changes between digits, small and capital letters; a capital before a small one is just a word."""
+    kinds = value.translate(_KINDS)
+    return sum(kinds.count(change) for change in (b"a0", b"0a", b"A0", b"0A", b"aA"))

@@ -7,12 +7,11 @@ from typing import NamedTuple
 from bridgehead.errors import UserError
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.operations.verification import (
-    Committed,
-    Parsed,
+    Subject,
     Verifier,
     committed_envelopes,
     findings_of,
-    read_committed,
+    subjects_of,
 )
 from bridgehead.rigs.operations.verify import tell_finding
 from bridgehead.rigs.repositories.errors import FetchFailed
@@ -103,16 +102,15 @@ def _verify(rig: Rig, incoming: Incoming, report: SyncReport) -> VerificationRep
         found._replace(rewritten=found.rewritten or known.get(found.path, found.blob) != found.blob)
         for found in arriving
     ]
-    verifier = Verifier(rig, earlier=lambda: _committed_here(rig))
-    findings = findings_of(verifier.judge(read_committed(rig, marked)))
+    subjects = subjects_of(rig, marked)
+    findings = findings_of(subjects, Verifier(rig, earlier=lambda: _committed_here(rig)).judge(subjects))
     for finding in findings:
         tell_finding(rig, finding)
     return report_on(findings)
 
 
-def _committed_here(rig: Rig) -> list[Parsed]:
-    envelopes: list[Committed] = committed_envelopes(rig.repository.history().commits)
-    return read_committed(rig, envelopes)
+def _committed_here(rig: Rig) -> list[Subject]:
+    return subjects_of(rig, committed_envelopes(rig.repository.history(rig.repository.head().commit).commits))
 
 
 def _settle(rig: Rig, report: SyncReport, refusal: Refusal | None, *, pulled: bool) -> None:

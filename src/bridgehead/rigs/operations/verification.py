@@ -1,11 +1,11 @@
-"""Look at envelopes that arrived or are shown: file, history, signature, attestation (rigs §9.4).
+"""Judge envelopes that arrived or are shown: file, history, signature, attestation (rigs §9.4).
 
 Gathers the facts from the repository and hands them to the rules in verdict.py and attestation.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -24,12 +24,31 @@ from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, SignatureCheck
 from bridgehead.rigs.verdict import check_envelope, file_findings
 from bridgehead.rigs.verification_kinds import Kind, PathFindings, Verification, sum_up
+from bridgehead.rigs.yaml_core import Value
 
 _TOO_LARGE = ParseFailure("the file is larger than an envelope may be")
 
 
+class Subject(NamedTuple):
+    """An envelope to be judged: what is known against it so far, and the commit that added it."""
+
+    path: str
+    findings: tuple[Kind, ...]
+    body_hash: str = ""
+    nonce: str = ""
+    relay: Mapping[str, Value] | None = None  # frontmatter of a relay turn
+    commit: str | None = None
+    author_email: str = ""
+    committed_at: int = 0
+    signed: bool = False
+
+    @property
+    def thread_id(self) -> str:
+        return self.path.partition("/")[0]
+
+
 class Committed(NamedTuple):
-    """An envelope in history: what it is now, the commit that added it, and whether its path had content before."""
+    """An envelope in history: its last content, the commit that added it, whether it had other content before."""
 
     path: str
     blob: str
@@ -37,24 +56,18 @@ class Committed(NamedTuple):
     added_by: CommitRecord
     rewritten: bool
 
-    @property
-    def thread_id(self) -> str:
-        return self.path.partition("/")[0]
 
-
-def committed_envelopes(history: Sequence[CommitRecord], thread_id: str | None = None) -> list[Committed]:
-    """Follow every envelope through a history, given parents first; those that were deleted again are left out."""
+def committed_envelopes(history: Sequence[CommitRecord]) -> list[Committed]:
+    """Follow every envelope through a history, given parents first; what was deleted again is left out."""
     found: dict[str, Committed] = {}
     gone: set[str] = set()
     for commit in history:
         for change in commit.changes:
-            place = envelope_at(change.path)
-            if place is None or (thread_id is not None and place.thread_id != thread_id):
+            if envelope_at(change.path) is None:
                 continue
             known = found.get(change.path)
             if change.status == "D":
-                if found.pop(change.path, None):
-                    gone.add(change.path)
+                gone.update([change.path] if found.pop(change.path, None) else ())
             elif known is None:
                 again = change.path in gone
                 found[change.path] = Committed(change.path, change.blob, change.is_symlink, commit, again)
@@ -65,110 +78,102 @@ def committed_envelopes(history: Sequence[CommitRecord], thread_id: str | None =
     return list(found.values())
 
 
-class Parsed(NamedTuple):
-    """A committed envelope with its content."""
-
-    where: Committed
-    content: Envelope | ParseFailure
-
-    @property
-    def nonce(self) -> str | None:
-        return self._text("nonce")
-
-    @property
-    def body_hash(self) -> str | None:
-        return self._text("body_hash")
-
-    def _text(self, name: str) -> str | None:
-        value = self.content.frontmatter.get(name) if isinstance(self.content, Envelope) else None
-        return value if isinstance(value, str) else None
-
-
-def read_committed(rig: Rig, envelopes: Sequence[Committed]) -> list[Parsed]:
-    """Read and parse envelopes straight from the object store."""
+def subjects_of(rig: Rig, envelopes: Sequence[Committed]) -> list[Subject]:
+    """Read envelopes straight from the object store."""
     blobs = rig.repository.read_blobs([found.blob for found in envelopes if not found.is_symlink])
-    parsed: list[Parsed] = []
-    for found in envelopes:
-        raw = b"" if found.is_symlink else blobs.get(found.blob)
-        parsed.append(Parsed(found, _TOO_LARGE if raw is None else parse_envelope(raw)))
-    return parsed
+    return [_subject(found, blobs.get(found.blob)) for found in envelopes]
+
+
+def _subject(found: Committed, raw: bytes | None) -> Subject:
+    commit = found.added_by
+    origin = Subject(
+        found.path,
+        (Kind.SYMLINK,),
+        commit=commit.commit,
+        author_email=commit.author.email,
+        committed_at=commit.committed_at,
+        signed=commit.signed,
+    )
+    if found.is_symlink:
+        return origin
+    parsed = _TOO_LARGE if raw is None else parse_envelope(raw)
+    kinds = file_findings(parsed, check_envelope(parsed), origin.thread_id)
+    frontmatter = parsed.frontmatter if isinstance(parsed, Envelope) else {}
+    return origin._replace(
+        findings=(*kinds, Kind.REWRITTEN) if found.rewritten else kinds,
+        body_hash=_text(frontmatter, "body_hash"),
+        nonce=_text(frontmatter, "nonce"),
+        relay=frontmatter if is_relay_turn(frontmatter) else None,
+    )
+
+
+def _text(frontmatter: Mapping[str, Value], name: str) -> str:
+    value = frontmatter.get(name)
+    return value if isinstance(value, str) else ""
 
 
 class Verifier:
     """Judges envelopes of one repository. `earlier` gives those that were there before the ones to be judged."""
 
-    def __init__(self, rig: Rig, earlier: Callable[[], Sequence[Parsed]] = tuple) -> None:
+    def __init__(self, rig: Rig, earlier: Callable[[], Sequence[Subject]] = tuple) -> None:
         self._rig = rig
         self._read_earlier = earlier
         self._signers = allowed_signers_file(rig)
 
-    def judge(self, envelopes: Sequence[Parsed]) -> list[tuple[Parsed, Verification]]:
-        """Judge envelopes, given oldest first."""
-        commits = list(dict.fromkeys(parsed.where.added_by.commit for parsed in envelopes))
+    def judge(self, subjects: Sequence[Subject]) -> Iterator[Verification]:
+        """Judge envelopes, given oldest first; one verdict each, in the same order."""
+        commits = list(dict.fromkeys(s.commit for s in subjects if s.commit and s.signed))
         checks = self._rig.repository.check_signatures(commits, self._signers) if commits else {}
-        nonces: dict[str, str] = {}
-        judged = []
-        for position, parsed in enumerate(envelopes):
-            check = checks.get(parsed.where.added_by.commit, UNSIGNED)
-            kinds = tuple(dict.fromkeys(self._findings(parsed, check, envelopes[:position], nonces)))
+        for subject in subjects:
+            check = checks.get(subject.commit or "", UNSIGNED)
+            kinds = tuple(dict.fromkeys(self._findings(subject, check, subjects)))
             known = self._signers is not None and check.signature is Signature.KNOWN
-            judged.append((parsed, sum_up(kinds, known_signer=known)))
-        return judged
+            yield sum_up(kinds, known_signer=known)
 
     def _findings(
-        self, parsed: Parsed, check: SignatureCheck, before: Sequence[Parsed], nonces: dict[str, str]
+        self, subject: Subject, check: SignatureCheck, together: Sequence[Subject]
     ) -> Iterator[Kind]:
-        if parsed.where.is_symlink:
-            yield Kind.SYMLINK
+        yield from subject.findings
+        if Kind.SYMLINK in subject.findings:
             return
-        yield from file_findings(parsed.content, check_envelope(parsed.content), parsed.where.thread_id)
-        if parsed.where.rewritten:
-            yield Kind.REWRITTEN
-        relay = isinstance(parsed.content, Envelope) and is_relay_turn(parsed.content.frontmatter)
-        if not relay or not isinstance(parsed.content, Envelope):
-            yield from signature_findings(
-                check.signature, relay=False, signers_known=self._signers is not None
-            )
-            return
-        witness = self._witness(parsed, check, before, nonces)
-        yield from relay_findings(
-            parsed.content.frontmatter, witness, signers_known=self._signers is not None
-        )
+        signers_known = self._signers is not None
+        if subject.relay is None:
+            yield from signature_findings(check.signature, relay=False, signers_known=signers_known)
+        else:
+            witness = self._witness(subject, subject.relay, check, together)
+            yield from relay_findings(subject.relay, witness, signers_known=signers_known)
 
     def _witness(
-        self, parsed: Parsed, check: SignatureCheck, before: Sequence[Parsed], nonces: dict[str, str]
+        self, subject: Subject, relay: Mapping[str, Value], check: SignatureCheck, together: Sequence[Subject]
     ) -> Witness:
-        content = parsed.content
-        assert isinstance(content, Envelope)
-        claimed, parent = content.frontmatter.get("attested_by"), content.frontmatter.get("in_reply_to")
-        commit = parsed.where.added_by
+        from bridgehead.rigs.allowed_signers import covers
+
+        parent = _text(relay, "in_reply_to")
         return Witness(
             signature=check.signature,
-            fingerprint=check.fingerprint_for(claimed if isinstance(claimed, str) else ""),
-            signed_by_author=check.principal is not None and _covers(check.principal, commit.author.email),
-            committed_at_ms=commit.committed_at * 1000,
-            parent_known=isinstance(parent, str) and self._knows_parent(parsed, parent, before),
-            nonce_seen_before=self._seen_before(parsed, nonces),
+            fingerprint=check.fingerprint_for(_text(relay, "attested_by")),
+            signed_by_author=check.principal is not None and covers(check.principal, subject.author_email),
+            committed_at_ms=subject.committed_at * 1000,
+            parent_known=bool(parent) and self._has_turn(subject, parent, together),
+            nonce_seen_before=bool(subject.nonce)
+            and self._first_with_nonce(subject, together) != subject.path,
         )
 
     @cached_property
-    def _earlier(self) -> Sequence[Parsed]:
+    def _earlier(self) -> Sequence[Subject]:
         return self._read_earlier()
 
-    def _knows_parent(self, parsed: Parsed, parent: str, before: Sequence[Parsed]) -> bool:
-        thread_id = parsed.where.thread_id
+    def _has_turn(self, subject: Subject, body_hash: str, together: Sequence[Subject]) -> bool:
         return any(
-            other.where.thread_id == thread_id and other.body_hash == parent
-            for other in (*before, *self._earlier)
+            other.thread_id == subject.thread_id
+            and other.body_hash == body_hash
+            and other.path != subject.path
+            for other in (*together, *self._earlier)
         )
 
-    def _seen_before(self, parsed: Parsed, nonces: dict[str, str]) -> bool:
-        if parsed.nonce is None:
-            return False
-        if not nonces:
-            nonces.update({other.nonce: other.where.path for other in self._earlier if other.nonce})
-        first = nonces.setdefault(parsed.nonce, parsed.where.path)
-        return first != parsed.where.path
+    def _first_with_nonce(self, subject: Subject, together: Sequence[Subject]) -> str:
+        everyone = (*self._earlier, *together)
+        return next(other.path for other in everyone if other.nonce == subject.nonce)
 
 
 def allowed_signers_file(rig: Rig) -> Path | None:
@@ -178,11 +183,7 @@ def allowed_signers_file(rig: Rig) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
-def findings_of(judged: Sequence[tuple[Parsed, Verification]]) -> list[PathFindings]:
-    return [PathFindings(parsed.where.path, verification.kinds) for parsed, verification in judged]
-
-
-def _covers(principals: str, email: str) -> bool:
-    from bridgehead.rigs.allowed_signers import covers
-
-    return covers(principals, email)
+def findings_of(subjects: Sequence[Subject], verdicts: Iterator[Verification]) -> list[PathFindings]:
+    return [
+        PathFindings(subject.path, found.kinds) for subject, found in zip(subjects, verdicts, strict=True)
+    ]

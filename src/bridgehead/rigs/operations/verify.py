@@ -10,7 +10,7 @@ from bridgehead.rigs.operations.verification import (
     Verifier,
     committed_envelopes,
     findings_of,
-    read_committed,
+    subjects_of,
 )
 from bridgehead.rigs.sync_results import Verified
 from bridgehead.rigs.verification_kinds import PathFindings, report_on
@@ -23,13 +23,14 @@ class VerifyRequest(NamedTuple):
 def verify(rig: Rig, request: VerifyRequest) -> Verified:
     """Check every committed envelope, of one thread if one is named. Nonces are compared over the whole repository."""
     thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
-    everything = committed_envelopes(rig.repository.history().commits)
-    judged = Verifier(rig).judge(read_committed(rig, everything))
-    wanted = [(parsed, found) for parsed, found in judged if thread_id in (None, parsed.where.thread_id)]
-    findings = findings_of(wanted)
-    for finding in findings:
+    subjects = subjects_of(
+        rig, committed_envelopes(rig.repository.history(rig.repository.head().commit).commits)
+    )
+    findings = findings_of(subjects, Verifier(rig).judge(subjects))
+    wanted = [found for found in findings if thread_id in (None, found.path.partition("/")[0])]
+    for finding in wanted:
         tell_finding(rig, finding)
-    return Verified(report_on(findings))
+    return Verified(report_on(wanted))
 
 
 def tell_finding(rig: Rig, finding: PathFindings) -> None:

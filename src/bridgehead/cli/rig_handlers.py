@@ -1,0 +1,343 @@
+"""One function per rig command: arguments in, operation called, result printed. Named like the command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from bridgehead.cli.rig_arguments import ArgumentRefused, Arguments
+from bridgehead.errors import UserError
+from bridgehead.exit_codes import ExitCode
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.terminal import Style, uses_colour
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.operations.sync import SyncRequest
+
+MAX_BODY_BYTES = 50 * 1024 * 1024
+
+
+class Result(Protocol):
+    """What an operation returns when one line says it."""
+
+    def line(self) -> str: ...
+
+    def json_object(self) -> dict[str, object]: ...
+
+
+class Desk(NamedTuple):
+    """Where a command gets its rig and puts its words."""
+
+    arguments: Arguments
+    make_rig: Callable[[], Rig]
+    tell: Callable[[str], None]
+    environ: Mapping[str, str]
+
+    @property
+    def as_json(self) -> bool:
+        return self.arguments.has("--json")
+
+    def put(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def put_object(self, document: Mapping[str, object]) -> None:
+        from json import dumps
+
+        self.put(dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+    def emit(self, result: Result) -> None:
+        if self.as_json:
+            self.put_object(result.json_object())
+        else:
+            self.put(result.line() + "\n")
+
+    def style(self) -> Style:
+        terminal = sys.stdout.isatty()
+        colour = uses_colour(
+            self.environ, is_terminal=terminal, no_color=self.arguments.has("--no-color"), json=self.as_json
+        )
+        return Style(colour=colour, escape_controls=terminal)
+
+    def page(self, text: Iterable[str]) -> None:
+        """Text that may be long: through the pager on a terminal, as it comes otherwise (rigs §11)."""
+        if not sys.stdout.isatty():
+            sys.stdout.writelines(text)
+            sys.stdout.flush()
+            return
+        from bridgehead.host.terminal import page as show
+
+        show("".join(text), stream=sys.stdout, environ=self.environ, no_pager_variable="RIG_BRIDGE_NO_PAGER")
+
+
+def init(desk: Desk) -> int:
+    from bridgehead.rigs.operations.init import InitRequest, check_identity
+    from bridgehead.rigs.operations.init import init as give_identity
+
+    arguments = desk.arguments
+    request = InitRequest(
+        arguments.value("--rig-id"), arguments.value("--display-name"), arguments.has("--force")
+    )
+    identity = check_identity(request)
+    rig = desk.make_rig()
+    placed = give_identity(rig.repository, identity, force=request.force)
+    desk.emit(placed.result)
+    desk.tell(f"initialized rig {identity.rig_id}")
+    desk.tell("config .bridge/config.yaml, kept out of commits by .git/info/exclude")
+    desk.tell(f"hook {placed.hook_path}")
+    return ExitCode.DONE
+
+
+def new(desk: Desk) -> int:
+    from bridgehead.rigs.operations.new import NewRequest
+    from bridgehead.rigs.operations.new import new as open_thread
+
+    request = NewRequest(desk.arguments.positional(0), desk.arguments.has("--force"))
+    result = open_thread(desk.make_rig(), request)
+    desk.emit(result)
+    desk.tell(f"fill in {result.file_path}, then send it")
+    return ExitCode.DONE
+
+
+def send(desk: Desk) -> int:
+    from bridgehead.rigs.operations.send import SendRequest
+    from bridgehead.rigs.operations.send import send as send_envelope
+
+    arguments = desk.arguments
+    result = send_envelope(
+        desk.make_rig(),
+        SendRequest(
+            arguments.positional(0),
+            arguments.value("--thread"),
+            arguments.list("--to"),
+            status=arguments.value("--status"),
+            tldr=arguments.value("--tldr"),
+            body=_body_reader(arguments.value("--body-file")),
+            references=arguments.list("--ref"),
+            push=not arguments.has("--no-push"),
+            retry=not arguments.has("--no-retry"),
+            despite_freeze=arguments.has("--despite-freeze"),
+            unattested=arguments.has("--unattested"),
+            allow_secret=arguments.has("--allow-secret"),
+        ),
+    )
+    desk.emit(result)
+    _tell_posted(desk, f"sent {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
+    return ExitCode.DONE
+
+
+def close(desk: Desk) -> int:
+    from bridgehead.rigs.operations.close import CloseRequest
+    from bridgehead.rigs.operations.close import close as close_thread
+
+    arguments = desk.arguments
+    result = close_thread(
+        desk.make_rig(),
+        CloseRequest(
+            arguments.positional(0),
+            arguments.value("--status"),
+            arguments.value("--note"),
+            push=not arguments.has("--no-push"),
+            retry=not arguments.has("--no-retry"),
+            despite_freeze=arguments.has("--despite-freeze"),
+            allow_secret=arguments.has("--allow-secret"),
+        ),
+    )
+    desk.emit(result)
+    _tell_posted(
+        desk, f"closed {result.thread_id}", result.file_path, result.commit_sha, pushed=result.pushed
+    )
+    return ExitCode.DONE
+
+
+def status(desk: Desk) -> int:
+    if desk.arguments.has("--watch"):
+        return _watch(desk, "status", None)
+    from bridgehead.rigs.operations.status import status as look
+
+    wide = desk.arguments.has("--wide")
+    found = look(desk.make_rig(), wide=wide, with_findings=desk.as_json)
+    if desk.as_json:
+        desk.put_object(found.json_object())
+    else:
+        desk.page(f"{line}\n" for line in found.lines(wide=wide, style=desk.style()))
+    if not found.threads:
+        desk.tell("no threads yet; new <thread-id> opens one")
+    else:
+        desk.tell(
+            f"{found.open} open, {found.closed} closed" + ("" if wide else "; --wide shows more columns")
+        )
+    return ExitCode.DONE
+
+
+def thread(desk: Desk) -> int:
+    if desk.arguments.has("--watch"):
+        return _watch(desk, "thread", desk.arguments.positional(0))
+    from bridgehead.rigs.operations.thread import thread as look
+    from bridgehead.rigs.thread_view import thread_blocks, thread_object
+
+    shown = look(desk.make_rig(), desk.arguments.positional(0))
+    if desk.as_json:
+        desk.put_object(thread_object(shown.thread_id, shown.envelopes, shown.divergences))
+    else:
+        desk.page(thread_blocks(shown.thread_id, shown.envelopes, shown.total, style=desk.style()))
+    if not shown.total:
+        desk.tell(f'thread "{shown.thread_id}" holds no envelope yet')
+    return ExitCode.DONE
+
+
+def sync(desk: Desk) -> int:
+    from bridgehead.rigs.operations.sync import check
+    from bridgehead.rigs.operations.sync import sync as fetch
+
+    if desk.arguments.has("--watch"):
+        return _watch(desk, "sync", None)
+    if desk.arguments.has("--check"):
+        checked = check(desk.make_rig())
+        desk.emit(checked)
+        return ExitCode.DONE if checked.ok else ExitCode.USER
+    desk.emit(fetch(desk.make_rig(), _sync_request(desk)))
+    return ExitCode.DONE
+
+
+def relay(desk: Desk) -> int:
+    from bridgehead.rigs.operations import freezing
+    from bridgehead.rigs.operations.relay import RelayRequest
+    from bridgehead.rigs.operations.relay import relay as relay_turn
+
+    arguments = desk.arguments
+    begin, abort = arguments.has("--begin"), arguments.has("--abort")
+    if begin or abort:
+        _refuse_type_with(begin, abort, arguments.positional(0))
+        request = freezing.FreezeRequest(arguments.value("--thread"), arguments.value("--in-reply-to"))
+        rig = desk.make_rig()
+        desk.emit(freezing.freeze(rig, request) if begin else freezing.thaw(rig, request))
+        return ExitCode.DONE
+    result = relay_turn(
+        desk.make_rig(),
+        RelayRequest(
+            arguments.positional(0),
+            arguments.value("--thread"),
+            arguments.value("--in-reply-to"),
+            arguments.list("--to"),
+            status=arguments.value("--status"),
+            tldr=arguments.value("--tldr"),
+            body=_body_reader(arguments.value("--body-file")),
+            references=arguments.list("--ref"),
+            push=not arguments.has("--no-push"),
+            retry=not arguments.has("--no-retry"),
+            allow_unknown_parent=arguments.has("--allow-unknown-parent"),
+            allow_secret=arguments.has("--allow-secret"),
+        ),
+    )
+    desk.emit(result)
+    _tell_posted(desk, f"relayed {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
+    return ExitCode.DONE
+
+
+def verify(desk: Desk) -> int:
+    from bridgehead.rigs.operations.verify import VerifyRequest
+    from bridgehead.rigs.operations.verify import verify as look
+
+    found = look(desk.make_rig(), VerifyRequest(desk.arguments.positional(0)))
+    desk.emit(found)
+    return ExitCode.USER if found.verification.failed else ExitCode.DONE
+
+
+def inbox(desk: Desk) -> int:
+    from bridgehead.rigs.operations.inbox import inbox as look
+
+    found = look(desk.make_rig())
+    if desk.as_json:
+        desk.put_object(found.json_object())
+    else:
+        desk.page(f"{line}\n" for line in found.lines(style=desk.style()))
+    return ExitCode.DONE
+
+
+def trust(desk: Desk) -> int:
+    from bridgehead.rigs.operations import trust as trusting
+
+    arguments = desk.arguments
+    verb, first, second = (arguments.positional(number) for number in range(3))
+    rig = desk.make_rig()
+    if verb == "list" and first is None:
+        found = trusting.list_signers(rig)
+    elif verb == "add":
+        found = trusting.add_signer(rig, first, second)
+    elif verb == "remove" and second is None:
+        found = trusting.remove_signer(rig, first)
+    else:
+        raise ArgumentRefused("trust: list, add <principal> <key or .pub file>, or remove <principal>")
+    if desk.as_json:
+        desk.put_object(found.json_object())
+    else:
+        desk.put("\n".join(found.lines()) + "\n")
+    if found.file:
+        desk.tell(f"file {found.file}")
+    return ExitCode.DONE
+
+
+def watch(desk: Desk) -> int:
+    return _watch(desk, "sync", desk.arguments.positional(0))
+
+
+def _watch(desk: Desk, op: str, thread_id: str | None) -> int:
+    from bridgehead.rigs.fields import parse_thread_id
+    from bridgehead.rigs.operations.watch import WatchRequest, parse_interval
+    from bridgehead.rigs.operations.watch import watch as follow
+
+    if op == "thread" and thread_id is None:
+        raise UserError("thread: <thread-id> is required")
+    request = WatchRequest(
+        op,
+        parse_thread_id(thread_id) if thread_id is not None else None,
+        parse_interval(desk.arguments.value("--interval"), fetching=op == "sync"),
+        heartbeat=not desk.arguments.has("--no-heartbeat"),
+        sync=_sync_request(desk),
+    )
+    for event in follow(desk.make_rig(), request):
+        desk.put_object(event)
+    return ExitCode.DONE
+
+
+def _sync_request(desk: Desk) -> SyncRequest:
+    from bridgehead.rigs.operations.sync import SyncRequest
+
+    has = desk.arguments.has
+    return SyncRequest(has("--auto"), has("--accept-unverified"), has("--accept-non-envelope"))
+
+
+def _body_reader(typed: str | None) -> Callable[[], str] | None:
+    """Reads the body when its turn in the checks has come; `-` is standard input."""
+    if typed is None:
+        return None
+    return lambda: _read_body(typed)
+
+
+def _read_body(typed: str) -> str:
+    if typed == "-":
+        raw = sys.stdin.buffer.read(MAX_BODY_BYTES + 1)
+    else:
+        path = Path(typed)
+        if not path.is_file():
+            raise UserError(f"--body-file not found: {typed}")
+        with path.open("rb") as file:
+            raw = file.read(MAX_BODY_BYTES + 1)
+    if len(raw) > MAX_BODY_BYTES:
+        raise UserError(f"--body-file {typed} is larger than the 50 MiB an envelope may have")
+    return raw.decode("utf-8", "replace")
+
+
+def _refuse_type_with(begin: bool, abort: bool, message_type: str | None) -> None:
+    if begin and abort:
+        raise ArgumentRefused("relay: --begin and --abort exclude each other")
+    if message_type is not None:
+        raise ArgumentRefused(f'unexpected argument "{message_type}"')
+
+
+def _tell_posted(desk: Desk, what: str, path: str, commit: str, *, pushed: bool) -> None:
+    where = "pushed" if pushed else "not pushed yet: git push"
+    desk.tell(f"{what} as {path}, commit {commit[:7]}, {where}")

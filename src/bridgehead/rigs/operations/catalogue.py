@@ -1,0 +1,76 @@
+"""The threads of a bridge as operations ask for them, on top of the envelope index."""
+
+from __future__ import annotations
+
+from bridgehead.rigs.causality import Causality
+from bridgehead.rigs.filenames import is_closed
+from bridgehead.rigs.index import EnvelopeIndex, ThreadListing
+from bridgehead.rigs.index_rows import ListedEnvelope
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.thread import Turn, in_order
+from bridgehead.rigs.verification_kinds import Kind, PathFindings
+
+# What makes an envelope count as unverified in a listing, which does not look at signatures (rigs §7).
+_SPOILT = frozenset(
+    {Kind.SCHEMA_INVALID, Kind.BODY_HASH_MISMATCH, Kind.RIG_ID_INVALID, Kind.THREAD_MISMATCH, Kind.SYMLINK}
+)
+
+
+class Catalogue:
+    """One look at all threads, or at one of them."""
+
+    def __init__(self, rig: Rig, thread_id: str | None, *, with_findings: bool) -> None:
+        self._repository = rig.repository
+        self._index = EnvelopeIndex(rig.repository, thread_id, with_findings=with_findings)
+        self._listings = (
+            {found.thread_id: found for found in self._index.threads()}
+            if thread_id is None
+            else {thread_id: self._index.thread(thread_id)}
+        )
+        self.survey = self._index.survey
+
+    def thread_ids(self) -> list[str]:
+        return list(self._listings)
+
+    def listing(self, thread_id: str) -> ThreadListing:
+        return self._listings[thread_id]
+
+    def envelopes(self) -> list[ListedEnvelope]:
+        """Every envelope, thread by thread."""
+        return [envelope for listing in self._listings.values() for envelope in listing.envelopes]
+
+    def turns(self, thread_id: str | None = None) -> list[Turn]:
+        """The turns of a thread, oldest first; without a name those of all threads."""
+        if thread_id is None:
+            return [envelope.turn for envelope in self.envelopes()]
+        return in_order(envelope.turn for envelope in self.listing(thread_id).envelopes)
+
+    def is_closed(self, thread_id: str) -> bool:
+        return is_closed(self.listing(thread_id).filenames)
+
+    def modified_ms(self, envelope: ListedEnvelope) -> int:
+        """When an envelope was committed, or last written while it is not."""
+        if envelope.committed_at is not None:
+            return envelope.committed_at * 1000
+        stamp = self._repository.stamp(envelope.path)
+        return stamp.modified_ns // 1_000_000 if stamp else 0
+
+    def unverified(self, thread_id: str) -> int:
+        """How many envelopes are spoilt as files; needs findings."""
+        listing = self.listing(thread_id)
+        readable = sum(not _SPOILT.isdisjoint(envelope.findings) for envelope in listing.envelopes)
+        return readable + sum(Kind.SYMLINK in found.kinds for found in listing.unreadable)
+
+    def unreadable(self, thread_id: str) -> tuple[PathFindings, ...]:
+        """Files that are not shown because they are no envelopes."""
+        return self.listing(thread_id).unreadable
+
+    def causality(self, thread_id: str) -> Causality:
+        """Who knew what in a thread."""
+        parents = None if self._index.is_linear else self._repository.ancestry()
+        return Causality(self.turns(thread_id), parents)
+
+
+def catalogue(rig: Rig, thread_id: str | None = None, *, with_findings: bool = False) -> Catalogue:
+    """Look at the bridge. Findings cost a cold index the reading of every body."""
+    return Catalogue(rig, thread_id, with_findings=with_findings)

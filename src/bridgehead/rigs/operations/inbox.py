@@ -1,0 +1,25 @@
+"""What waits for this rig (rigs §8 inbox)."""
+
+from __future__ import annotations
+
+from bridgehead.rigs.inbox import OpenThread, waiting_for
+from bridgehead.rigs.inbox_view import Inbox, Notice
+from bridgehead.rigs.index_rows import ListedEnvelope
+from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.thread import verify_listed
+
+
+def inbox(rig: Rig) -> Inbox:
+    """Questions put to this rig that none of its turns has taken in yet, newest first."""
+    own = rig.config.rig_id
+    known = catalogue(rig, with_findings=True)
+    threads = [_open_thread(known, name) for name in known.thread_ids() if not known.is_closed(name)]
+    by_path: dict[str, ListedEnvelope] = {envelope.path: envelope for envelope in known.envelopes()}
+    waiting = [by_path[turn.path] for turn in waiting_for(own, threads)]
+    verdicts = verify_listed(rig, known, waiting)
+    return Inbox([Notice(found.turn, verdict) for found, verdict in zip(waiting, verdicts, strict=True)])
+
+
+def _open_thread(known: Catalogue, thread_id: str) -> OpenThread:
+    return OpenThread(known.turns(thread_id), lambda: known.causality(thread_id))

@@ -1,0 +1,109 @@
+"""Show the envelopes of one thread, oldest first (rigs §8 thread)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from bridgehead.errors import FileError, UserError
+from bridgehead.rigs.causality import Divergence
+from bridgehead.rigs.envelope import Envelope, parse_envelope
+from bridgehead.rigs.fields import parse_thread_id
+from bridgehead.rigs.index_rows import ListedEnvelope
+from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.verification import Subject, Verifier
+from bridgehead.rigs.thread_view import ShownEnvelope
+from bridgehead.rigs.verification_kinds import Verification
+
+
+class ThreadMissingHere(UserError):
+    """The thread has no directory in this clone."""
+
+    def __init__(self, thread_id: str, root: str) -> None:
+        super().__init__(
+            f'thread "{thread_id}" not found in bridge root {root}',
+            hint="rig-bridge status lists the threads",
+        )
+
+
+class ShownThread(NamedTuple):
+    """A thread ready to be shown; envelopes are read as they are asked for."""
+
+    thread_id: str
+    total: int
+    divergences: tuple[Divergence, ...]
+    envelopes: Iterator[ShownEnvelope]
+
+
+def thread(rig: Rig, typed: str | None) -> ShownThread:
+    """Everything in a thread, each envelope with what speaks for and against it."""
+    if not typed:
+        raise UserError("thread: <thread-id> is required")
+    thread_id = parse_thread_id(typed)
+    if not rig.repository.has_directory(thread_id):
+        raise ThreadMissingHere(thread_id, rig.repository.root)
+    known = catalogue(rig, thread_id, with_findings=True)
+    for finding in known.unreadable(thread_id):
+        rig.tell(f"warning: {finding.path}: {', '.join(finding.kinds)}; not shown")
+    divergence = known.causality(thread_id).divergence()
+    if divergence:
+        heads = ", ".join(turn.filename for turn in divergence.heads)
+        rig.tell(f"warning: the thread diverged at {divergence.name}; heads: {heads}")
+    envelopes = sorted(known.listing(thread_id).envelopes, key=lambda envelope: envelope.turn.order_key())
+    shown = _shown(rig, known, envelopes)
+    return ShownThread(thread_id, len(envelopes), (divergence,) if divergence else (), shown)
+
+
+def verify_listed(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> Iterator[Verification]:
+    """Judge envelopes of the work tree, in the order given; needs findings."""
+    subjects = [_subject(rig, envelope) for envelope in envelopes]
+    return Verifier(rig, earlier=lambda: _others(rig, known, envelopes)).judge(subjects)
+
+
+def _shown(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> Iterator[ShownEnvelope]:
+    for listed, verification in zip(envelopes, verify_listed(rig, known, envelopes), strict=True):
+        if verification.kinds:
+            rig.tell(f"warning: {listed.path}: {', '.join(verification.kinds)}")
+        envelope = _read(rig, listed.path)
+        if envelope is not None:
+            turn = listed.turn
+            yield ShownEnvelope(
+                turn.filename, envelope.frontmatter, envelope.body, turn.commit_sha, verification
+            )
+
+
+def _subject(rig: Rig, listed: ListedEnvelope) -> Subject:
+    relay = _read(rig, listed.path) if listed.is_relay else None
+    return Subject(
+        listed.path,
+        listed.findings,
+        body_hash=listed.turn.body_hash,
+        nonce=listed.nonce,
+        relay=relay.frontmatter if relay else None,
+        commit=listed.turn.commit_sha,
+        author_email=listed.author_email,
+        committed_at=listed.committed_at or 0,
+        signed=listed.signed,
+    )
+
+
+def _others(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> list[Subject]:
+    """The rest of the repository, for nonces that were used before: asked only when a relay turn is judged."""
+    judged = {envelope.path for envelope in envelopes}
+    everything = catalogue(rig).envelopes()
+    earlier = sorted(everything, key=lambda envelope: envelope.turn.position or 0)
+    return [
+        Subject(envelope.path, (), body_hash=envelope.turn.body_hash, nonce=envelope.nonce)
+        for envelope in earlier
+        if envelope.path not in judged and envelope.turn.commit_sha
+    ]
+
+
+def _read(rig: Rig, path: str) -> Envelope | None:
+    """The envelope as it stands; None if it went away or was replaced while we were looking."""
+    try:
+        found = parse_envelope(rig.repository.read_file(path))
+    except FileError:
+        return None
+    return found if isinstance(found, Envelope) else None

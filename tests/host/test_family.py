@@ -86,3 +86,20 @@ def test_signalling_a_family_without_a_leader_or_with_a_dead_one_does_nothing() 
         family.signal(signal.SIGTERM, group=True)
         family.signal(signal.SIGTERM, group=False)
     assert leader.returncode == 0
+
+
+def test_a_member_that_may_not_be_killed_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = Family()
+    child = marked_sleeper(family)
+    attempts: list[int] = []
+
+    def refuse(pid: int, number: int) -> None:
+        attempts.append(pid)
+        raise PermissionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "kill", refuse)
+        assert family.kill() == 0
+    assert attempts == [child.pid]
+    child.kill()
+    child.wait(30)

@@ -27,6 +27,7 @@ class Family:
         self._leader: int | None = None
         self._eldest_born = 0
         self._remembered: set[Entry] = set()
+        self._beyond_reach: set[Entry] = set()
 
     def mark(self) -> str:
         """Return the value of the mark; a run inside a run carries both, so that the outer one finds it too."""
@@ -52,28 +53,38 @@ class Family:
                 os.killpg(self._leader, number)
             else:
                 os.kill(self._leader, number)
-        except (
-            ProcessLookupError,
-            PermissionError,
-        ):  # it has ended; macOS says "not permitted" to a zombie group
-            return
+        except (ProcessLookupError, PermissionError):
+            return  # it has ended; of a group of zombies macOS says "not permitted"
 
     def kill(self) -> int:
         """Kill every member, looking again until nobody is left; return how many there were besides the leader."""
         killed: set[Entry] = set()
         give_up_at = time.monotonic() + GIVE_UP_SECONDS
         self.signal(signal.SIGKILL, group=True)
-        while (members := self._members()) and time.monotonic() < give_up_at:
-            killed |= members
+        looks_left = 1
+        while looks_left and time.monotonic() < give_up_at:
+            members = self._members()
+            # Whoever is in the middle of an exec shows no environment, so after a kill one clean look is not enough.
+            looks_left = 2 if members else looks_left - 1
             for member in members:
-                _kill(member)
-            time.sleep(_LOOK_AGAIN_SECONDS)
-        return len({member.pid for member in killed} - {self._leader})
+                self._kill(member)
+            killed |= members
+            if looks_left:
+                time.sleep(_LOOK_AGAIN_SECONDS)
+        return len({member.pid for member in killed - self._beyond_reach} - {self._leader})
+
+    def _kill(self, member: Entry) -> None:
+        try:
+            os.kill(member.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        except PermissionError:  # it runs as somebody else, through sudo for example
+            self._beyond_reach.add(member)
 
     def _members(self) -> set[Entry]:
         everyone = [entry for entry in living() if entry.pid != os.getpid()]
         rooted = {entry.pid for entry in everyone if self._is_member(entry)}
-        return with_descendants(everyone, rooted)
+        return with_descendants(everyone, rooted) - self._beyond_reach
 
     def _is_member(self, entry: Entry) -> bool:
         if entry in self._remembered:
@@ -81,10 +92,3 @@ class Family:
         if entry.born < self._eldest_born:  # nobody in the family is older than its leader
             return False
         return self._leader in (entry.pid, entry.session) or carries(entry, MARK, self.run_id)
-
-
-def _kill(member: Entry) -> None:
-    try:
-        os.kill(member.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return

@@ -280,6 +280,23 @@ def trust(desk: Desk) -> int:
     return ExitCode.DONE
 
 
+def reconcile(desk: Desk) -> int:
+    from bridgehead.rigs.operations.reconcile import LedgerRequest
+    from bridgehead.rigs.operations.reconcile import reconcile as bring_in_line
+
+    desk.emit(bring_in_line(desk.make_rig(), LedgerRequest(desk.arguments.value("--thread"))))
+    return ExitCode.DONE
+
+
+def replay(desk: Desk) -> int:
+    from bridgehead.rigs.operations.reconcile import LedgerRequest
+    from bridgehead.rigs.operations.reconcile import replay as rebuild
+
+    request = LedgerRequest(desk.arguments.value("--thread"), desk.arguments.has("--all"))
+    desk.emit(rebuild(desk.make_rig(), request))
+    return ExitCode.DONE
+
+
 def watch(desk: Desk) -> int:
     return _watch(desk, "sync", desk.arguments.positional(0))
 

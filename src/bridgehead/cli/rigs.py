@@ -18,7 +18,7 @@ from bridgehead.cli.running import Terminated, complain
 from bridgehead.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.operations.rig import Rig
+    from bridgehead.rigs.operations.rig import Ledger, Rig
 
 _FALSY = frozenset({"", "0", "false", "no", "off"})
 
@@ -72,7 +72,21 @@ def _make_rig(program: str) -> Rig:
         sleep=time.sleep,
         tell=lambda text: complain(program, text),
         announcer=LateAnnouncer(repository.root, warn=lambda text: complain(program, f"warning: {text}")),
+        ledger=_make_ledger,
     )
+
+
+def _make_ledger(rig: Rig) -> Ledger:
+    """The control plane where one is configured; importing SQLite is not worth it otherwise."""
+    from bridgehead.rigs.operations.rig import Silent
+
+    swarm_db = os.environ.get("SWARM_DB")
+    if not swarm_db and not (rig.settings and rig.settings.control_plane):
+        return Silent()
+    from bridgehead.rigs.ledger.rig_ledger import RigLedger, ledger_path
+
+    path = ledger_path(rig, swarm_db)
+    return RigLedger(rig, path) if path else Silent()
 
 
 def _interrupted(program: str, *, by_terminal: bool) -> int:

@@ -1,0 +1,107 @@
+"""Messages as the control plane knows them, and how their state moves. Pure (rigs §14.1, §14.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from bridgehead.rigs.body_hash import body_hash
+from bridgehead.rigs.envelope import Envelope
+from bridgehead.rigs.filenames import RESOLUTION_FILE
+from bridgehead.rigs.markers import listed_status_class
+from bridgehead.rigs.thread import Turn, turn_of
+
+
+class Lifecycle(StrEnum):
+    """States only move forward; superseded can follow any of them."""
+
+    DRAFTED = "drafted"
+    SENT = "sent"
+    RECEIVED = "received"
+    ACKED = "acked"
+    RESOLVED = "resolved"
+    SUPERSEDED = "superseded"
+
+
+REPLAYED = "replayed"  # an event that is no state
+
+_RANK = {
+    Lifecycle.DRAFTED: 0,
+    Lifecycle.SENT: 1,
+    Lifecycle.RECEIVED: 1,
+    Lifecycle.ACKED: 2,
+    Lifecycle.RESOLVED: 3,
+    Lifecycle.SUPERSEDED: 4,
+}
+
+
+def moves_forward(current: Lifecycle, wanted: Lifecycle) -> bool:
+    """Tell whether a message in one state may take on another."""
+    return _RANK[wanted] > _RANK[current]
+
+
+class Message(NamedTuple):
+    """One row of bridge_messages, before it has an id."""
+
+    thread: str
+    filename: str
+    message_type: str
+    from_rig: str
+    to: tuple[str, ...]
+    status_class: str
+    status_text: str
+    tldr: str | None
+    envelope_date: str
+    commit_sha: str
+    references: tuple[str, ...]
+    in_reply_to: str
+    body_hash: str
+    hash_agrees: bool = True
+
+    @property
+    def path(self) -> str:
+        return f"{self.thread}/{self.filename}"
+
+    @property
+    def closes(self) -> bool:
+        return self.filename == RESOLUTION_FILE
+
+    def first_state(self, own: str) -> Lifecycle:
+        return Lifecycle.SENT if self.from_rig == own else Lifecycle.RECEIVED
+
+
+def message_of(path: str, commit_sha: str, envelope: Envelope) -> Message:
+    """Take from an envelope what the table keeps; the hash is computed from the body, not believed."""
+    thread, _, filename = path.partition("/")
+    turn: Turn = turn_of(thread, filename, envelope.frontmatter)
+    actual = body_hash(envelope.body)
+    return Message(
+        thread=thread,
+        filename=filename,
+        message_type=turn.type,
+        from_rig=turn.sender,
+        to=turn.recipients,
+        status_class=str(listed_status_class(turn.status)),
+        status_text=turn.status,
+        tldr=turn.tldr or None,
+        envelope_date=turn.date,
+        commit_sha=commit_sha,
+        references=turn.references,
+        in_reply_to=turn.in_reply_to,
+        body_hash=actual,
+        hash_agrees=turn.body_hash in ("", actual),
+    )
+
+
+def acknowledged_by(message: Message, known: Iterable[Message]) -> list[Message]:
+    """The messages that this one names, by commit or by body hash, and thereby acknowledges."""
+    return [
+        other
+        for other in known
+        if other.path != message.path
+        and (
+            any(other.commit_sha.startswith(reference) for reference in message.references)
+            or (other.thread == message.thread and other.body_hash == message.in_reply_to)
+        )
+    ]

@@ -1,0 +1,231 @@
+"""The ledger of one rig: what git has, written through to the control-plane file (rigs §14.2, §14.3, §14.4).
+
+A file that cannot be written is a warning and nothing more; the next reconcile repairs it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from bridgehead.errors import ConfigError
+from bridgehead.rigs.envelope import Envelope, parse_envelope
+from bridgehead.rigs.filenames import envelope_at
+from bridgehead.rigs.ledger.messages import REPLAYED, Lifecycle, Message, message_of
+from bridgehead.rigs.ledger.swarm import SwarmDatabase
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.repositories.records import CommitRecord, Pushed
+from bridgehead.rigs.sync_results import Reconciled, Replayed
+
+DEFAULT_FILE = ".bridge/control-plane.db"
+_HEAD_REF = "HEAD"
+
+T = TypeVar("T")
+
+
+class NoControlPlane(ConfigError):
+    """A command that needs the control plane was run without one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no control plane is configured: set SWARM_DB or the key control_plane of .bridge/config.yaml",
+            hint="SWARM_DB=swarm.db rig-bridge replay --all builds one from history",
+        )
+
+
+def ledger_path(rig: Rig, swarm_db: str | None) -> Path | None:
+    """Where the control plane is: SWARM_DB, else the configuration; None while it is off."""
+    if swarm_db:
+        return Path(swarm_db).expanduser().absolute()
+    named = rig.settings.control_plane if rig.settings else False
+    if named is False:
+        return None
+    return Path(rig.repository.root, DEFAULT_FILE if named is True else named).expanduser()
+
+
+class RigLedger:
+    """Implements the Ledger that operations write to."""
+
+    def __init__(self, rig: Rig, path: Path) -> None:
+        self._rig = rig
+        self._path = path
+        self._database: SwarmDatabase | None = None
+
+    # What operations call: never fails a command
+
+    def catch_up(self) -> None:
+        self._tried(self._catch_up, None)
+
+    def sent(self, path: str, commit: str, *, pushed: bool, closes: bool = False) -> int | None:
+        return self._tried(lambda: self._sent(path, commit, None if pushed else "unpushed"), None)
+
+    def received(self, paths: Sequence[str]) -> None:
+        self._tried(self._catch_up, None)
+
+    def rewritten(self, old_commit: str, path: str, commit: str) -> None:
+        self._tried(lambda: self._rewritten(old_commit, path, commit), None)
+
+    def refused(self, reason: str) -> None:
+        def count() -> None:
+            with self._changing() as database:
+                database.count(f"refusal:{reason}")
+
+        self._tried(count, None)
+
+    def is_current(self) -> bool:
+        return self._tried(lambda: self._open().cursor(self._repo, _HEAD_REF) == self._head, False)
+
+    # What the commands reconcile and replay call: failures are theirs to report
+
+    def reconcile(self, thread_id: str | None) -> Reconciled:
+        """Insert what is missing, push what never left, mark what is gone."""
+        history = self._history()
+        with self._changing() as database:
+            added = self._insert_missing(database, history, thread_id)
+            database.move_cursor(self._repo, _HEAD_REF, self._head)
+        pushed = self._push_again(thread_id)
+        with self._changing() as database:
+            superseded = self._mark_vanished(database, history, thread_id)
+        return Reconciled(added, pushed, superseded)
+
+    def replay(self, thread_id: str | None) -> Replayed:
+        """Forget the rows and rebuild them from history; acknowledgements and ends are derived again."""
+        note = f"reconstructed from git history at {self._rig.today}"
+        messages = [
+            message for message in self._messages(self._history()) if thread_id in (None, message.thread)
+        ]
+        with self._changing() as database:
+            database.forget(thread_id)
+            for message in messages:
+                state = message.first_state(self._own)
+                database.record(message, state, rig=message.from_rig, event=REPLAYED, note=note)
+                if not message.hash_agrees:
+                    self._rig.tell(f"warning: {message.path}: body_hash_mismatch")
+            if thread_id is None:
+                database.move_cursor(self._repo, _HEAD_REF, self._head)
+        return Replayed(len({message.thread for message in messages}), len(messages))
+
+    # How
+
+    def _catch_up(self) -> None:
+        with self._changing() as database:
+            after = database.cursor(self._repo, _HEAD_REF)
+            if after == self._head or not self._head:
+                return
+            history = self._rig.repository.history(self._head, after=after)
+            self._insert_missing(database, history.commits, None)
+            database.move_cursor(self._repo, _HEAD_REF, self._head)
+
+    def _sent(self, path: str, commit: str, note: str | None) -> int | None:
+        entry = self._rig.repository.committed_files(commit).get(path)
+        blob = entry.blob if entry else None
+        content = self._rig.repository.read_blobs([blob])[blob] if blob else None
+        envelope = parse_envelope(content) if content is not None else None
+        if not isinstance(envelope, Envelope):
+            return None
+        with self._changing() as database:
+            message = message_of(path, commit, envelope)
+            row_id = database.record(message, Lifecycle.SENT, rig=self._own, event=None, note=note)
+            database.move_cursor(self._repo, _HEAD_REF, self._head)
+        return row_id
+
+    def _rewritten(self, old_commit: str, path: str, commit: str) -> None:
+        with self._changing() as database:
+            database.count("retries")
+            for message in database.messages():
+                if message.commit_sha == old_commit:
+                    database.move(
+                        message, Lifecycle.SUPERSEDED, rig=self._own, note=f"push retry made it {commit}"
+                    )
+
+    def _insert_missing(
+        self, database: SwarmDatabase, history: Sequence[CommitRecord], thread_id: str | None
+    ) -> int:
+        added = 0
+        for message in self._messages(history):
+            if (
+                thread_id in (None, message.thread)
+                and database.find(message.commit_sha, message.path) is None
+            ):
+                database.record(message, message.first_state(self._own), rig=self._own, event=None, note=None)
+                added += 1
+        return added
+
+    def _push_again(self, thread_id: str | None) -> int:
+        """Rows of ours whose commits the upstream lacks are sent now."""
+        config = self._rig.config
+        unpushed = {record.commit for record in self._rig.repository.unpushed()}
+        mine = [
+            m
+            for m in self._open().messages(thread_id)
+            if m.commit_sha in unpushed and m.from_rig == self._own
+        ]
+        if not mine:
+            return 0
+        wire = self._rig.repository.wire(config.remote, config.branch, pushing=True)
+        outcome = self._rig.repository.push(wire, self._head) if wire else None
+        if not isinstance(outcome, Pushed):
+            self._rig.tell("warning: the remote has moved on; rig-bridge sync shows how")
+            return 0
+        return len(mine)
+
+    def _mark_vanished(
+        self, database: SwarmDatabase, history: Sequence[CommitRecord], thread_id: str | None
+    ) -> int:
+        here = {record.commit for record in history}
+        gone = [message for message in database.messages(thread_id) if message.commit_sha not in here]
+        note = "the commit is no longer in history"
+        return sum(database.move(message, Lifecycle.SUPERSEDED, rig=self._own, note=note) for message in gone)
+
+    def _messages(self, history: Sequence[CommitRecord]) -> Iterator[Message]:
+        """Every envelope that a history adds, with the content it was added with."""
+        added = [
+            (change.path, record.commit, change.blob)
+            for record in history
+            for change in record.changes
+            if change.status == "A" and not change.is_symlink and envelope_at(change.path)
+        ]
+        contents = self._rig.repository.read_blobs([blob for _, _, blob in added])
+        for path, commit, blob in added:
+            content = contents.get(blob)
+            envelope = parse_envelope(content) if content is not None else None
+            if isinstance(envelope, Envelope):
+                yield message_of(path, commit, envelope)
+
+    def _history(self) -> Sequence[CommitRecord]:
+        return self._rig.repository.history(self._head or None).commits
+
+    @property
+    def _own(self) -> str:
+        return str(self._rig.settings.rig_id) if self._rig.settings else ""
+
+    @property
+    def _repo(self) -> str:
+        return self._rig.repository.root
+
+    @property
+    def _head(self) -> str:
+        return self._rig.repository.head().commit or ""
+
+    def _open(self) -> SwarmDatabase:
+        if self._database is None:
+            self._database = SwarmDatabase(self._path)
+        return self._database
+
+    @contextmanager
+    def _changing(self) -> Iterator[SwarmDatabase]:
+        database = self._open()
+        with database.transaction():
+            yield database
+
+    def _tried(self, work: Callable[[], T], otherwise: T) -> T:
+        try:
+            return work()
+        except sqlite3.Error as error:
+            self._rig.tell(
+                f"warning: the control plane {self._path} was not written ({error}); reconcile repairs it"
+            )
+            return otherwise

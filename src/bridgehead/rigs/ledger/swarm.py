@@ -1,0 +1,219 @@
+"""Writes messages through to the control-plane file. Every method is one transaction; git stays the source of truth."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bridgehead.rigs.ledger.messages import (
+    Lifecycle,
+    Message,
+    acknowledged_by,
+    moves_forward,
+)
+from bridgehead.rigs.ledger.tables import prepare
+
+BUSY_MILLISECONDS = 5000
+_COLUMNS = (
+    "thread, filename, message_type, from_rig, to_rig, status_class, status_text, tldr, envelope_date,"
+    " commit_sha, parent_refs, body_hash"
+)
+
+
+class SwarmDatabase:
+    """One open control-plane file."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+        self._connection.execute("PRAGMA foreign_keys = ON")
+        prepare(self._connection)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    # Messages
+
+    def record(
+        self, message: Message, state: Lifecycle, *, rig: str, event: str | None, note: str | None
+    ) -> int:
+        """Insert a message unless it is known; what it names is acknowledged, what it closes is resolved."""
+        known = self.find(message.commit_sha, message.path)
+        if known is not None:
+            return known
+        row_id = self._insert(message, state)
+        self.add_event(row_id, event or state, rig, note)
+        for other in acknowledged_by(message, self.messages(message.thread)):
+            self.move(other, Lifecycle.ACKED, rig=message.from_rig)
+        if message.closes:
+            self.add_event(row_id, Lifecycle.RESOLVED, message.from_rig, None)
+            self._resolve(message.thread)
+        return row_id
+
+    def _insert(self, message: Message, state: Lifecycle) -> int:
+        to_rig = message.to[0] if len(message.to) == 1 else json.dumps(list(message.to))
+        values = (
+            message.thread,
+            message.filename,
+            message.message_type,
+            message.from_rig,
+            to_rig,
+            message.status_class,
+            message.status_text,
+            message.tldr,
+            message.envelope_date,
+            message.commit_sha,
+            json.dumps(list(message.references)) if message.references else None,
+            message.body_hash,
+        )
+        cursor = self._connection.execute(
+            f"INSERT INTO bridge_messages ({_COLUMNS}, lifecycle_state) VALUES ({'?, ' * len(values)}?)",
+            (*values, state),
+        )
+        row_id = int(cursor.lastrowid or 0)
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO bridge_message_recipients (message_id, rig) VALUES (?, ?)",
+            [(row_id, rig) for rig in message.to],
+        )
+        return row_id
+
+    def find(self, commit_sha: str, path: str) -> int | None:
+        thread, _, filename = path.partition("/")
+        row = self._connection.execute(
+            "SELECT id FROM bridge_messages WHERE commit_sha = ? AND thread = ? AND filename = ?",
+            (commit_sha, thread, filename),
+        ).fetchone()
+        return int(row[0]) if row else None
+
+    def messages(
+        self,
+        thread: str | None = None,
+        *,
+        run_id: str | None = None,
+        lifecycle_state: str | None = None,
+        status_class: str | None = None,
+    ) -> list[Message]:
+        """The messages known, oldest first; superseded ones only when that state is asked for."""
+        limits = {
+            "thread": thread,
+            "run_id": run_id,
+            "lifecycle_state": lifecycle_state,
+            "status_class": status_class,
+        }
+        asked = {name: value for name, value in limits.items() if value is not None}
+        where = " AND ".join([f"{name} = ?" for name in asked] or ["1"])
+        if lifecycle_state is None:
+            where += f" AND lifecycle_state <> '{Lifecycle.SUPERSEDED}'"
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM bridge_messages WHERE {where} ORDER BY id", tuple(asked.values())
+        )
+        return [_message(row) for row in rows]
+
+    def state(self, commit_sha: str, path: str) -> Lifecycle | None:
+        row_id = self.find(commit_sha, path)
+        if row_id is None:
+            return None
+        found = self._connection.execute(
+            "SELECT lifecycle_state FROM bridge_messages WHERE id = ?", (row_id,)
+        )
+        return Lifecycle(found.fetchone()[0])
+
+    def move(self, message: Message, state: Lifecycle, *, rig: str, note: str | None = None) -> bool:
+        """Take a message to a later state, with the event; False if it is there or beyond."""
+        row_id, current = (
+            self.find(message.commit_sha, message.path),
+            self.state(message.commit_sha, message.path),
+        )
+        if row_id is None or current is None or not moves_forward(current, state):
+            return False
+        self._connection.execute(
+            "UPDATE bridge_messages SET lifecycle_state = ? WHERE id = ?", (state, row_id)
+        )
+        self.add_event(row_id, state, rig, note)
+        return True
+
+    def _resolve(self, thread: str) -> None:
+        self._connection.execute(
+            "UPDATE bridge_messages SET lifecycle_state = ? WHERE thread = ? AND lifecycle_state NOT IN (?, ?)",
+            (Lifecycle.RESOLVED, thread, Lifecycle.RESOLVED, Lifecycle.SUPERSEDED),
+        )
+
+    def add_event(self, row_id: int, event: str, rig: str, note: str | None) -> None:
+        self._connection.execute(
+            "INSERT INTO bridge_message_events (message_id, event_type, rig, notes) VALUES (?, ?, ?, ?)",
+            (row_id, str(event), rig, note),
+        )
+
+    def forget(self, thread: str | None) -> None:
+        """Remove the rows of a thread, or all, before they are rebuilt from git."""
+        chosen = "SELECT id FROM bridge_messages" + (" WHERE thread = ?" if thread else "")
+        values = (thread,) if thread else ()
+        for table in ("bridge_message_events", "bridge_message_recipients"):
+            self._connection.execute(f"DELETE FROM {table} WHERE message_id IN ({chosen})", values)
+        self._connection.execute(f"DELETE FROM bridge_messages WHERE id IN ({chosen})", values)
+
+    def last_seen_commit(self, thread: str, to_rig: str) -> str | None:
+        """The commit of the newest message of a thread that is addressed to a rig."""
+        row = self._connection.execute(
+            "SELECT m.commit_sha FROM bridge_messages m JOIN bridge_message_recipients r ON r.message_id = m.id"
+            " WHERE m.thread = ? AND r.rig = ? ORDER BY m.id DESC LIMIT 1",
+            (thread, to_rig),
+        ).fetchone()
+        return str(row[0]) if row else None
+
+    # Cursor and counters
+
+    def cursor(self, repo: str, ref: str) -> str | None:
+        row = self._connection.execute(
+            "SELECT commit_sha FROM bridge_cursor WHERE repo = ? AND ref = ?", (repo, ref)
+        ).fetchone()
+        return str(row[0]) if row else None
+
+    def move_cursor(self, repo: str, ref: str, commit_sha: str) -> None:
+        self._connection.execute(
+            "INSERT INTO bridge_cursor (repo, ref, commit_sha, updated_at) VALUES (?, ?, ?, datetime('now'))"
+            " ON CONFLICT (repo, ref) DO UPDATE SET commit_sha = excluded.commit_sha, updated_at = excluded.updated_at",
+            (repo, ref, commit_sha),
+        )
+
+    def count(self, name: str) -> None:
+        self._connection.execute(
+            "INSERT INTO bridge_counters (name, value) VALUES (?, 1)"
+            " ON CONFLICT (name) DO UPDATE SET value = value + 1",
+            (name,),
+        )
+
+
+def _message(row: Sequence[object]) -> Message:
+    thread, filename, kind, sender, to_rig, status_class, status, tldr, date, commit, references, digest = row
+    to = json.loads(str(to_rig)) if str(to_rig).startswith("[") else [to_rig]
+    return Message(
+        thread=str(thread),
+        filename=str(filename),
+        message_type=str(kind),
+        from_rig=str(sender),
+        to=tuple(map(str, to)),
+        status_class=str(status_class),
+        status_text=str(status),
+        tldr=None if tldr is None else str(tldr),
+        envelope_date=str(date),
+        commit_sha=str(commit),
+        references=tuple(map(str, json.loads(str(references)))) if references else (),
+        in_reply_to="",
+        body_hash=str(digest),
+    )

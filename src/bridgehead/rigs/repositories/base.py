@@ -7,7 +7,7 @@ Whatever changes something is done between `with repository.lock():`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -89,10 +89,18 @@ class Files(Protocol):
         """Return the content of a regular file, or raise a FileError (FileMissing, IsSymlink, ...)."""
         ...
 
+    def read_files(self, directory: str, names: Sequence[str]) -> Iterator[bytes | None]:
+        """Yield the contents of many files of one directory; None for one that is no regular file or too large."""
+        ...
+
     def write_file(
         self, path: str, content: bytes, *, replace: bool = False, executable: bool = False
     ) -> None:
         """Write a file whole, making its directory; FileTaken if it is there and `replace` is not given."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; fine if it is there already."""
         ...
 
     def has_file(self, path: str) -> bool:
@@ -180,8 +188,8 @@ class Repository(ABC, Files):
         """Return the commits the upstream lacks, newest first; none without an upstream."""
 
     @abstractmethod
-    def history(self, after: str | None = None) -> History:
-        """Return the commits of HEAD; only those that follow `after` if that is an ancestor."""
+    def history(self, head: str | None, after: str | None = None) -> History:
+        """Return the commits of `head`; only those that follow `after` if that is an ancestor."""
 
     @abstractmethod
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
@@ -190,6 +198,10 @@ class Repository(ABC, Files):
     @abstractmethod
     def ancestry(self) -> Mapping[str, tuple[str, ...]]:
         """Return the parents of every commit of HEAD."""
+
+    @abstractmethod
+    def blob_id(self, content: bytes) -> str:
+        """Return the id this content has, or would have."""
 
     @abstractmethod
     def committed_files(self, commit: str) -> Mapping[str, TrackedFile]:

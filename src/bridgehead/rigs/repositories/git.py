@@ -11,11 +11,9 @@ from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
-from bridgehead.rigs.repositories import git_changes, git_history, git_objects, git_posting_journal, git_wire
 from bridgehead.rigs.repositories.base import Posting, Repository, Survey
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git_clone import Clone
-from bridgehead.rigs.repositories.git_refs import local_ref
 from bridgehead.rigs.repositories.git_survey import GitSurvey
 from bridgehead.rigs.repositories.records import (
     CommitRecord,
@@ -64,6 +62,7 @@ class GitRepository(WorkTree, Repository):
         return any(os.path.lexists(journal) for journal in (places.posting_journal, places.rebuild_journal))
 
     def recover(self) -> Recovered | None:
+        from bridgehead.rigs.repositories import git_posting_journal
         from bridgehead.rigs.repositories.git_rebuild import recover_rebuild
 
         self._head = None
@@ -121,6 +120,8 @@ class GitRepository(WorkTree, Repository):
     # what is there
 
     def head(self) -> Head:
+        from bridgehead.rigs.repositories import git_wire
+
         if self._head is None:
             self._head = git_wire.read_head(self._clone)
         return self._head
@@ -141,24 +142,40 @@ class GitRepository(WorkTree, Repository):
         return {path.partition("/")[2] for path in paths} | set(self.filenames(thread))
 
     def unpushed(self) -> list[CommitRecord]:
+        from bridgehead.rigs.repositories import git_history
+        from bridgehead.rigs.repositories.git_refs import local_ref
+
         head = self.head()
         if head.commit is None or head.tracking_ref is None or not local_ref(self._clone, head.tracking_ref):
             return []
         return git_history.commits_between(self._clone.git, head.tracking_ref, head.commit)[::-1]
 
-    def history(self, after: str | None = None) -> History:
-        return git_history.history(self._clone.git, self.head().commit, after)
+    def history(self, head: str | None, after: str | None = None) -> History:
+        from bridgehead.rigs.repositories import git_history
+
+        return git_history.history(self._clone.git, head, after)
 
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
+        from bridgehead.rigs.repositories import git_history
+
         return git_history.commits_between(self._clone.git, base, tip)
 
     def ancestry(self) -> Mapping[str, tuple[str, ...]]:
+        from bridgehead.rigs.repositories import git_history
+
         return git_history.ancestry(self._clone.git, self.head().commit)
 
+    def blob_id(self, content: bytes) -> str:
+        return self._clone.blob_id(content)
+
     def committed_files(self, commit: str) -> Mapping[str, TrackedFile]:
+        from bridgehead.rigs.repositories import git_changes
+
         return git_changes.committed_files(self._clone.git, commit)
 
     def read_blobs(self, blobs: Sequence[str]) -> dict[str, bytes | None]:
+        from bridgehead.rigs.repositories import git_objects
+
         return git_objects.read_objects(self._clone.git, blobs)
 
     def check_signatures(
@@ -180,24 +197,36 @@ class GitRepository(WorkTree, Repository):
     # the wire
 
     def wire(self, remote: str = "origin", branch: str = "main", *, pushing: bool = True) -> Wire | None:
+        from bridgehead.rigs.repositories import git_wire
+
         return git_wire.wire_of(self._clone, self.head(), remote, branch, pushing=pushing)
 
     def upstream(self) -> Wire:
+        from bridgehead.rigs.repositories import git_wire
+
         return git_wire.upstream_of(self.head())
 
     def push(self, wire: Wire, commit: str) -> Pushed | Raced:
+        from bridgehead.rigs.repositories import git_wire
+
         return git_wire.push(self._clone, wire, commit)
 
     def fetch(self, wire: Wire) -> str:
+        from bridgehead.rigs.repositories import git_wire
+
         return git_wire.fetch(self._clone, wire)
 
     def compare(self, remote_head: str) -> Incoming:
+        from bridgehead.rigs.repositories import git_changes
+
         head = self.head().commit
         if head is None:
             raise GitFailed("the branch has no commit yet, so there is nothing to compare")
         return git_changes.compare(self._clone.git, head, remote_head)
 
     def fast_forward(self, commit: str) -> InTheWay | None:
+        from bridgehead.rigs.repositories import git_wire
+
         head = self.head()
         self._head = None
         return git_wire.fast_forward(self._clone, head, commit)

@@ -45,7 +45,7 @@ def log_arguments(*revisions: str) -> tuple[str, ...]:
 def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
     """Return the commits of `tip` that `base` lacks, parents before children."""
     excluded = (f"^{base}",) if base else ()
-    return parse_log(git.read(*log_arguments(tip, *excluded)).fields)
+    return parse_log(git.read(*log_arguments(tip, *excluded)).text)
 
 
 def history(git: Git, head: str | None, after: str | None) -> History:
@@ -75,13 +75,13 @@ def ancestry(git: Git, head: str | None) -> dict[str, tuple[str, ...]]:
     return {commit: tuple(parents) for commit, *parents in (line.split() for line in lines)}
 
 
-def parse_log(fields: list[str]) -> list[CommitRecord]:
-    """Read the NUL-separated output of one log."""
+def parse_log(output: str) -> list[CommitRecord]:
+    """Read the output of one log; NULs separate its parts, and a last commit without changes ends without one."""
     commits: list[CommitRecord] = []
     changes: list[PathChange] = []
     headers = ""
     described: str | None = None  # a change whose path comes next
-    for field in fields:
+    for field in output.split("\0"):
         if described is not None:
             changes.append(_read_change(described, field))
             described = None

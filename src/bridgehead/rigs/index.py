@@ -1,0 +1,160 @@
+"""The envelopes of a repository without reading them again: parsed once per content, placed once per commit.
+
+Correct after whatever happened outside, because nothing is believed without a reason: a tracked file's content is known
+by its blob id while git says the file is unchanged, any other file by its inode, size and times, a commit by HEAD being
+a descendant of what was known before. The rest is read. What is stored (index_file.py) only saves work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bridgehead.rigs.filenames import is_envelope_name
+from bridgehead.rigs.index_file import Header, IndexFile, IndexSpoilt
+from bridgehead.rigs.index_history import fold_commits
+from bridgehead.rigs.index_reading import UNCACHEABLE, Wanted, read_rows
+from bridgehead.rigs.index_rows import FileRow, ListedEnvelope, listed
+from bridgehead.rigs.repositories.base import Repository, Survey
+from bridgehead.rigs.verification_kinds import Kind, PathFindings
+
+_RACY_NS = 2_000_000_000  # a file may change twice within one tick of the clock that stamps it
+
+
+class ThreadListing(NamedTuple):
+    """One thread as it lies in the work tree."""
+
+    thread_id: str
+    envelopes: tuple[ListedEnvelope, ...]  # by file name
+    unreadable: tuple[PathFindings, ...]  # links and `.md` files that are no envelopes: reported, not counted
+    filenames: tuple[str, ...]
+
+
+class EnvelopeIndex:
+    """One look at a repository: every answer describes the moment it was made.
+
+    With `thread` only that thread is looked at. Findings (rigs §3.3) cost a cold index the reading of every body, so
+    they are there only if asked for.
+    """
+
+    def __init__(
+        self, repository: Repository, thread: str | None = None, *, with_findings: bool = False
+    ) -> None:
+        self._repository = repository
+        self._with_findings = with_findings
+        self._is_whole = thread is None
+        self._file = IndexFile(repository.private_dir)
+        self.survey: Survey = repository.survey(thread)
+        try:
+            self._bring_up_to_date()
+        except IndexSpoilt:
+            self._bring_up_to_date()
+
+    @property
+    def is_linear(self) -> bool:
+        """Tell whether history is one line, so that positions alone say what descends from what."""
+        return self._file.header.linear
+
+    def threads(self) -> list[ThreadListing]:
+        """Return every directory that holds at least one envelope, by name (rigs §2)."""
+        listings = (self.thread(name) for name in sorted(self._rows))
+        return [listing for listing in listings if listing.envelopes]
+
+    def thread(self, name: str) -> ThreadListing:
+        """Return one thread, empty if there is nothing in it."""
+        rows = [row for _, row in sorted(self._rows.get(name, {}).items())]
+        history = self._file.thread(name).history
+        return ThreadListing(
+            name,
+            tuple(listed(name, row, history.get(row.filename)) for row in rows if row.readable),
+            tuple(_reported(name, row) for row in rows if not row.readable),
+            tuple(sorted(self.survey.names().get(name, ()))),
+        )
+
+    def _bring_up_to_date(self) -> None:
+        header = self._take_in_history(self._file.header)
+        self._rows = self._take_in_files(header)
+        digest = self.survey.digest if self._is_whole else header.digest
+        if not self._is_whole and self._file.has_changes:
+            digest = None  # this thread is ahead of the others now
+        self._file.save(header._replace(digest=digest))
+
+    def _take_in_history(self, known: Header) -> Header:
+        """Bring positions up to HEAD."""
+        head = self.survey.head
+        if head == known.head:
+            return known
+        history = self._repository.history(head, after=known.head)
+        if history.from_start:
+            self._file.clear_history()
+            known = Header(digest=known.digest)
+        for thread in fold_commits(self._file.history_of, history.commits, known.commits):
+            self._file.touch(thread)
+        linear = known.linear and all(len(commit.parents) < 2 for commit in history.commits)
+        return Header(head, known.commits + len(history.commits), linear, known.digest)
+
+    def _take_in_files(self, known: Header) -> dict[str, dict[str, FileRow]]:
+        """Bring the rows of every thread looked at up to what lies in the work tree."""
+        same_index = self._is_whole and known.digest == self.survey.digest
+        differing = {file.path for file in self.survey.dirty if file.differs_from_index}
+        unsettled = {path.partition("/")[0] for path in differing}
+        threads = {
+            thread: [name for name in names if is_envelope_name(name)]
+            for thread, names in self.survey.names().items()
+        }
+        wanted: list[Wanted] = []
+        for thread, names in threads.items():
+            if not (same_index and thread not in unsettled and self._still_holds(thread, names)):
+                wanted += self._compare(thread, names, differing)
+        for thread, row in read_rows(self._repository, wanted, with_findings=self._with_findings):
+            self._file.thread(thread).files[row.filename] = row
+            self._file.touch(thread)
+        return {thread: self._file.thread(thread).files for thread in threads}
+
+    def _still_holds(self, thread: str, names: Sequence[str]) -> bool:
+        """Tell whether, the index being the same, a thread's rows need no second look."""
+        rows = self._file.thread(thread).files
+        return rows.keys() == set(names) and not any(
+            row.content.startswith(UNCACHEABLE) or (self._with_findings and row.findings is None)
+            for row in rows.values()
+        )
+
+    def _compare(self, thread: str, names: Sequence[str], differing: set[str]) -> list[Wanted]:
+        """Drop the rows of files that are gone and return the files that must be read."""
+        rows = self._file.thread(thread).files
+        for gone in rows.keys() - set(names):
+            del rows[gone]
+            self._file.touch(thread)
+        wanted = []
+        for name in names:
+            file = self._identify(thread, name, differing)
+            row = rows.get(name)
+            if file is None:
+                if rows.pop(name, None):
+                    self._file.touch(thread)
+            elif row is None or not self._is_current(row, file):
+                wanted.append(file)
+        return wanted
+
+    def _is_current(self, row: FileRow, file: Wanted) -> bool:
+        known = row.content == file.content and row.content != UNCACHEABLE
+        return known and not (self._with_findings and row.findings is None)
+
+    def _identify(self, thread: str, name: str, differing: set[str]) -> Wanted | None:
+        """Say by what a file's content is known; None for directories and devices."""
+        path = f"{thread}/{name}"
+        tracked = self.survey.tracked().get(path)
+        if tracked is not None and tracked.blob is not None and path not in differing:
+            return Wanted(thread, name, tracked.blob, tracked.is_symlink, is_blob=not tracked.is_symlink)
+        stamp = self._repository.stamp(path)
+        if stamp is None:
+            return None
+        content = f"{UNCACHEABLE}{stamp.inode}.{stamp.size}.{stamp.modified_ns}.{stamp.changed_ns}"
+        settled = stamp.changed_ns < time.time_ns() - _RACY_NS
+        return Wanted(thread, name, content if settled else UNCACHEABLE, stamp.is_symlink)
+
+
+def _reported(thread: str, row: FileRow) -> PathFindings:
+    kinds = tuple(Kind(kind) for kind in (row.findings or "").split())
+    return PathFindings(f"{thread}/{row.filename}", kinds)

@@ -1,0 +1,154 @@
+"""What the envelope index remembers about a file, and how that is read from the file (rigs §2, §3.3, §8).
+
+Two halves, kept apart because they change for different reasons: `FileRow` follows the content in the work tree,
+`HistoryRow` the commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bridgehead.rigs.attestation import is_relay_turn
+from bridgehead.rigs.envelope import Envelope, parse_envelope, parse_frontmatter
+from bridgehead.rigs.frontmatter import ParseFailure
+from bridgehead.rigs.thread import Turn, turn_of
+from bridgehead.rigs.verdict import check_envelope, file_findings
+from bridgehead.rigs.verification_kinds import Kind
+from bridgehead.rigs.yaml_core import Value
+
+
+class FileRow(NamedTuple):
+    """One `.md` file of a thread, as last read. Everything here can be written as JSON."""
+
+    filename: str
+    content: str  # what it was read from: a blob id, or the stamp of a file git does not have
+    findings: str | None  # kinds joined by blanks; None: nobody has asked for them yet
+    readable: bool  # an envelope, valid or not; others are not listed
+    is_relay: bool
+    type: str
+    sender: str
+    to: str | list[str]
+    date: str
+    status: str
+    tldr: str
+    body_hash: str
+    references: list[str]
+    in_reply_to: str
+    nonce: str
+
+
+class HistoryRow(NamedTuple):
+    """How a path came into HEAD."""
+
+    filename: str
+    commit: str  # that added it; empty once it is deleted
+    position: int  # of that commit, counted from the first
+    committed_at: int
+    author_email: str
+    signed: bool
+    rewritten: bool  # it once had other content
+    blob: str  # its last content
+
+
+class ListedEnvelope(NamedTuple):
+    """An envelope of the work tree with everything the index knows about it."""
+
+    turn: Turn
+    findings: tuple[
+        Kind, ...
+    ]  # what the file and its history alone can show; signatures are looked at elsewhere
+    is_relay: bool
+    nonce: str
+    content: str  # blob id, or a stamp that begins with `~`
+    committed_at: int | None = None
+    author_email: str = ""
+    signed: bool = False
+
+    @property
+    def path(self) -> str:
+        return self.turn.path
+
+
+def read_row(thread: str, filename: str, content: str, raw: bytes, *, with_findings: bool) -> FileRow:
+    """Read a file; without findings the body is not even looked at."""
+    if not with_findings:
+        return _row_of(thread, filename, content, parse_frontmatter(raw), None)
+    parsed = parse_envelope(raw)
+    findings = " ".join(file_findings(parsed, check_envelope(parsed), thread))
+    frontmatter = parsed.frontmatter if isinstance(parsed, Envelope) else parsed
+    return _row_of(thread, filename, content, frontmatter, findings)
+
+
+def symlink_row(filename: str, content: str) -> FileRow:
+    """A link is never followed, only reported."""
+    return unreadable_row(filename, content, str(Kind.SYMLINK))
+
+
+def unreadable_row(filename: str, content: str, findings: str | None) -> FileRow:
+    return FileRow(filename, content, findings, False, False, "", "", "", "", "", "", "", [], "", "")
+
+
+def listed(thread: str, row: FileRow, added: HistoryRow | None) -> ListedEnvelope:
+    """Join the two halves."""
+    findings = tuple(Kind(kind) for kind in row.findings.split()) if row.findings else ()
+    committed = added is not None and added.commit != ""
+    turn = Turn(
+        thread,
+        row.filename,
+        row.type,
+        row.sender,
+        row.to if isinstance(row.to, str) else tuple(row.to),
+        row.date,
+        row.status,
+        row.tldr,
+        row.body_hash,
+        tuple(row.references),
+        row.in_reply_to,
+        added.commit if added and committed else None,
+        added.position if added and committed else None,
+    )
+    if added is None or not committed:
+        return ListedEnvelope(turn, findings, row.is_relay, row.nonce, row.content)
+    if added.rewritten:
+        findings = (*findings, Kind.REWRITTEN)
+    return ListedEnvelope(
+        turn,
+        findings,
+        row.is_relay,
+        row.nonce,
+        row.content,
+        added.committed_at,
+        added.author_email,
+        added.signed,
+    )
+
+
+def _row_of(
+    thread: str,
+    filename: str,
+    content: str,
+    frontmatter: Mapping[str, Value] | ParseFailure,
+    findings: str | None,
+) -> FileRow:
+    if isinstance(frontmatter, ParseFailure):
+        return unreadable_row(filename, content, str(Kind.PARSE_FAILED))
+    turn = turn_of(thread, filename, frontmatter)
+    nonce = frontmatter.get("nonce")
+    return FileRow(
+        filename,
+        content,
+        findings,
+        True,
+        is_relay_turn(frontmatter),
+        turn.type,
+        turn.sender,
+        list(turn.to) if isinstance(turn.to, tuple) else turn.to,
+        turn.date,
+        turn.status,
+        turn.tldr,
+        turn.body_hash,
+        list(turn.references),
+        turn.in_reply_to,
+        nonce if isinstance(nonce, str) else "",
+    )

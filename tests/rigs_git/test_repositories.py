@@ -1,0 +1,143 @@
+"""Both repositories pass the shared suite."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bridgehead.rigs.repositories.base import Repository
+from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.repositories.memory import MemoryRemote, MemoryRepository
+from bridgehead.rigs.repositories.memory_objects import MemoryCommit
+from bridgehead.rigs.repositories.records import Identity
+from bridgehead.rigs.signing import public_key_fingerprint
+from rigs_git.git_world import World
+from suites.repository_suite import RepositorySuite
+
+
+class GitPair:
+    def __init__(self, world: World, make_key: Callable[[str], Path]) -> None:
+        self.world = world
+        self.here = world.repository(world.base / "a")
+        self.there = world.repository(world.base / "b")
+        world.git("init", "-q", "alone")
+        self.alone = world.repository(world.base / "alone")
+        self._key = make_key("signer")
+        self.signer = public_key_fingerprint(self._key.read_text()) or ""
+
+    def put(self, repository: Repository, path: str, content: bytes) -> None:
+        target = Path(repository.root) / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+    def link(self, repository: Repository, path: str, target: str) -> None:
+        place = Path(repository.root) / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(target)
+
+    def stage(self, repository: Repository, path: str) -> None:
+        self.world.git("add", "--", path, at=Path(repository.root))
+
+    def commit_by_hand(self, repository: Repository, files: dict[str, bytes | None]) -> str:
+        root = Path(repository.root)
+        for path in [path for path, content in files.items() if content is None]:
+            (root / path).unlink()
+            self.world.git("rm", "-q", "--cached", "--", path, at=root)
+        kept = {path: content for path, content in files.items() if content is not None}
+        push = repository is self.there
+        return self.world.commit(root, kept, "by hand", push=push)
+
+    def refuse_commits(self, repository: Repository, says: str) -> None:
+        repository.install_commit_msg_hook(f"#!/bin/sh\necho '{says}'\nexit 1\n".encode())
+
+    def cut_the_line(self) -> None:
+        shutil.move(self.world.remote, self.world.base / "gone.git")
+
+    def refuse_freezes(self) -> None:
+        hook = self.world.remote / "hooks/update"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text('#!/bin/sh\ncase "$1" in refs/bridge/*) exit 1;; esac\n')
+        hook.chmod(0o755)
+
+    def signers_file(self) -> Path:
+        path = self.world.base / "signers"
+        path.write_text(f'op1@example.com namespaces="git" {self._key.read_text()}')
+        return path
+
+    def add_signing_key(self, repository: Repository) -> None:
+        root = Path(repository.root)
+        self.world.git("config", "gpg.format", "ssh", at=root)
+        self.world.git("config", "user.signingkey", str(self._key), at=root)
+        self.here = GitRepository(root)
+
+
+class MemoryPair:
+    signer = "SHA256:memory"
+
+    def __init__(self, tmp_path: Path) -> None:
+        self._tmp_path = tmp_path
+        self.remote = MemoryRemote()
+        root = MemoryCommit(None, {}, Identity("Op One", "op1@example.com"), 0, "root", None)
+        self.remote.branches["main"] = self.remote.objects.add_commit(root)
+        self.here = MemoryRepository(self.remote)
+        self.there = MemoryRepository(self.remote)
+        self.alone = MemoryRepository()
+
+    def put(self, repository: MemoryRepository, path: str, content: bytes) -> None:
+        repository.files[path] = content
+
+    def link(self, repository: MemoryRepository, path: str, target: str) -> None:
+        repository.links[path] = target
+
+    def stage(self, repository: MemoryRepository, path: str) -> None:
+        staged = repository.on_disk(path)
+        assert staged is not None
+        repository.index[path] = staged
+
+    def commit_by_hand(self, repository: MemoryRepository, files: dict[str, bytes | None]) -> str:
+        tree = dict(repository.objects.tree(repository.commit))
+        for path, content in files.items():
+            repository.files.pop(path, None)
+            tree.pop(path, None)
+            if content is not None:
+                repository.files[path] = content
+                file = repository.on_disk(path)
+                assert file is not None
+                tree[path] = file
+        repository.index = dict(tree)
+        repository.commit = repository.make_commit(tree, "by hand", Identity("Op", "o@x"), None)
+        if repository is self.there:
+            self.remote.branches["main"] = repository.fetched["main"] = repository.commit
+        return repository.commit
+
+    def refuse_commits(self, repository: MemoryRepository, says: str) -> None:
+        repository.refused_message = says
+
+    def cut_the_line(self) -> None:
+        self.remote.reachable = False
+
+    def refuse_freezes(self) -> None:
+        self.remote.takes_freezes = False
+
+    def signers_file(self) -> Path:
+        path = self._tmp_path / "signers"
+        path.write_text(f"op1@example.com {self.signer}\n")
+        return path
+
+    def add_signing_key(self, repository: MemoryRepository) -> None:
+        repository._signing_key = self.signer
+
+
+class TestGitRepository(RepositorySuite):
+    @pytest.fixture
+    def pair(self, world: World, make_key: Callable[[str], Path]) -> GitPair:
+        return GitPair(world, make_key)
+
+
+class TestMemoryRepository(RepositorySuite):
+    @pytest.fixture
+    def pair(self, tmp_path: Path) -> MemoryPair:
+        return MemoryPair(tmp_path)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.timeouts import MAX_ROUNDS, STANDING_AGENTS
 from bridgehead.contract.words import Intensity
-from bridgehead.council.bridge_report import completed_report, skipped_report
+from bridgehead.council.bridge_report import SeatFacts, completed_report, skipped_report
 from bridgehead.council.calls import Role, Step
 from bridgehead.council.consolidate import consolidated
 from bridgehead.council.debate import Debate
@@ -191,18 +192,21 @@ class BridgeRun(SeatRun):
             unexplored_domains=tuple(dict.fromkeys(run.roster.unexplored)),
             context_overflow=tuple(run.overflow),
         )
-        self._finish(completed_report(self.task, facts, consolidated(run)))
+        self._finish(self._report(facts))
+
+    def _report(self, facts: SeatFacts) -> BridgeReport:
+        return completed_report(self.task, facts, consolidated(self._run))
 
     def _settled_wave(self) -> Wave:
         if self._wave is None:
             raise AssertionError("a step ends only after its questions were put")
         return self._wave
 
-    def _log_dispatch(self) -> None:
+    def _log_dispatch(self, mode: str = "multi-agent") -> None:
         run = self._run
         self._log(
             "dispatch",
-            mode="multi-agent",
+            mode=mode,
             domains=list(run.roster.active),
             connection=self.seat.connection,
             round=max(run.round, FIRST_ROUND),

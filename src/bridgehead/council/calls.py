@@ -3,7 +3,7 @@
 The council itself makes no call, reads no clock and draws no lot. `BridgeRun` (one seat) and `CouncilRun` (all of
 them) are fed with inputs and answer each with a `Turn`:
 
-    run = CouncilRun(plan, surroundings)
+    run = CouncilRun(plan, surroundings)      # council_run.py, plan.py, surroundings.py
     turn = run.start(at)
     while turn.report is None:
         ...carry out the turn in this order: write `events`, write `bridge_reports`, cancel `cancelled`,
@@ -19,6 +19,10 @@ except the order of the lines in the log.
 For every seating: pre-flight, then `SeatReady` (the run will ask for its calls), `SeatReported` (a seat that makes its
 own report: static, rig, anything SKIPPED or HALTED) or `SeatPending` (a rig that has not answered). A ready seat's
 deadline is `Seat.deadline_seconds`; when it passes, feed `DeadlineReached`. Concurrency is the runner's business.
+Reports of seats that never get to a call are made by bridge_report.py (`skipped_report`, `halted_report`, …).
+
+`report` is not the end for a council with a pending rig: feed its `SeatReported` on resume, and a new report follows.
+A turn without calls, seatings, question and report means that the run waits (`waiting_for`, `outstanding`).
 """
 
 from __future__ import annotations

@@ -6,13 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import UNSET
-
-from bridgehead.contract.report import Output
 from bridgehead.contract.verdict import decide_verdict
 from bridgehead.contract.words import Mode, OutputType, Severity, Status, TaskType, Verdict
 from bridgehead.council.counted import counted
-from bridgehead.council.joint import FindingClass, JointFinding, gap_requirements
+from bridgehead.council.joint import FindingClass, JointFinding, as_output, gap_requirements
 from bridgehead.council.modes import is_judged
 
 MULTI_HIGH_FAIL_AT: Final = 3
@@ -31,7 +28,7 @@ def council_verdict(
         return None
     left = [finding for finding in findings if finding.cls is not FindingClass.WITHDRAWN]
     if not several_bridges:
-        return decide_verdict(task_type, Status.COMPLETED, counted(map(_as_output, left)))
+        return decide_verdict(task_type, Status.COMPLETED, counted(map(as_output, left)))
     if _fails(left, task_type):
         return Verdict.FAIL
     return Verdict.CONCERNS if any(finding.severity in _SERIOUS for finding in left) else Verdict.PASS
@@ -71,20 +68,3 @@ def _highest(group: Sequence[JointFinding]) -> Severity | None:
 
 def _holds_gap(group: Sequence[JointFinding]) -> bool:
     return any(finding.type is OutputType.COMPLIANCE_GAP for finding in group)
-
-
-def _as_output(finding: JointFinding) -> Output:
-    """A council finding in the shape the table of one bridge counts."""
-    return Output(
-        id=finding.id,
-        type=finding.type,
-        severity=finding.severity,
-        status=None,
-        title=finding.title,
-        description=finding.description,
-        evidence=finding.evidence,
-        action=finding.action,
-        domain=finding.domains[0] if finding.domains else "",
-        agent="",
-        requirement_id=finding.requirement_id or UNSET,
-    )

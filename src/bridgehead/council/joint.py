@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from msgspec import UNSET
+
 from bridgehead.contract.ids import (
     DISPUTED_PREFIX,
     INTEGRATION_PREFIX,
     MULTI_SOURCE_PREFIX,
     SINGLE_SOURCE_PREFIX,
+    id_sort_key,
 )
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Confidence, OutputType, Severity, severity_rank
@@ -174,6 +177,30 @@ class JointFinding:
         reached = steps[max(0, min(2, 1 + supported - 2 * doubted))]
         # Two stateless command lines share too much to count as independent (K24).
         return Confidence.MEDIUM if self.shared_cli_path and reached is Confidence.HIGH else reached
+
+
+def as_output(finding: JointFinding) -> Output:
+    """A council finding in the shape the table of one bridge counts."""
+    return Output(
+        id=finding.id,
+        type=finding.type,
+        severity=finding.severity,
+        status=None,
+        title=finding.title,
+        description=finding.description,
+        evidence=finding.evidence,
+        action=finding.action,
+        domain=finding.domains[0] if finding.domains else "",
+        agent="",
+        requirement_id=finding.requirement_id or UNSET,
+    )
+
+
+def highest_number(findings: Iterable[JointFinding], cls: FindingClass) -> int:
+    """The highest number given so far in a class; numbers are not used twice."""
+    ids = [name for finding in findings for name in (finding.id, finding.was or "")]
+    numbers = [id_sort_key(name)[1] for name in ids if id_sort_key(name)[0] == ID_PREFIX[cls]]
+    return max(numbers, default=0)
 
 
 def gap_requirements(findings: Iterable[JointFinding]) -> set[str]:

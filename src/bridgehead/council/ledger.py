@@ -121,6 +121,11 @@ class Ledger:
         )
         return entry
 
+    def adopt(self, entry: Entry) -> None:
+        """Take in an item that has its id already; its evidence is checked now."""
+        entry.check = self.check(entry.output.evidence)
+        self._entries[entry.id] = entry
+
     def check(self, evidence: str | None) -> EvidenceCheck:
         """Compare a citation with the tree; without a tree nothing can be said."""
         if self._tree is None:

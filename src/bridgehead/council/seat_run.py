@@ -66,6 +66,8 @@ class SeatRun(ABC):
         self._intake = Intake(task)
         self._warnings: list[str] = [*seat.warnings, *material.warnings]
         self._sessions: dict[str, str] = {}
+        self._models_seen: list[str] = []
+        """Models that really answered, where the runtime says which."""
         self._started_at = self._at = ""
         self._events: list[SeatEvent] = []
         self._calls: list[Call] = []
@@ -85,6 +87,8 @@ class SeatRun(ABC):
         if self.report is not None or self._wave is None:
             return Turn()
         self._at = happened.at
+        if isinstance(happened, Reply) and happened.model and happened.model not in self._models_seen:
+            self._models_seen.append(happened.model)
         if isinstance(happened, Reply | CallFailed):
             self._calls += self._wave.received(happened)
             self._go_on()
@@ -158,6 +162,7 @@ class SeatRun(ABC):
 
     def _facts(self, **more: Any) -> SeatFacts:
         seat = self.seat
+        seen = {"models_used": tuple(self._models_seen)} if self._models_seen else {}
         return SeatFacts(
             bridge=seat.bridge,
             model_family=seat.model_family,
@@ -169,7 +174,7 @@ class SeatRun(ABC):
             prompt_sizes=dict(self._tally.largest_prompt),
             model_validation_warnings=seat.model_validation_warnings,
             warnings=tuple(self._warnings),
-            **{"extra": seat.extra, **more},
+            **{"extra": {**seen, **seat.extra}, **more},
         )
 
     def _finish(self, report: BridgeReport) -> None:

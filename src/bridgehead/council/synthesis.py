@@ -10,7 +10,15 @@ from typing import Final
 from bridgehead.contract.ids import id_sort_key, numbered_id
 from bridgehead.contract.words import OutputState, OutputType, Status, TaskType, severity_rank
 from bridgehead.council.dedupe import Candidate, Cluster, cluster, matches
-from bridgehead.council.joint import ID_PREFIX, FindingClass, JointFinding, Position, SeatReport, Source
+from bridgehead.council.joint import (
+    ID_PREFIX,
+    FindingClass,
+    JointFinding,
+    Position,
+    SeatReport,
+    Source,
+    highest_number,
+)
 
 DISPUTED_STEPS: Final = 3
 CLI: Final = "cli"
@@ -41,13 +49,13 @@ def stage_a(reports: Sequence[SeatReport], task_type: TaskType) -> list[JointFin
 def number(findings: Iterable[JointFinding]) -> list[JointFinding]:
     """Give ids per class, in order of severity and first source; findings that have one keep it (council §14.6)."""
     ordered = sorted(findings, key=_numbering_order)
-    taken: dict[FindingClass, int] = {}
+    taken = {cls: highest_number(ordered, cls) for cls in ID_PREFIX}
     numbered: list[JointFinding] = []
     for finding in ordered:
         if finding.id:
             numbered.append(finding)
             continue
-        taken[finding.cls] = taken.get(finding.cls, 0) + 1
+        taken[finding.cls] += 1
         numbered.append(replace(finding, id=numbered_id(ID_PREFIX[finding.cls], taken[finding.cls])))
     return numbered
 

@@ -91,7 +91,11 @@ def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
         return None
     severity, paths = _severity(table.get("severity")), _paths(table.get("paths"))
     # A limit that cannot be read must not silently become no limit.
-    if paths is None or (severity is None and "severity" in table) or (expires is None and "expires" in table):
+    if (
+        paths is None
+        or (severity is None and "severity" in table)
+        or (expires is None and "expires" in table)
+    ):
         return None
     return Dismissal(
         fingerprint=fingerprint,
@@ -165,7 +169,9 @@ class _Application:
             for finding in left
             if finding.id not in notes and (nearest := self._proposal(finding)) is not None
         }
-        return Dismissed(tuple(self._status[n] for n in range(len(self._entries))), dismissed, notes, proposed)
+        return Dismissed(
+            tuple(self._status[n] for n in range(len(self._entries))), dismissed, notes, proposed
+        )
 
     def _active(self) -> list[tuple[int, Dismissal]]:
         return [
@@ -206,7 +212,11 @@ class _Application:
             return EntryStatus("applies")
         if finding.severity is Severity.CRITICAL:
             return EntryStatus("blocked", "critical_not_accepted")
-        if entry.severity and finding.severity and finding.severity.rank - entry.severity.rank >= RAISED_STEPS:
+        if (
+            entry.severity
+            and finding.severity
+            and finding.severity.rank - entry.severity.rank >= RAISED_STEPS
+        ):
             return EntryStatus("blocked", "severity_raised")
         return EntryStatus("applies")
 
@@ -214,7 +224,9 @@ class _Application:
         plain = entry.paths and all(map(is_plain, entry.paths))
         if not plain or not entry.fingerprint.startswith(STRONG):
             return EntryStatus("unused")
-        present = [name for name in (current_name(path, self._renames) for path in entry.paths) if name in self._tree]
+        present = [
+            name for name in (current_name(path, self._renames) for path in entry.paths) if name in self._tree
+        ]
         if not present:
             return EntryStatus("stale", "file_deleted")
         if not any(self._is_place(entry.fingerprint, path) for path in present):
@@ -239,7 +251,9 @@ class _Application:
             hindrance = self._status[number].why
             if partner.id == finding.id and hindrance is not None:
                 return Note(number, hindrance)
-        carried = [n for n, entry in enumerate(self._entries) if entry and entry.fingerprint in finding.fingerprints]
+        carried = [
+            n for n, entry in enumerate(self._entries) if entry and entry.fingerprint in finding.fingerprints
+        ]
         for status, why in (("expired", "expired"), ("applies", "same_place")):
             first = next((n for n in carried if self._status[n].status == status), None)
             if first is not None:

@@ -105,9 +105,7 @@ def carry_forward(records: Sequence[Record], run: Run, comparison: Comparison) -
 
 
 class _Pairing:
-    def __init__(
-        self, records: Sequence[Record], run: Run, tree: Tree, renames: Mapping[str, str]
-    ) -> None:
+    def __init__(self, records: Sequence[Record], run: Run, tree: Tree, renames: Mapping[str, str]) -> None:
         self._records = {record.key: record for record in records}
         self._run = run
         self._tree = tree

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from bridgehead.assembly import Assembly
+from bridgehead.assembly.application import Assembly
 from bridgehead.contract.events import Event
 from bridgehead.contract.words import Part
 from bridgehead.host.clock import SystemClock, iso_ms

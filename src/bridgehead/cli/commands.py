@@ -16,6 +16,10 @@ from bridgehead.exit_codes import ExitCode
 COMPLETING = "_BRIDGEHEAD_COMPLETE"
 
 COMMANDS = {
+    "rig": (
+        "bridgehead.cli.rig_group:rig",
+        "Messages between agents on different machines, with git as the queue.",
+    ),
     "pending": ("bridgehead.cli.pending:pending", "What waits for someone, over all projects."),
     "answer": ("bridgehead.cli.pending:answer", "Answer a pending item, once."),
     "events": ("bridgehead.cli.events:events", "What happened, in order."),

@@ -7,14 +7,13 @@ from typing import Any
 
 import click
 
-from bridgehead.assembly import Assembly
+from bridgehead.assembly.application import Assembly
 from bridgehead.cli.lazy import Command, Group
 from bridgehead.cli.output import App
 from bridgehead.cli.text import columns
 from bridgehead.config.declared import SETTINGS, Value
 from bridgehead.config.resolve import Resolved, Settings
 from bridgehead.errors import UserError
-from bridgehead.host.terminal import width
 
 
 @click.group(cls=Group)
@@ -37,7 +36,7 @@ def show(app: App, origin: bool) -> None:
     places = assembly.places
     files = {"project": str(places.project_file), "user": str(places.user_file)}
     document = {"settings": _documents(settings), "files": files, "warnings": list(settings.warnings)}
-    app.emit(document, lambda: _table(settings, origin=origin))
+    app.emit(document, lambda: _table(settings, origin=origin, width=app.width))
 
 
 @config.command(
@@ -82,12 +81,12 @@ def _documents(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _table(settings: Settings, *, origin: bool) -> str:
+def _table(settings: Settings, *, origin: bool, width: int) -> str:
     rows = []
     for declared in SETTINGS:
         resolved = settings.values[declared.name]
         rows.append((declared.name, _shown(resolved.value), *([_from(resolved)] if origin else [])))
-    return columns(rows, width=width(), flexible=1)
+    return columns(rows, width=width, flexible=1)
 
 
 def _shown(value: Value) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bridgehead.assembly import Assembly
+from bridgehead.assembly.application import Assembly
 from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import App
 from bridgehead.doctor.checkup import check_everything, mend

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from bridgehead.assembly import Assembly
+from bridgehead.assembly.application import Assembly
 from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import App
 from bridgehead.cli.text import columns, one_line
@@ -17,7 +17,7 @@ from bridgehead.contract.events import RecordedEvent
 from bridgehead.contract.words import Part
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.host.clock import parse_iso
-from bridgehead.host.terminal import escape_controls, width
+from bridgehead.host.terminal import escape_controls
 
 
 @click.command(
@@ -69,7 +69,7 @@ def events(
         else:
             shown = store.events(where, after=after, limit=limit)
         if not follow:
-            app.emit(_page(shown, store.last_seq()), lambda: _table(shown))
+            app.emit(_page(shown, store.last_seq()), lambda: _table(shown, app.width))
             return
         for recorded in shown:
             _print_one(app, recorded)
@@ -92,10 +92,10 @@ def _print_one(app: App, recorded: RecordedEvent) -> None:
     app.emit(as_document(recorded), lambda: "  ".join(_row(recorded)).rstrip())
 
 
-def _table(shown: Sequence[RecordedEvent]) -> str:
+def _table(shown: Sequence[RecordedEvent], width: int) -> str:
     if not shown:
         return "no events yet\n"
-    return columns([_row(recorded) for recorded in shown], width=width(), flexible=3)
+    return columns([_row(recorded) for recorded in shown], width=width, flexible=3)
 
 
 def _row(recorded: RecordedEvent) -> tuple[str, str, str, str]:

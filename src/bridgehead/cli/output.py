@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from bridgehead.host.terminal import escape_controls, use_color
+from bridgehead.host.terminal import escape_controls, use_color, width
 
 SCHEMA_VERSION: Final = "1.0"
+UNLIMITED: Final = 100_000
 
 
 @dataclass(slots=True)
@@ -42,6 +43,11 @@ class App:
 
     def warn(self, message: str) -> None:
         self.say(f"{self.program}: warning: {message}")
+
+    @property
+    def width(self) -> int:
+        """Columns a line may take: the terminal's, and as many as it needs when somebody else reads."""
+        return width(self.stdout, self.environ) if self.stdout.isatty() else UNLIMITED
 
     @property
     def color(self) -> bool:

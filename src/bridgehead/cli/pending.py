@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from bridgehead.assembly import Assembly
+from bridgehead.assembly.application import Assembly
 from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import App
 from bridgehead.cli.text import ago, columns, one_line
@@ -20,7 +20,7 @@ from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import UserError
 from bridgehead.host.clock import SystemClock, iso_ms, parse_iso
 from bridgehead.host.files import read_bounded
-from bridgehead.host.terminal import escape_controls, width
+from bridgehead.host.terminal import escape_controls
 
 MAX_ANSWER_BYTES = 50 * 1024 * 1024
 
@@ -55,9 +55,10 @@ def pending(app: App, everything: bool, here: bool, kinds: tuple[str, ...], limi
         project=assembly.project if here else None,
     )
     with assembly.store(read_only=True) as store:
-        items = assembly.waiting(store).items(where, limit=limit)
+        items = assembly.waiting(store, app.warn).items(where, limit=limit)
     app.emit(
-        {"items": [msgspec.to_builtins(item) for item in items]}, lambda: _table(items, SystemClock().now())
+        {"items": [msgspec.to_builtins(item) for item in items]},
+        lambda: _table(items, SystemClock().now(), app.width),
     )
 
 
@@ -101,7 +102,7 @@ def answer(
     )
     assembly = Assembly(app.cwd, app.environ)
     with assembly.store() as store:
-        item = assembly.waiting(store).answer(item_id, given)
+        item = assembly.waiting(store, app.warn).answer(item_id, given)
     app.emit(
         {"item": msgspec.to_builtins(item)}, lambda: f"{item.id} answered: {one_line(item.question.title)}"
     )
@@ -135,11 +136,11 @@ def _user_name() -> str:
         return "unknown"
 
 
-def _table(items: Sequence[PendingItem], now: datetime) -> str:
+def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
     if not items:
         return "nothing is waiting\n"
     head = ("id", "since", "from", "what", "answer with")
-    return columns([head, *(_row(item, now) for item in items)], width=width(), flexible=3)
+    return columns([head, *(_row(item, now) for item in items)], width=width, flexible=3)
 
 
 def _row(item: PendingItem, now: datetime) -> tuple[str, ...]:

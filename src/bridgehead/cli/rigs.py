@@ -9,16 +9,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from bridgehead import __version__
 from bridgehead.cli.rig_arguments import ArgumentRefused, parse_arguments
 from bridgehead.cli.rig_commands import COMMANDS, explain, overview
 from bridgehead.cli.running import Terminated, complain
 from bridgehead.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from bridgehead.rigs.operations.rig import Ledger, Rig
 
 _FALSY = frozenset({"", "0", "false", "no", "off"})
 
@@ -45,48 +41,17 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
     if parsed.has("--help"):
         sys.stdout.write(explain(shown_as, name))
         return ExitCode.DONE
+    from bridgehead.assembly.rigs import make_rig
     from bridgehead.cli import rig_handlers
 
-    desk = rig_handlers.Desk(
-        parsed, lambda: _make_rig(program), lambda text: complain(program, text), os.environ
-    )
+    def tell(text: str) -> None:
+        complain(program, text)
+
+    desk = rig_handlers.Desk(parsed, lambda: make_rig(None, tell), tell, os.environ)
     try:
         return int(getattr(rig_handlers, name)(desk))
     except (KeyboardInterrupt, Terminated) as stopped:
         return _interrupted(program, by_terminal=isinstance(stopped, KeyboardInterrupt))
-
-
-def _make_rig(program: str) -> Rig:
-    import secrets
-    import time
-
-    from bridgehead.cli.rig_announcer import LateAnnouncer
-    from bridgehead.rigs.operations.rig import Rig
-    from bridgehead.rigs.repositories.git import GitRepository
-
-    repository = GitRepository()
-    return Rig(
-        repository,
-        now_ms=lambda: time.time_ns() // 1_000_000,
-        random_bits=secrets.randbits,
-        sleep=time.sleep,
-        tell=lambda text: complain(program, text),
-        announcer=LateAnnouncer(repository.root, warn=lambda text: complain(program, f"warning: {text}")),
-        ledger=_make_ledger,
-    )
-
-
-def _make_ledger(rig: Rig) -> Ledger:
-    """The control plane where one is configured; importing SQLite is not worth it otherwise."""
-    from bridgehead.rigs.operations.rig import Silent
-
-    swarm_db = os.environ.get("SWARM_DB")
-    if not swarm_db and not (rig.settings and rig.settings.control_plane):
-        return Silent()
-    from bridgehead.rigs.ledger.rig_ledger import RigLedger, ledger_path
-
-    path = ledger_path(rig, swarm_db)
-    return RigLedger(rig, path) if path else Silent()
 
 
 def _interrupted(program: str, *, by_terminal: bool) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from bridgehead.assembly import Assembly
+from bridgehead.assembly.application import Assembly
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis
 from bridgehead.doctor.files import check_private, check_python, check_settings, check_trust
 from bridgehead.doctor.programs import PROGRAMS, check_program

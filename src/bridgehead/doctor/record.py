@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from bridgehead.assembly import Assembly
+from bridgehead.assembly.application import Assembly
 from bridgehead.contract.events import Event
 from bridgehead.contract.words import Part
 from bridgehead.control_plane.records import OPEN_ITEMS

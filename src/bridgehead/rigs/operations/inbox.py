@@ -8,17 +8,22 @@ from bridgehead.rigs.index_rows import ListedEnvelope
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.operations.thread import verify_listed
+from bridgehead.rigs.verification_kinds import Verification
 
 
 def inbox(rig: Rig) -> Inbox:
     """Questions put to this rig that none of its turns has taken in yet, newest first."""
+    return Inbox([Notice(envelope.turn, verification) for envelope, verification in waiting_envelopes(rig)])
+
+
+def waiting_envelopes(rig: Rig) -> list[tuple[ListedEnvelope, Verification]]:
+    """The same with everything the index knows."""
     own = rig.config.rig_id
     known = catalogue(rig, with_findings=True)
     threads = [_open_thread(known, name) for name in known.thread_ids() if not known.is_closed(name)]
-    by_path: dict[str, ListedEnvelope] = {envelope.path: envelope for envelope in known.envelopes()}
+    by_path = {envelope.path: envelope for envelope in known.envelopes()}
     waiting = [by_path[turn.path] for turn in waiting_for(own, threads)]
-    verdicts = verify_listed(rig, known, waiting)
-    return Inbox([Notice(found.turn, verdict) for found, verdict in zip(waiting, verdicts, strict=True)])
+    return list(zip(waiting, verify_listed(rig, known, waiting), strict=True))
 
 
 def _open_thread(known: Catalogue, thread_id: str) -> OpenThread:

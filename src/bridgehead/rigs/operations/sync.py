@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
@@ -55,6 +56,8 @@ def sync(rig: Rig, request: SyncRequest) -> Synced:
             raise FilesInTheWay(blocked.paths)
     _settle(rig, report, refusal, pulled=pulled)
     _narrate(rig, report, refusal, auto=request.auto)
+    if pulled:
+        _tell_divergences(rig, sorted({envelope.thread_id for envelope in report.new_envelopes}))
     return Synced(report, refusal, pulled, verification)
 
 
@@ -134,6 +137,18 @@ def _narrate(rig: Rig, report: SyncReport, refusal: Refusal | None, *, auto: boo
         rig.tell(_REMEDY[refusal])
     elif report.remote_ahead and not auto:
         rig.tell("repeat with --auto to pull")
+
+
+def _tell_divergences(rig: Rig, thread_ids: Sequence[str]) -> None:
+    """Name the threads in which rigs wrote past each other (rigs §9.6)."""
+    from bridgehead.rigs.operations.catalogue import catalogue
+
+    known = catalogue(rig)
+    for thread_id in known.thread_ids():
+        divergence = known.causality(thread_id).divergence() if thread_id in thread_ids else None
+        if divergence is not None:
+            heads = ", ".join(turn.filename for turn in divergence.heads)
+            rig.tell(f"thread {thread_id} diverged at {divergence.name}; heads: {heads}")
 
 
 _REMEDY = {

@@ -1,0 +1,63 @@
+"""What one command has at hand: places, settings, trust, the record, what is waiting. Made when first asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bridgehead.config.declared import Value
+from bridgehead.config.files import TrustedFiles, load_settings
+from bridgehead.config.places import Places, find_places
+from bridgehead.config.resolve import Settings
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.waiting import WaitingList
+    from bridgehead.control_plane.stores.base import Store
+
+
+@dataclass
+class Assembly:
+    """Everything one command may need, made when first asked for."""
+
+    cwd: Path = field(default_factory=Path.cwd)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    flags: Mapping[str, Value] = field(default_factory=dict)
+
+    @cached_property
+    def places(self) -> Places:
+        return find_places(self.cwd, self.environ)
+
+    @cached_property
+    def settings(self) -> Settings:
+        return load_settings(self.places, environ=self.environ, flags=self.flags)
+
+    @property
+    def trusted_files(self) -> TrustedFiles:
+        return TrustedFiles(self.places.trust_file)
+
+    @property
+    def project(self) -> str:
+        """The project's root as events and pending items name it."""
+        return str(self.places.project)
+
+    @property
+    def record_url(self) -> str:
+        """Where the record is: the setting, or record.db in the user's data directory."""
+        return self.settings.text("store.url") or str(self.places.record)
+
+    def store(self, *, read_only: bool = False) -> Store:
+        """Open the record; read-only for commands that only list, so that they create nothing."""
+        from bridgehead.control_plane.stores import open_store
+
+        return open_store(self.record_url, read_only=read_only)
+
+    def waiting(self, store: Store, tell: Callable[[str], None]) -> WaitingList:
+        """Everything that waits for someone: the record's items and what the parts compute. `tell` gets warnings."""
+        from bridgehead.assembly.envelopes_waiting import EnvelopesWaiting
+        from bridgehead.assembly.waiting import WaitingList
+
+        return WaitingList(store, computed=(EnvelopesWaiting(self.places.project, store, tell),))

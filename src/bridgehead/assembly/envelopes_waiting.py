@@ -1,0 +1,100 @@
+"""Envelopes awaiting a reply, as pending items: computed from the repositories when asked for (rigs §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from bridgehead.assembly.rigs import make_rig
+from bridgehead.contract.pending import Answer, PendingItem, Question
+from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState
+from bridgehead.control_plane.records import EventFilter
+from bridgehead.control_plane.stores.base import Store
+from bridgehead.errors import BridgeheadError
+from bridgehead.rigs.config import CONFIG_PATH
+from bridgehead.rigs.index_rows import ListedEnvelope
+from bridgehead.rigs.operations.inbox import waiting_envelopes
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.send import SendRequest, send
+from bridgehead.rigs.timestamps import iso_timestamp
+from bridgehead.rigs.verification_kinds import Verification
+
+RECENT_EVENTS = 1000
+ID_PREFIX = "r-"
+
+
+class EnvelopesWaiting:
+    """The inboxes of the current repository and of those the record has events of."""
+
+    def __init__(self, here: Path, store: Store, tell: Callable[[str], None]) -> None:
+        self._here = here
+        self._store = store
+        self._tell = tell
+
+    def items(self) -> Sequence[PendingItem]:
+        return [_item(rig, envelope, found) for rig in self._rigs() for envelope, found in self._inbox(rig)]
+
+    def answer(self, item: PendingItem, answer: Answer) -> PendingItem:
+        """Send the answer as a RESPONSE that names what it answers."""
+        context = item.question.context
+        failed = answer.status is not AnswerStatus.SUCCESS
+        text = (answer.message if failed else answer.text) or ""
+        send(
+            make_rig(item.question.project, self._tell),
+            SendRequest(
+                "RESPONSE",
+                context["thread"],
+                [context["from"]],
+                status=f"❌ {answer.status}" if failed else None,
+                body=lambda: text,
+                references=[context["commit"]],
+            ),
+        )
+        return msgspec.structs.replace(item, state=PendingState.ANSWERED, answer=answer)
+
+    def _rigs(self) -> list[Rig]:
+        recent = self._store.events(EventFilter(parts=(Part.RIGS,)), limit=RECENT_EVENTS, newest_first=True)
+        places = dict.fromkeys([self._here, *(Path(found.event.project) for found in recent)])
+        return [rig for place in places if (place / CONFIG_PATH).is_file() and (rig := self._rig(place))]
+
+    def _rig(self, place: Path) -> Rig | None:
+        try:
+            return make_rig(str(place), self._tell)
+        except BridgeheadError as error:
+            self._tell(f"{place}: {error.message}")
+            return None
+
+    def _inbox(self, rig: Rig) -> Sequence[tuple[ListedEnvelope, Verification]]:
+        try:
+            return waiting_envelopes(rig)
+        except BridgeheadError as error:
+            self._tell(f"{rig.repository.root}: {error.message}")
+            return ()
+
+
+def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification) -> PendingItem:
+    turn, root = envelope.turn, rig.repository.root
+    digest = sha256(f"{root}\0{turn.path}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    question = Question(
+        key=f"{root}:{turn.path}",
+        kind=PendingKind.ENVELOPE,
+        part=Part.RIGS,
+        origin=f"rig {turn.sender}",
+        title=f'{turn.type} {turn.thread_id} "{turn.tldr or turn.status}" ({verification.state})',
+        prompt=rig.repository.read_file(turn.path).decode("utf-8", "replace"),
+        project=root,
+        context={
+            "thread": turn.thread_id,
+            "file": turn.filename,
+            "from": turn.sender,
+            "commit": turn.commit_sha,
+            "verification": verification.json_object(),
+        },
+    )
+    opened_at = iso_timestamp((envelope.committed_at or 0) * 1000)
+    return PendingItem(
+        id=f"{ID_PREFIX}{digest}", question=question, state=PendingState.OPEN, opened_at=opened_at
+    )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bridgehead.rigs.body_hash import BOM, body_hash, clean_body, normalise_body
@@ -24,23 +24,27 @@ def by_the_formula(text: str) -> str:
     return ended[1:] if ended.startswith(BOM) else ended
 
 
+@settings(deadline=None)
 @given(BODIES)
 @example(f"{BOM}{BOM}hi")
 def test_property_normalising_follows_the_formula(body: str) -> None:
     assert normalise_body(body) == by_the_formula(body)
 
 
+@settings(deadline=None)
 @given(BODIES.filter(lambda body: not body.startswith(BOM * 2)))
 def test_property_normalising_twice_changes_nothing_unless_two_marks_lead(body: str) -> None:
     assert normalise_body(normalise_body(body)) == normalise_body(body)
 
 
+@settings(deadline=None)
 @given(BODIES)
 def test_property_line_ends_and_trailing_blanks_do_not_reach_the_hash(body: str) -> None:
     drifted = normalise_body(body).replace("\n", " \t\r\n") + "\r\r"
     assert body_hash(drifted) == body_hash(normalise_body(body))
 
 
+@settings(deadline=None)
 @given(BODIES, st.integers(0, 4))
 def test_property_a_clean_body_hashes_the_same_before_and_after_being_read_back(
     body: str, marks: int

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.rigs.causality import Causality
@@ -235,6 +235,7 @@ def earlier_than(turn: Turn) -> set[str]:
     return {sha(number) for number in range(turn.position or 0)}
 
 
+@settings(deadline=None)
 @given(threads())
 def test_property_the_graph_answers_as_the_definition_does(thread: tuple[list[Turn], History | None]) -> None:
     turns, parents = thread

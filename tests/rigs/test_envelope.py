@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bridgehead.rigs.envelope import (
@@ -40,6 +40,7 @@ RAW = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(RAW)
 @example(b"---\n---\n")
 @example(b"---\r\n\r---\n---\n")
@@ -53,6 +54,7 @@ def test_property_reading_never_raises_and_both_readers_agree(raw: bytes) -> Non
     assert check_envelope(parsed).valid in (True, False)
 
 
+@settings(deadline=None)
 @given(RAW)
 def test_property_splitting_bytes_is_splitting_text(raw: bytes) -> None:
     """rigs §3.1 line by line, as the reference does it."""

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.rigs.frontmatter import ParseFailure, read_mapping
@@ -60,6 +60,7 @@ def fast_path(text: str) -> dict[str, Value] | None:
         return None
 
 
+@settings(deadline=None)
 @given(st.lists(LINES, min_size=1, max_size=6).map("\n".join))
 def test_property_the_fast_path_never_differs_from_the_full_loader(text: str) -> None:
     fast = fast_path(text)
@@ -69,6 +70,7 @@ def test_property_the_fast_path_never_differs_from_the_full_loader(text: str) ->
         assert list(fast.items()) == list(loaded.items())
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from("from to tldr nonce".split()), st.text() | st.lists(st.text(), min_size=1)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bridgehead.rigs.envelope import Envelope, parse_envelope
@@ -15,6 +15,7 @@ AWKWARD = st.text(
 TEXTS = st.one_of(st.text(), AWKWARD, st.from_regex(r"\A[-+.0-9xoeE]{1,6}\Z"))
 
 
+@settings(deadline=None)
 @given(TEXTS)
 @example("ends two\n\n")
 @example("\n starts blank")
@@ -27,6 +28,7 @@ def test_property_any_text_is_read_back_as_written(text: str) -> None:
     assert load(write_mapping({"tldr": text})) == {"tldr": text}
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from("from to date status tldr references".split()), TEXTS | st.lists(TEXTS))
 )

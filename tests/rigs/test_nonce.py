@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.rigs.nonce import RANDOM_BITS, make_nonce, nonce_time_ms
@@ -12,6 +12,7 @@ TIMES = st.integers(0, 2**50 - 1)
 RANDOM = st.integers(0, 2**RANDOM_BITS - 1)
 
 
+@settings(deadline=None)
 @given(TIMES, RANDOM)
 def test_property_a_nonce_has_its_shape_and_gives_its_time_back(unix_ms: int, random_bits: int) -> None:
     nonce = make_nonce(unix_ms, random_bits)
@@ -19,6 +20,7 @@ def test_property_a_nonce_has_its_shape_and_gives_its_time_back(unix_ms: int, ra
     assert nonce_time_ms(nonce) == unix_ms
 
 
+@settings(deadline=None)
 @given(TIMES, TIMES, RANDOM)
 def test_property_nonces_sort_by_time(earlier: int, later: int, random_bits: int) -> None:
     earlier, later = sorted((earlier, later))

@@ -32,7 +32,7 @@ REPOSITORY = Path(__file__).parents[2]
 PEERS = Path(os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv" / "npm" / "node_modules")
 PACKAGE = "@mcptoolshop/rig-bridge"
 ORACLE = Path(__file__).parent / "reference_oracle.mjs"
-COUNT = 4 * settings.default.max_examples if settings.default else 400
+COUNT = min(4 * settings().max_examples, 20_000)
 
 pytestmark = pytest.mark.peer
 

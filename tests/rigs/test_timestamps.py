@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.rigs.fields import is_timestamp
@@ -25,6 +25,7 @@ def test_times_of_any_zone_are_read(text: str, expected: int | None) -> None:
     assert timestamp_ms(text) == expected
 
 
+@settings(deadline=None)
 @given(st.integers(0, 4_102_444_800_000))
 def test_property_written_times_are_timestamps_and_read_back(unix_ms: int) -> None:
     text = iso_timestamp(unix_ms)

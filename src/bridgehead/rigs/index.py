@@ -8,9 +8,10 @@ a descendant of what was known before. The rest is read. What is stored (index_f
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from bridgehead.rigs.envelope import Envelope
 from bridgehead.rigs.filenames import is_envelope_name
 from bridgehead.rigs.index_file import Header, IndexFile, IndexSpoilt
 from bridgehead.rigs.index_history import fold_commits
@@ -71,6 +72,12 @@ class EnvelopeIndex:
             tuple(_reported(name, row) for row in rows if not row.readable),
             tuple(sorted(self.survey.names().get(name, ()))),
         )
+
+    def read(self, envelopes: Sequence[ListedEnvelope]) -> Iterator[Envelope | None]:
+        """Yield what envelopes of one thread hold, in the order given; None for one that went away meanwhile."""
+        from bridgehead.rigs.index_contents import read_envelopes
+
+        return read_envelopes(self._repository, envelopes)
 
     def _bring_up_to_date(self) -> None:
         header = self._take_in_history(self._file.header)

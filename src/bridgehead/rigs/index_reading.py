@@ -58,12 +58,12 @@ def _read_one(repository: Repository, file: Wanted, raw: bytes | None, *, with_f
     if raw is None:
         return unreadable_row(file.filename, UNCACHEABLE, str(Kind.PARSE_FAILED))
     content = file.content
-    if file.is_blob and not _is_content_of(repository, raw, content):
+    if file.is_blob and not is_content_of(repository, raw, content):
         content = UNCACHEABLE  # it changed after we looked
     return read_row(file.thread, file.filename, content, raw, with_findings=with_findings)
 
 
-def _is_content_of(repository: Repository, raw: bytes, blob: str) -> bool:
+def is_content_of(repository: Repository, raw: bytes, blob: str) -> bool:
     """Tell whether a file holds a blob, line ends aside: git may have converted them on checkout."""
     return repository.blob_id(raw) == blob or (
         b"\r\n" in raw and repository.blob_id(raw.replace(b"\r\n", b"\n")) == blob

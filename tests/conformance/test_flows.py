@@ -32,7 +32,7 @@ from bridgehead.flows.documents import is_supported, schema_of, validate
 from bridgehead.flows.driving import drive_loop
 from bridgehead.flows.engine import run_flow
 from bridgehead.flows.errors import FlowFailed, FlowRefused
-from bridgehead.flows.flow import Flow
+from bridgehead.flows.definition import Flow
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.json_bytes import Unreadable, read_object

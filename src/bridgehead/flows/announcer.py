@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from bridgehead.flows.words import NOTHING
 
 
-@dataclass(frozen=True)
-class FlowEvent:
+class FlowEvent(NamedTuple):
     """One thing that happened to a run. The same `id` twice is the same event: a repeated step announces it again."""
 
     id: str
@@ -18,11 +18,10 @@ class FlowEvent:
     name: str
     root: str
     at: str
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = NOTHING
 
 
-@dataclass(frozen=True)
-class OpenRequest:
+class OpenRequest(NamedTuple):
     """A request that someone must answer."""
 
     flow_id: str

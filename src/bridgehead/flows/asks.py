@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.documents import Contract, validate
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.flows.judging import judge_for
 from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.settlement import Judge, Rules
-from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS, DocumentKind
+from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS, NOTHING, DocumentKind
 
 Fallback = Callable[[Failed], Any]
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """One question to an agent. With `result` or `schema` the answer must be JSON of that shape."""
 
     name: str
@@ -32,16 +28,20 @@ class Ask:
     fallback: Fallback | None = None
     judge: Judge | None = None
     """Judges the answer's text itself, for answers with thresholds of their own."""
-    context: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = NOTHING
     max_retries: int | None = None
 
-    @cached_property
+    @property
     def verdict_on(self) -> Judge:
-        return self.judge or judge_for(self.result, self.schema)
+        if self.judge is not None:
+            return self.judge
+        from bridgehead.flows.judging import judge_for
+
+        return judge_for(self.result, self.schema)
 
     def rules(self, rules: Rules) -> Rules:
         """The run's rules with this ask's own number of retries."""
-        return rules if self.max_retries is None else replace(rules, max_retries=self.max_retries)
+        return rules if self.max_retries is None else rules._replace(max_retries=self.max_retries)
 
     @property
     def full_prompt(self) -> str:

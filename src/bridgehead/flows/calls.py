@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.moments import deadline_after, utc_text
 from bridgehead.flows.words import AttemptStatus
@@ -17,8 +16,7 @@ from bridgehead.flows.words import AttemptStatus
 _OUTSTANDING = frozenset({AttemptStatus.QUEUED, AttemptStatus.PENDING})
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One request, and what became of it. `document` is what stands in the request file."""
 
     path: str
@@ -48,14 +46,13 @@ class Attempt:
     def handed_out(self, now: datetime) -> Attempt:
         """The same request written to the file now: its time starts (flows §9 R9, §14)."""
         document = {**self.document, "created_at": utc_text(now)}
-        return replace(self, document=document, status=AttemptStatus.PENDING)
+        return self._replace(document=document, status=AttemptStatus.PENDING)
 
     def ended(self, status: AttemptStatus, error_type: str | None = None) -> Attempt:
-        return replace(self, status=status, error_type=error_type)
+        return self._replace(status=status, error_type=error_type)
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """An outstanding question: its attempts in order, the last one still without an answer."""
 
     path: str
@@ -71,7 +68,7 @@ class Call:
         return next((found for found in self.attempts if found.request_id.lower() == wanted), None)
 
     def with_current(self, attempt: Attempt) -> Call:
-        return replace(self, attempts=(*self.attempts[:-1], attempt))
+        return self._replace(attempts=(*self.attempts[:-1], attempt))
 
 
 def outstanding_calls(attempts: Iterable[Attempt]) -> dict[str, Call]:

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.calls import Attempt, Call, prompt_sha256
 from bridgehead.flows.documents import InvalidDocument, is_supported, normalise
 from bridgehead.flows.errors import StateCorrupt, StateInvalid, UnsupportedVersion
 from bridgehead.flows.json_bytes import Unreadable, read_object
-from bridgehead.flows.request import AgentRequest
-from bridgehead.flows.words import CONTRACT_VERSION, AttemptStatus, DocumentKind, Profile
+from bridgehead.flows.words import (
+    CONTRACT_VERSION,
+    DEFAULT_TIMEOUT_SECONDS,
+    NOTHING,
+    REQUEST_KEYS,
+    AttemptStatus,
+    DocumentKind,
+    Profile,
+)
 
 PENDING_REQUEST = "_pending_request"
 FLOW = "_flow"
 RECORDED = "_recorded"
 PHASE_COMPLETE = "phase_complete"
+SETTINGS = ("output_path", "project_path", "template_name")
 BEFORE_AGENT = "before_agent_invocation"
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """A valid state, and the call that is pending in it."""
 
     document: Mapping[str, Any]
     pending: Call | None = None
-    flow: Mapping[str, Any] = field(default_factory=dict)
+    flow: Mapping[str, Any] = NOTHING
     """What the engine noted about the run that wrote it: id, version, input."""
 
     @property
@@ -86,7 +92,9 @@ def _pending_request(document: Mapping[str, Any], path: Path) -> dict[str, Any]:
         valid = normalise(copy, DocumentKind.REQUEST, Profile.STRICT)
     except InvalidDocument as error:
         raise StateInvalid(path, [f"{PENDING_REQUEST} is {error}"]) from error
-    return AgentRequest.from_dict({**valid, "version": CONTRACT_VERSION}).to_dict()
+    defaults = {"context": {}, "timeout_seconds": DEFAULT_TIMEOUT_SECONDS, "retry_count": 0}
+    complete = {**defaults, **valid, "version": CONTRACT_VERSION}
+    return {key: complete[key] for key in REQUEST_KEYS}
 
 
 def _superseded(items: list[dict[str, Any]], request: Mapping[str, Any]) -> list[Attempt]:

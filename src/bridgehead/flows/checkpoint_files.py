@@ -7,10 +7,9 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bridgehead.errors import FileError
 from bridgehead.flows.json_bytes import Unreadable, file_bytes, read_object
@@ -34,20 +33,18 @@ _LEFTOVER: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Unsafe:
+class Unsafe(NamedTuple):
     """A file that is there and is not to be believed. `uid` is set when only its owner is wrong."""
 
     reason: str
     uid: int | None = None
 
 
-@dataclass(frozen=True)
-class CheckpointFiles:
+class CheckpointFiles(NamedTuple):
     """The three files of one root, and the folders they are moved to."""
 
     root: FlowRoot
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = SystemClock()
     response_owners: frozenset[int] | None = None
     """Whose answers are taken; the allowed owners of the root unless given."""
 

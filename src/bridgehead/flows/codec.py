@@ -6,7 +6,6 @@ moments, msgspec structs and pydantic models where those libraries are in use. N
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import sys
@@ -65,8 +64,8 @@ def _key(key: Any) -> str:
 
 
 def _plain_object(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+        return {name: to_plain(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Enum):
         return to_plain(value.value)
     if isinstance(value, Path):
@@ -102,7 +101,7 @@ def from_plain(plain: Any, wanted: Any = Any) -> Any:
 
 
 def _from_class(plain: Any, wanted: type[Any]) -> Any:
-    if dataclasses.is_dataclass(wanted) or typing.is_typeddict(wanted):
+    if hasattr(wanted, "__dataclass_fields__") or typing.is_typeddict(wanted):
         return _from_fields(plain, wanted)
     if hasattr(wanted, "model_validate"):
         return _converted(lambda: wanted.model_validate(plain))

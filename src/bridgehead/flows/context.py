@@ -16,8 +16,8 @@ from typing import Any, Literal, Self, TypeVar
 
 from bridgehead.flows.asks import Ask, Fallback
 from bridgehead.flows.codec import from_plain
+from bridgehead.flows.definition import Flow
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.flows.flow import Flow
 from bridgehead.flows.ids import uuid_text
 from bridgehead.flows.journals.base import Record
 from bridgehead.flows.outcomes import AskFailed, Failed, Outcome, StepFailed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.flows.documents import Contract
@@ -13,27 +13,40 @@ from bridgehead.flows.errors import FlowMistake
 if TYPE_CHECKING:
     from bridgehead.flows.context import Context
 
+OptionReader = Callable[[Sequence[str], Path], tuple[dict[str, Any], dict[str, Any]]]
+"""(words, root) -> the settings given, and the defaults of a new run."""
+
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
-@dataclass(frozen=True)
 class Flow:
     """A function `(ctx, **input)` that may pause for agents. Calling it runs the function in the caller's context."""
 
-    name: str
-    version: str
-    function: Callable[..., Any]
-    compatible_with: tuple[str, ...] = ()
-    agents: tuple[str, ...] = ()
-    """Agents it is known to ask, for the message when a handler knows none of that name."""
-    keeps_state_file: bool = False
-    """Keeps `.template-create-state.json` and speaks contract 1.0; see phases.py."""
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        function: Callable[..., Any],
+        *,
+        compatible_with: Sequence[str] = (),
+        agents: Sequence[str] = (),
+        keeps_state_file: bool = False,
+        read_words: OptionReader | None = None,
+    ) -> None:
+        """`agents`: those it is known to ask, for the message when a handler knows none of that name.
 
-    def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise FlowMistake(
-                f"{self.name!r} cannot name a flow: use lower-case letters, digits, '.', '_', '-'"
-            )
+        `keeps_state_file`: keeps `.template-create-state.json` and speaks contract 1.0; see phases.py.
+        `read_words`: reads a command line into settings, for options that are more than the function's parameters.
+        """
+        if not _NAME.fullmatch(name):
+            raise FlowMistake(f"{name!r} cannot name a flow: use lower-case letters, digits, '.', '_', '-'")
+        self.name = name
+        self.version = version
+        self.function = function
+        self.compatible_with = tuple(compatible_with)
+        self.agents = tuple(agents)
+        self.keeps_state_file = keeps_state_file
+        self.read_words = read_words
 
     def __call__(self, ctx: Context, *arguments: Any, **keywords: Any) -> Any:
         return self.function(ctx, *arguments, **keywords)
@@ -54,10 +67,19 @@ def flow(
     compatible_with: Sequence[str] = (),
     agents: Sequence[str] = (),
     keeps_state_file: bool = False,
+    read_words: OptionReader | None = None,
 ) -> Callable[[Callable[..., Any]], Flow]:
     """Make a flow of a function. Change `version` when its steps change; paused runs of another one are refused."""
 
     def decorate(function: Callable[..., Any]) -> Flow:
-        return Flow(name, version, function, tuple(compatible_with), tuple(agents), keeps_state_file)
+        return Flow(
+            name,
+            version,
+            function,
+            compatible_with=compatible_with,
+            agents=agents,
+            keeps_state_file=keeps_state_file,
+            read_words=read_words,
+        )
 
     return decorate

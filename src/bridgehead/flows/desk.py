@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.calls import Call
 from bridgehead.flows.checkpoint_files import CheckpointFiles, Unsafe
@@ -17,8 +16,7 @@ from bridgehead.flows.settlement import MatchedAnswer
 from bridgehead.flows.words import DocumentKind, Profile
 
 
-@dataclass(frozen=True)
-class FiledAnswer:
+class FiledAnswer(NamedTuple):
     """An answer and the file it lies in."""
 
     matched: MatchedAnswer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,8 @@ def fail(stage: Stage, session: Session, error: BaseException) -> FlowFailed:
     """The flow function raised: the error that says so, with the traceback kept beside the files."""
     message = f"{type(error).__name__}: {error}"
     grave = _bury(stage, session, RunStatus.FAILED, message, ())
+    import traceback
+
     trace = "".join(traceback.format_exception(error))
     write_atomic(grave / "traceback.txt", trace.encode("utf-8", "backslashreplace"), private=True)
     return FlowFailed(stage.flow.name, message, actions=session.actions, post_mortem=grave)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from bridgehead.errors import BridgeheadError
@@ -10,23 +11,23 @@ from bridgehead.flows import endings
 from bridgehead.flows.book import Book
 from bridgehead.flows.calls import outstanding_calls
 from bridgehead.flows.checkpoint_files import CheckpointFiles
+from bridgehead.flows.codec import to_plain
 from bridgehead.flows.context import Context
+from bridgehead.flows.definition import Flow
 from bridgehead.flows.desk import Desk
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.flows.flow import Flow
 from bridgehead.flows.handing_out import pause
 from bridgehead.flows.ids import new_flow_id
 from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.moments import utc_text
 from bridgehead.flows.opening import Opening, open_run, restored_id
+from bridgehead.flows.options import refuse_incomplete, typed_settings
 from bridgehead.flows.pausing import Blocked, Stopped
-from bridgehead.flows.phases import PhasedContext
 from bridgehead.flows.replay import Replay
 from bridgehead.flows.requests import OPTIONS_KEY, Pause, RunRequest, RunResult
 from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.session import Session
 from bridgehead.flows.stage import Stage
-from bridgehead.flows.state_book import StateBook
 from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import RunStatus
 
@@ -45,8 +46,11 @@ def run_flow(flow: Flow, request: RunRequest, surroundings: Surroundings | None 
         opening = open_run(flow, request, files, journal)
         if opening.completed is not None:
             return _already_complete(opening.completed)
+        settings = opening.restored_input
+        if opening.starts:
+            settings = _new_settings(flow, request, root)
         _discard(files, journal, opening, around)
-        run = opening.resumed or _begin(flow, request, files, journal, opening, around)
+        run = opening.resumed or _begin(flow, request, settings or {}, root, journal, opening, around)
         stage = Stage(flow, request, around, files, journal, run, opening)
         return _Play(stage).to_pause_or_end()
 
@@ -59,7 +63,12 @@ class _Play:
         self._restores = stage.opening.restored_input is not None
         self._actions: list[str] = []
         self._book = Book()
+        self._context_kind: type[Context] = Context
         if stage.flow.keeps_state_file:
+            from bridgehead.flows.phases import PhasedContext
+            from bridgehead.flows.state_book import StateBook
+
+            self._context_kind = PhasedContext
             found = stage.opening.checkpoint
             self._book = StateBook(stage.files, stage.run, found, restoring=self._restores)
 
@@ -96,20 +105,17 @@ class _Play:
 
     def _session(self) -> Session:
         stage = self._stage
-        attempts = stage.journal.attempts(stage.run.id)
         session = Session(
-            run=stage.run,
             replay=Replay(stage.journal, stage.run.id, stage.surroundings.clock),
             desk=Desk(stage.files, stage.flow.contract),
             rules=stage.rules,
             clock=stage.surroundings.clock,
-            calls=outstanding_calls(attempts),
-            asked=len({attempt.path for attempt in attempts}),
             book=self._book,
+            attempts=stage.journal.attempts(stage.run.id),
+            actions=self._actions,
             invoker=stage.surroundings.invoker,
             heuristics_only=bool(stage.options.get("heuristics_only")),
             new_id=stage.surroundings.new_id,
-            actions=self._actions,
         )
         self._collect(session)
         return session
@@ -129,9 +135,10 @@ class _Play:
     def _pass(self, session: Session) -> Any:
         """Call the flow function once, from its top."""
         stage = self._stage
-        kind = PhasedContext if stage.flow.keeps_state_file else Context
         try:
-            value = stage.flow.function(kind(session), **stage.settings)
+            value = stage.flow.function(
+                self._context_kind(session), **typed_settings(stage.flow, stage.settings)
+            )
         except BridgeheadError:
             raise
         except (Exception, SystemExit) as error:
@@ -169,6 +176,13 @@ class _Play:
         )
 
 
+def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[str, Any]:
+    project = {"project_path": str(root.path)} if flow.keeps_state_file else {}
+    settings: dict[str, Any] = to_plain({**project, **request.defaults, **request.given})
+    refuse_incomplete(flow, settings)
+    return {**settings, OPTIONS_KEY: request.options.given()}
+
+
 def _discard(files: CheckpointFiles, journal: Journal, opening: Opening, around: Surroundings) -> None:
     """Give up the run that is in the way. The journal first: files without a run are mere orphans."""
     old = opening.discarded
@@ -184,20 +198,16 @@ def _discard(files: CheckpointFiles, journal: Journal, opening: Opening, around:
 def _begin(
     flow: Flow,
     request: RunRequest,
-    files: CheckpointFiles,
+    settings: Mapping[str, Any],
+    root: FlowRoot,
     journal: Journal,
     opening: Opening,
     around: Surroundings,
 ) -> Run:
     now = around.clock.now()
-    root = str(files.root.path)
-    settings = opening.restored_input
-    if settings is None:
-        project = {"project_path": root} if flow.keeps_state_file else {}
-        settings = {**project, **request.defaults, **request.given, OPTIONS_KEY: request.options.given()}
     flow_id = restored_id(opening.checkpoint, journal) if opening.checkpoint else None
     run = Run(
-        *(flow_id or new_flow_id(now), flow.name, flow.version, request.source, root),
+        *(flow_id or new_flow_id(now), flow.name, flow.version, request.source, str(root.path)),
         *(RunStatus.RUNNING, settings, utc_text(now), utc_text(now)),
     )
     journal.begin(run)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.calls import Call
 from bridgehead.flows.json_bytes import Unreadable, read_object
@@ -12,8 +11,7 @@ from bridgehead.flows.schema_check import check
 from bridgehead.flows.settlement import MatchedAnswer
 
 
-@dataclass(frozen=True)
-class Rejected:
+class Rejected(NamedTuple):
     """A response file that answers nothing here; it is moved to rejected/."""
 
     note: str

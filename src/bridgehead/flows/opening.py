@@ -8,26 +8,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bridgehead.flows.checkpoint import Checkpoint, read_checkpoint
+from bridgehead.flows.checkpoint import SETTINGS, Checkpoint, read_checkpoint
 from bridgehead.flows.checkpoint_files import CheckpointFiles, Unsafe
+from bridgehead.flows.definition import Flow
 from bridgehead.flows.errors import IncompatibleFlow, NoCheckpoint, OtherRun, StateCorrupt
-from bridgehead.flows.flow import Flow
 from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.output_path import refuse_other_project, refuse_unsafe_output
 from bridgehead.flows.requests import OPTIONS_KEY, RunRequest
-from bridgehead.flows.state_book import SETTINGS
 from bridgehead.flows.words import RunStatus
 
 _FLOW_ID = re.compile(r"flow-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 _PROJECT = "project_path"
 
 
-@dataclass(frozen=True)
-class Opening:
+class Opening(NamedTuple):
     """What the command is about."""
 
     resumed: Run | None = None

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.words import ErrorType
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(NamedTuple):
     """The answer is usable. `warning` says why it is to be taken with care."""
 
     value: Any
     warning: str | None = None
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(NamedTuple):
     """The answer is not usable: one of the error types, `low_confidence`, `cancelled` or `heuristics_only`."""
 
     reason: str
@@ -30,8 +27,7 @@ class Failed:
 Verdict = Accepted | Failed
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How an ask ended, for flows that want to look before they leap (`ctx.ask_outcome`)."""
 
     value: Any = None

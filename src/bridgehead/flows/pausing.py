@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bridgehead.flows.calls import Attempt, Call
 from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.settlement import Action
 
 
-@dataclass(frozen=True)
-class OpenCall:
+class OpenCall(NamedTuple):
     """A call a branch is waiting for, as it stands after this pass."""
 
     call: Call

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.session import Remark
-from bridgehead.flows.words import RunStatus
+from bridgehead.flows.words import NOTHING, RunStatus
 
 OPTIONS_KEY: Final = "_options"
+PAUSE_WORD: Final = "BRIDGEHEAD-PAUSE"
 
 
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """Settings of a run that stay with it; None is "not given" (flows §9: limits and opt-outs)."""
 
     max_retries: int | None = None
@@ -32,16 +31,15 @@ class RunOptions:
         return {key: value for key, value in members.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class RunRequest:
+class RunRequest(NamedTuple):
     """Start a flow in a root, or go on with the one that is paused there."""
 
     root: Path
     source: str = ""
     """How the flow was named, so that `resume` finds it again."""
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = NOTHING
     """The flow's own settings as given now; they must not contradict those of a paused run."""
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = NOTHING
     """Settings of a new run that were not given."""
     options: RunOptions = RunOptions()
     flow_id: str | None = None
@@ -55,8 +53,7 @@ class RunRequest:
     """Directories besides the root in which a resumed run may put its output."""
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(NamedTuple):
     """What a handler needs to know; printed as one line (flows §5)."""
 
     request_file: Path
@@ -74,11 +71,10 @@ class Pause:
             "agent_name": self.agent_name,
             "timeout_seconds": self.timeout_seconds,
         }
-        return "BRIDGEHEAD-PAUSE " + json.dumps(facts, separators=(",", ":"))
+        return f"{PAUSE_WORD} {json.dumps(facts, separators=(',', ':'))}"
 
 
-@dataclass(frozen=True)
-class RunResult:
+class RunResult(NamedTuple):
     """How far a run came."""
 
     flow_id: str

@@ -9,9 +9,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridgehead.errors import LockTimeout
 from bridgehead.flows.errors import LockHeld, UnsafeRoot
@@ -25,8 +24,7 @@ PROJECT_DIRECTORY: Final = ".bridgehead"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"
 
 
-@dataclass(frozen=True)
-class FlowRoot:
+class FlowRoot(NamedTuple):
     """A directory flows may run in."""
 
     path: Path

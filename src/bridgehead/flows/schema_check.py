@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.moments import parse_moment
 
 Schema = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One failed keyword at one place."""
 
     path: str

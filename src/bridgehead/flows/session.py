@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from bridgehead.flows.agents import AgentInvoker
 from bridgehead.flows.asks import Ask, refuse_unwritable
 from bridgehead.flows.book import Book
-from bridgehead.flows.calls import Attempt, Call, prompt_sha256
+from bridgehead.flows.calls import Attempt, Call, outstanding_calls, prompt_sha256
 from bridgehead.flows.codec import encode
 from bridgehead.flows.desk import Desk
 from bridgehead.flows.ids import new_request_id
-from bridgehead.flows.in_process import invoke
-from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.journals.base import Record
 from bridgehead.flows.outcomes import Accepted, Failed, Verdict
 from bridgehead.flows.pausing import Blocked, OpenCall, Stopped
 from bridgehead.flows.replay import COMPLETED, FAILED, FALLBACK, Replay, digest
@@ -24,8 +22,7 @@ from bridgehead.flows.words import HEURISTICS_ONLY, AttemptStatus
 from bridgehead.host.clock import Clock
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(NamedTuple):
     """Something the user is told at the end: a fallback, or an answer taken with a warning."""
 
     path: str
@@ -33,25 +30,39 @@ class Remark:
     text: str
 
 
-@dataclass
 class Session:
-    run: Run
-    replay: Replay
-    desk: Desk
-    rules: Rules
-    clock: Clock
-    calls: dict[str, Call]
-    """The outstanding calls by path, oldest first."""
-    asked: int
-    """How many calls the run has made; numbers the next one in flows without phases."""
-    book: Book = field(default_factory=Book)
-    invoker: AgentInvoker | None = None
-    heuristics_only: bool = False
-    new_id: Callable[[], str] = new_request_id
-    actions: list[str] = field(default_factory=list)
-    remarks: list[Remark] = field(default_factory=list)
-    open_blocks: int = 0
-    """Blocks raised and not yet gathered; a flow that returns with one left has swallowed its pause."""
+    """The present pass of one run."""
+
+    def __init__(
+        self,
+        *,
+        replay: Replay,
+        desk: Desk,
+        rules: Rules,
+        clock: Clock,
+        book: Book,
+        attempts: Sequence[Attempt],
+        actions: list[str],
+        invoker: AgentInvoker | None = None,
+        heuristics_only: bool = False,
+        new_id: Callable[[], str] = new_request_id,
+    ) -> None:
+        self.replay = replay
+        self.desk = desk
+        self.clock = clock
+        self.book = book
+        self.calls = outstanding_calls(attempts)
+        """The outstanding calls by path, oldest first."""
+        self.actions = actions
+        self.remarks: list[Remark] = []
+        self.open_blocks = 0
+        """Blocks raised and not yet gathered; a flow that returns with one left has swallowed its pause."""
+        self._rules = rules
+        self._invoker = invoker
+        self._heuristics_only = heuristics_only
+        self._new_id = new_id
+        # Numbers the calls of flows without phases.
+        self._asked = len({attempt.path for attempt in attempts})
 
     def ask(self, path: str, ask: Ask, phase: int | None) -> Record:
         """The recorded end of a call; Blocked when there is no answer yet."""
@@ -62,11 +73,13 @@ class Session:
         restored = self.book.restored_result(path)
         if restored is not None:
             return self.replay.add(path, "ask", input_sha, restored)
-        if self.heuristics_only:
+        if self._heuristics_only:
             reason = Failed(HEURISTICS_ONLY, "no agent is asked in this run")
             return self._conclude(path, ask, input_sha, reason, ())
-        if self.invoker is not None:
-            return self._conclude(path, ask, input_sha, invoke(self.invoker, ask, self.rules), ())
+        if self._invoker is not None:
+            from bridgehead.flows.in_process import invoke
+
+            return self._conclude(path, ask, input_sha, invoke(self._invoker, ask, self._rules), ())
         call = self.calls.get(path) or self._adopt(path, ask, phase)
         if call is None:
             raise self._block(OpenCall(self._new_call(path, ask, phase), None))
@@ -78,10 +91,10 @@ class Session:
             call,
             answer.matched if answer else None,
             ask.verdict_on,
-            ask.rules(self.rules),
+            ask.rules(self._rules),
             request_on_file=self.desk.request_on_file == call.current.request_id.lower(),
             now=self.clock.now(),
-            new_id=self.new_id,
+            new_id=self._new_id,
         )
         if settled.ignored_old_attempt:
             self.actions.append("ignored:old_attempt")
@@ -123,7 +136,7 @@ class Session:
         return record
 
     def _new_call(self, path: str, ask: Ask, phase: int | None) -> Call:
-        self.asked += 1
+        self._asked += 1
         prompt = ask.full_prompt
         context: dict[str, Any] = {
             **self.book.request_context(),
@@ -132,10 +145,10 @@ class Session:
             "prompt_sha256": prompt_sha256(prompt),
         }
         document = {
-            "request_id": self.new_id(),
-            "version": self.rules.contract.value,
-            "phase": self.asked if phase is None else phase,
-            "phase_name": ask.phase_name(self.rules.contract),
+            "request_id": self._new_id(),
+            "version": self._rules.contract.value,
+            "phase": self._asked if phase is None else phase,
+            "phase_name": ask.phase_name(self._rules.contract),
             "agent_name": ask.agent,
             "prompt": prompt,
             "context": context,
@@ -143,18 +156,18 @@ class Session:
             "created_at": self.replay.now(),
             "retry_count": 0,
         }
-        refuse_unwritable(document, self.rules.contract)
+        refuse_unwritable(document, self._rules.contract)
         return Call(path, (Attempt(path, document, AttemptStatus.QUEUED),))
 
     def _adopt(self, path: str, ask: Ask, phase: int | None) -> Call | None:
         """A call restored from the state file, which knows no paths, belongs to the first ask that fits it."""
         if phase is None:
             return None
-        call = self.book.restored_call(phase, ask.phase_name(self.rules.contract), ask.agent)
+        call = self.book.restored_call(phase, ask.phase_name(self._rules.contract), ask.agent)
         if call is None:
             return None
         self.desk.rename(call.path, path)
-        return Call(path, tuple(replace(attempt, path=path) for attempt in call.attempts))
+        return Call(path, tuple(attempt._replace(path=path) for attempt in call.attempts))
 
     def _block(self, call: OpenCall) -> Blocked:
         self.open_blocks += 1
@@ -162,4 +175,4 @@ class Session:
 
 
 def _as_settled(call: Call, settled: Settlement) -> Call:
-    return replace(call, attempts=(*call.attempts[:-1], *(settled.attempts or (call.current,))))
+    return call._replace(attempts=(*call.attempts[:-1], *(settled.attempts or (call.current,))))

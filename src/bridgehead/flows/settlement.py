@@ -7,10 +7,9 @@ of a successful answer's text come in as arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.calls import Attempt, Call
 from bridgehead.flows.documents import Contract, InvalidDocument, is_supported, normalise
@@ -32,8 +31,7 @@ Judge = Callable[[str], Verdict]
 RETRIED = frozenset({ErrorType.INVOCATION_FAILED.value, ErrorType.TIMEOUT.value})
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(NamedTuple):
     """What the run and the flow settled beforehand."""
 
     contract: Contract = Contract.OPEN
@@ -55,8 +53,7 @@ class Action(Enum):
     QUEUED = "queued"
 
 
-@dataclass(frozen=True)
-class Settlement:
+class Settlement(NamedTuple):
     """What happened, the attempts as they are now, and the verdict where the call has ended."""
 
     action: Action
@@ -65,8 +62,7 @@ class Settlement:
     ignored_old_attempt: bool = False
 
 
-@dataclass(frozen=True)
-class MatchedAnswer:
+class MatchedAnswer(NamedTuple):
     """A response document that names `attempt`, an attempt of the call being settled."""
 
     attempt: Attempt
@@ -88,13 +84,14 @@ def settle(
     if answer is not None:
         verdict = read_verdict(answer.document, judge, rules.profile)
         if answer.attempt.request_id == call.current.request_id:
-            answered = call.with_current(replace(call.current, response=answer.document))
+            answered = call.with_current(call.current._replace(response=answer.document))
             return _conclude(answered, verdict, rules, now, new_id)
         if isinstance(verdict, Accepted):
             return _accept_late(call, answer, verdict)
         # That attempt's end has already been dealt with, and the newest one is still running.
         ignored = True
-    return replace(_without_answer(call, rules, request_on_file, now, new_id), ignored_old_attempt=ignored)
+    settled = _without_answer(call, rules, request_on_file, now, new_id)
+    return settled._replace(ignored_old_attempt=ignored)
 
 
 def read_verdict(document: Mapping[str, Any], judge: Judge, profile: Profile) -> Verdict:
@@ -162,7 +159,7 @@ def _retry(call: Call, failure: Failed, rules: Rules, now: datetime, new_id: Cal
 
 
 def _accept_late(call: Call, answer: MatchedAnswer, verdict: Accepted) -> Settlement:
-    answered = replace(answer.attempt.ended(AttemptStatus.COMPLETED), response=answer.document)
+    answered = answer.attempt.ended(AttemptStatus.COMPLETED)._replace(response=answer.document)
     overtaken = call.current.ended(AttemptStatus.SUPERSEDED_BY_LATE_ANSWER)
     return Settlement(_accepting(verdict), (answered, overtaken), verdict)
 
@@ -173,7 +170,7 @@ def _without_answer(
     current = call.current
     if current.status is AttemptStatus.QUEUED:
         return Settlement(Action.QUEUED)
-    waited = replace(current, resumes=current.resumes + 1)
+    waited = current._replace(resumes=current.resumes + 1)
     if not request_on_file:
         return Settlement(Action.REISSUE, (waited.handed_out(now),))
     # The deadline governs absence only, and has not passed at equality (flows §6).

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.announcer import FlowEvent
 from bridgehead.flows.checkpoint_files import CheckpointFiles
-from bridgehead.flows.flow import Flow
+from bridgehead.flows.definition import Flow
 from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.moments import utc_text
 from bridgehead.flows.opening import Opening
@@ -18,8 +17,7 @@ from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, Profile
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     flow: Flow
     request: RunRequest
     surroundings: Surroundings

@@ -18,15 +18,13 @@ from bridgehead.flows.checkpoint import (
     PENDING_REQUEST,
     PHASE_COMPLETE,
     RECORDED,
+    SETTINGS,
     Checkpoint,
 )
 from bridgehead.flows.checkpoint_files import CheckpointFiles
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.moments import utc_text
-from bridgehead.flows.state import TemplateCreateState
-from bridgehead.flows.words import AttemptStatus
-
-SETTINGS = ("output_path", "project_path", "template_name")
+from bridgehead.flows.words import CONTRACT_VERSION, AttemptStatus
 
 
 class StateBook(Book):
@@ -88,20 +86,21 @@ class StateBook(Book):
         if not self._phase_name:
             return
         given = self._run.input
-        state = TemplateCreateState(
-            phase=self._phase,
-            phase_name=self._phase_name,
-            checkpoint_name=self._checkpoint_name,
-            output_path=str(given["output_path"]),
-            created_at=self._now(),
-            project_path=given.get("project_path"),
-            template_name=given.get("template_name"),
-            phase_data=self._written_phase_data(),
-            agent_requests=self._items,
-        )
-        document = state.to_file_dict()
-        document["completed_phases"] = self._completed
-        self._files.write(self._files.state_path, document)
+        state = {
+            "version": CONTRACT_VERSION,
+            "phase": self._phase,
+            "phase_name": self._phase_name,
+            "checkpoint_name": self._checkpoint_name,
+            "created_at": self._now(),
+            "output_path": str(given["output_path"]),
+            "project_path": given.get("project_path"),
+            "template_name": given.get("template_name"),
+            "phase_data": self._written_phase_data(),
+            "completed_phases": self._completed,
+            "agent_requests": self._items,
+        }
+        written = {key: value for key, value in state.items() if value is not None}
+        self._files.write(self._files.state_path, written)
 
     def restored_phase(self, number: int, key: str | None) -> Any:
         if self._restoring is None:

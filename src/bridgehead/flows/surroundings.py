@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bridgehead.flows.agents import AgentInvoker
 from bridgehead.flows.announcer import Announcer, Silent
@@ -19,12 +19,11 @@ def open_sqlite(root: FlowRoot) -> Journal:
     return SqliteJournal(root.journal)
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """The defaults are the machine's own; assembly passes an announcer, tests a clock."""
 
-    clock: Clock = field(default_factory=SystemClock)
-    announcer: Announcer = field(default_factory=Silent)
+    clock: Clock = SystemClock()
+    announcer: Announcer = Silent()
     invoker: AgentInvoker | None = None
     """Answers asks at once, so that the flow never pauses."""
     open_journal: Callable[[FlowRoot], Journal] = open_sqlite

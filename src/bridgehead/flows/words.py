@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, StrEnum
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 REQUEST_FILE: Final = ".agent-request.json"
 RESPONSE_FILE: Final = ".agent-response.json"
 STATE_FILE: Final = ".template-create-state.json"
 CHECKPOINT_FILES: Final = (REQUEST_FILE, RESPONSE_FILE, STATE_FILE)
 
+REQUEST_KEYS: Final = (
+    *("request_id", "version", "phase", "phase_name", "agent_name", "prompt"),
+    *("context", "timeout_seconds", "created_at", "retry_count"),
+)
+"""In the order in which they are written."""
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
 CONTRACT_VERSION: Final = "1.0"
 """What template-create writes."""
-OPEN_CONTRACT_VERSION: Final = "1.1"
-"""What every other flow writes: the same keys with wider limits (flows §14)."""
 
 DEFAULT_TIMEOUT_SECONDS: Final = 120
 DEFAULT_MAX_RETRIES: Final = 2

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.words import RunStatus
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """One run of a flow. `source` is how it was named, so that it can be loaded again to be resumed."""
 
     id: str
@@ -33,8 +31,7 @@ class Run:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """The recorded result of one step, ask, phase or nested flow, as JSON text."""
 
     path: str

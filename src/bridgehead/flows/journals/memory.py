@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.journals.base import Journal, Record, Run
@@ -77,5 +77,5 @@ class MemoryJournal(Journal):
     def _put(self, flow_id: str, attempts: Sequence[Attempt]) -> None:
         self._attempts[flow_id] |= {attempt.request_id.lower(): attempt for attempt in attempts}
 
-    def _change(self, flow_id: str, **changes: object) -> None:
-        self._runs[flow_id] = replace(self._runs[flow_id], **changes)  # type: ignore[arg-type]
+    def _change(self, flow_id: str, **changes: Any) -> None:
+        self._runs[flow_id] = self._runs[flow_id]._replace(**changes)

@@ -1,0 +1,85 @@
+"""Find a flow by name: a built-in, an entry point of the group `bridgehead.flows`, or `file.py:function`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from bridgehead.errors import NotFound
+from bridgehead.flows.definition import Flow
+from bridgehead.flows.errors import FlowMistake
+
+ENTRY_POINT_GROUP: Final = "bridgehead.flows"
+BUILT_IN: Final = {
+    "ask": "bridgehead.flows.builtin:ask",
+    "template-create": "bridgehead.flows.template_create:template_create",
+}
+
+
+class UnknownFlow(NotFound):
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there is no flow {name!r}",
+            hint=f"built in: {', '.join(BUILT_IN)}; your own is named file.py:function",
+        )
+
+
+def find_flow(source: str, directory: Path) -> tuple[Flow, str]:
+    """The flow a user means, and the name under which it is found again from any directory."""
+    path, _, attribute = source.rpartition(":")
+    if path.endswith(".py") or source.endswith(".py"):
+        file = (directory / (path if path.endswith(".py") else source)).absolute()
+        name = attribute if path.endswith(".py") else ""
+        flow = _flow_in_file(file, name)
+        return flow, f"{file}:{name}" if name else str(file)
+    if source in BUILT_IN and importlib.util.find_spec(BUILT_IN[source].partition(":")[0]) is not None:
+        module, _, attribute = BUILT_IN[source].partition(":")
+        return _checked(getattr(importlib.import_module(module), attribute), source), source
+    return _from_entry_point(source), source
+
+
+def _from_entry_point(name: str) -> Flow:
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        return _checked(entry.load(), name)
+    raise UnknownFlow(name)
+
+
+def _flow_in_file(file: Path, name: str) -> Flow:
+    if not file.is_file():
+        raise NotFound(f"there is no file {file}")
+    module = _module_of(file)
+    if name:
+        return _checked(getattr(module, name, None), f"{file}:{name}")
+    flows = [value for value in vars(module).values() if isinstance(value, Flow)]
+    if len(flows) != 1:
+        raise FlowMistake(f"{file} holds {len(flows)} flows; name one as {file.name}:function")
+    return flows[0]
+
+
+def _module_of(file: Path) -> ModuleType:
+    """Import a file as `python file.py` would see it, its neighbours included."""
+    spec = importlib.util.spec_from_file_location(f"bridgehead_flow_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise FlowMistake(f"{file} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        # The guest's code may fail in any way while it is imported; that is a sentence, not a traceback.
+        raise FlowMistake(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _checked(found: object, name: str) -> Flow:
+    if not isinstance(found, Flow):
+        raise FlowMistake(f"{name} is no flow; decorate the function with @flow(NAME, version=…)")
+    return found

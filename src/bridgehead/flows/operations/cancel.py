@@ -1,0 +1,74 @@
+"""Give a paused run up: its requests are withdrawn and its files go to post-mortem/ (flows §14)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from bridgehead.errors import UserError
+from bridgehead.flows.announcer import FlowEvent
+from bridgehead.flows.calls import Attempt, outstanding_calls
+from bridgehead.flows.checkpoint import read_checkpoint
+from bridgehead.flows.checkpoint_files import CheckpointFiles
+from bridgehead.flows.errors import FlowRefused, NoCheckpoint
+from bridgehead.flows.journals.base import Run
+from bridgehead.flows.moments import utc_text
+from bridgehead.flows.operations.inspect import find_run
+from bridgehead.flows.root import FlowRoot
+from bridgehead.flows.state_book import StateBook
+from bridgehead.flows.surroundings import Surroundings
+from bridgehead.flows.words import CANCELLED, AttemptStatus, RunStatus
+
+
+class CancelRequest(NamedTuple):
+    root: Path
+    flow_id: str
+
+
+class CancelResult(NamedTuple):
+    run: Run
+    post_mortem: Path
+
+
+class HasEnded(UserError):
+    def __init__(self, run: Run) -> None:
+        super().__init__(f"{run.id} has ended already ({run.status}); there is nothing to cancel")
+
+
+def cancel(request: CancelRequest, surroundings: Surroundings | None = None) -> CancelResult:
+    """End a run that is paused, or that a dead process left behind."""
+    around = surroundings or Surroundings()
+    root = FlowRoot.open(request.root)
+    if not root.journal.exists():
+        raise NoCheckpoint(root.path)
+    with root.locked(), around.open_journal(root) as journal:
+        run = find_run(journal.runs(), request.flow_id, root.path)
+        if run.status.ended:
+            raise HasEnded(run)
+        calls = outstanding_calls(journal.attempts(run.id)).values()
+        withdrawn = [call.current.ended(AttemptStatus.CANCELLED, CANCELLED) for call in calls]
+        now = utc_text(around.clock.now())
+        journal.end(run.id, RunStatus.CANCELLED, at=now, error="cancelled", attempts=withdrawn)
+        files = CheckpointFiles(root, around.clock)
+        _note_in_state(files, run, withdrawn)
+        grave = files.bury(run.id)
+    for attempt in withdrawn:
+        around.announcer.settled(attempt.request_id, attempt.status.value)
+    around.announcer.happened(
+        FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", run.id, run.name, run.root, now)
+    )
+    return CancelResult(run, grave)
+
+
+def _note_in_state(files: CheckpointFiles, run: Run, withdrawn: list[Attempt]) -> None:
+    """Say so in the state file that is about to be buried; one that cannot be read is buried as it is."""
+    content = files.read(files.state_path)
+    if not isinstance(content, bytes):
+        return
+    try:
+        checkpoint = read_checkpoint(content, files.state_path)
+    except FlowRefused:
+        return
+    book = StateBook(files, run, checkpoint, restoring=False)
+    book.note_attempts(withdrawn)
+    book.save()

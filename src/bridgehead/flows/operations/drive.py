@@ -1,0 +1,152 @@
+"""Drive any program that pauses with exit 42: run it, have each request answered by a handler, run it again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bridgehead.errors import UserError
+from bridgehead.flows.announcer import OpenRequest
+from bridgehead.flows.checkpoint_files import MIB, CheckpointFiles, Unsafe
+from bridgehead.flows.documents import Contract, InvalidDocument, load_document
+from bridgehead.flows.driving import DEFAULT_MAX_ITERATIONS, drive_loop
+from bridgehead.flows.handlers.base import Handler
+from bridgehead.flows.json_bytes import Unreadable
+from bridgehead.flows.moments import deadline_after, utc_text
+from bridgehead.flows.operations.respond import write_reply
+from bridgehead.flows.request import AgentRequest
+from bridgehead.flows.requests import PAUSE_WORD
+from bridgehead.flows.root import FlowRoot
+from bridgehead.flows.surroundings import Surroundings
+from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, DocumentKind, Profile
+from bridgehead.host.file_errors import FileTaken
+from bridgehead.host.process import Command, Ended, Stream, run
+
+STDOUT_LIMIT: Final = 64 * MIB
+RESUME_FLAG: Final = "--resume"
+
+
+class DriveRequest(NamedTuple):
+    """Run `command` in `directory`; its requests lie there unless its pause line names another root."""
+
+    command: tuple[str, ...]
+    directory: Path
+    max_iterations: int = DEFAULT_MAX_ITERATIONS
+
+
+class DriveResult(NamedTuple):
+    """How the last run ended, and what it wrote to stdout."""
+
+    exit_code: int
+    stdout: bytes
+    runs: int
+    gave_up: bool
+    """The program still paused at its last permitted run; its request is left to be resumed."""
+
+
+class NoRequest(UserError):
+    def __init__(self, command: Sequence[str], path: Path, reason: str) -> None:
+        super().__init__(f"{command[0]} ended with 42, but {path} holds no request: {reason}")
+
+
+def drive(
+    request: DriveRequest,
+    handler: Handler,
+    surroundings: Surroundings | None = None,
+    *,
+    on_stderr: Callable[[bytes], None] = lambda _: None,
+) -> DriveResult:
+    """Drive the command to its end; `on_stderr` gets what it says while it runs."""
+    if request.max_iterations < 1:
+        raise UserError("--max-iterations must be at least 1")
+    driver = _Driver(request, handler, surroundings or Surroundings(), on_stderr)
+    code = drive_loop(driver.run, driver.dispatch, max_iterations=request.max_iterations)
+    return DriveResult(code, driver.stdout, driver.runs, driver.paused)
+
+
+class _Driver:
+    def __init__(
+        self,
+        request: DriveRequest,
+        handler: Handler,
+        around: Surroundings,
+        on_stderr: Callable[[bytes], None],
+    ) -> None:
+        self._request = request
+        self._handler = handler
+        self._around = around
+        self._on_stderr = on_stderr
+        self.stdout = b""
+        self.runs = 0
+        self.paused = False
+
+    def run(self, resume: bool) -> int:
+        words = self._request.command
+        if resume and RESUME_FLAG not in words:
+            words = (*words, RESUME_FLAG)
+        # The user's own program: it keeps the user's environment, and may leave helpers behind on purpose.
+        command = Command(words, env=dict(os.environ), cwd=self._request.directory, stdout_cap=STDOUT_LIMIT)
+        result = run(
+            command, timeout_seconds=None, idle_seconds=None, on_output=self._heard, keep_family=True
+        )
+        if result.ended is Ended.NOT_STARTED:
+            raise UserError(f"{words[0]} could not be started: {result.reason}")
+        self.stdout = result.stdout
+        self.runs += 1
+        self.paused = result.exit_code == 42
+        return result.exit_code
+
+    def dispatch(self) -> None:
+        """Have the request answered and put the answer where the program will look for it."""
+        files = CheckpointFiles(FlowRoot.open(self._root()), self._around.clock)
+        asked = self._read_request(files)
+        deadline = utc_text(deadline_after(asked.created_at, asked.timeout_seconds))
+        name = Path(self._request.command[0]).name
+        root = str(files.root.path)
+        self._around.announcer.asked(OpenRequest("", name, root, asked.to_dict(), deadline))
+        reply = self._handler.answer(asked, files)
+        if reply is not None:
+            try:
+                write_reply(reply, asked.request_id, files)
+            except FileTaken:
+                pass  # somebody else was quicker; the first answer stands
+        self._around.announcer.settled(asked.request_id, "answered")
+
+    def _heard(self, stream: Stream, chunk: bytes) -> None:
+        if stream == "stderr":
+            self._on_stderr(chunk)
+
+    def _root(self) -> Path:
+        """Where the request lies: as the pause line says, else where the program was started."""
+        for line in reversed(self.stdout.decode("utf-8", "replace").splitlines()):
+            word, _, facts = line.partition(" ")
+            if word == PAUSE_WORD:
+                return self._named_root(facts)
+        return self._request.directory
+
+    def _named_root(self, facts: str) -> Path:
+        try:
+            named = json.loads(facts)
+            request, response = Path(named["request_file"]), Path(named["response_file"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise UserError(
+                f"the pause line of {self._request.command[0]} cannot be read: {error}"
+            ) from error
+        expected = (request.parent / REQUEST_FILE, request.parent / RESPONSE_FILE)
+        if (request, response) != expected or not request.is_absolute():
+            raise UserError(f"the pause line of {self._request.command[0]} names other files than a flow's")
+        return request.parent
+
+    def _read_request(self, files: CheckpointFiles) -> AgentRequest:
+        content = files.read(files.request_path)
+        if content is None or isinstance(content, Unsafe):
+            reason = content.reason if content else "there is none"
+            raise NoRequest(self._request.command, files.request_path, reason)
+        try:
+            document = load_document(content, DocumentKind.REQUEST, Profile.STRICT, Contract.OPEN)
+        except (Unreadable, InvalidDocument) as error:
+            raise NoRequest(self._request.command, files.request_path, str(error)) from error
+        return AgentRequest.from_dict(document)

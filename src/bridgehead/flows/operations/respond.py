@@ -1,0 +1,143 @@
+"""Answer a request, once. Writes the response file so that no handler has to compose JSON (flows §5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from bridgehead.errors import AlreadyAnswered, NotFound, UserError
+from bridgehead.flows.announcer import FlowEvent
+from bridgehead.flows.calls import outstanding_calls
+from bridgehead.flows.checkpoint_files import SIZE_LIMITS, CheckpointFiles, Unsafe
+from bridgehead.flows.desk import Desk
+from bridgehead.flows.documents import Contract, InvalidDocument, normalise
+from bridgehead.flows.handlers.base import Reply
+from bridgehead.flows.inbox import response_id
+from bridgehead.flows.journals.base import Journal, Run
+from bridgehead.flows.json_bytes import Unreadable, file_bytes, read_object
+from bridgehead.flows.moments import utc_text
+from bridgehead.flows.response import AgentResponse, ResponseMetadata
+from bridgehead.flows.root import FlowRoot
+from bridgehead.flows.surroundings import Surroundings
+from bridgehead.flows.words import RESPONSE_FILE, DocumentKind, Profile, RequestStatus
+from bridgehead.host.file_errors import FileTaken
+from bridgehead.host.files import make_private_dir, write_atomic
+
+
+class RespondRequest(NamedTuple):
+    """Give `reply` as the answer to a request; to the one in the request file unless an id is given."""
+
+    root: Path
+    reply: Reply
+    request_id: str | None = None
+
+
+class RespondResult(NamedTuple):
+    request_id: str
+    path: Path
+
+
+def respond(request: RespondRequest, surroundings: Surroundings | None = None) -> RespondResult:
+    """Write the answer; AlreadyAnswered when there is one, NotFound when nobody asked."""
+    around = surroundings or Surroundings()
+    root = FlowRoot.open(request.root)
+    files = CheckpointFiles(root, around.clock, around.response_owners)
+    on_file = Desk(files, Contract.OPEN).request_on_file
+    wanted = (request.request_id or on_file or "").lower()
+    if not wanted:
+        raise NotFound(f"no request waits in {root.path}")
+    run = _refuse_unasked(wanted, on_file, root, around)
+    response = _document(wanted, request.reply, utc_text(around.clock.now()))
+    path = _file(response, wanted, files, queued=run is not None)
+    if run is not None:
+        event_id = f"{run.id}/flow.responded/{wanted}"
+        now = utc_text(around.clock.now())
+        facts = {"request_id": wanted, "status": request.reply.status.value}
+        around.announcer.happened(
+            FlowEvent(event_id, "flow.responded", run.id, run.name, run.root, now, facts)
+        )
+    return RespondResult(wanted, path)
+
+
+def write_reply(reply: Reply, request_id: str, files: CheckpointFiles) -> Path:
+    """Put a reply into the response file; FileTaken when there is one already."""
+    document = _document(request_id, reply, utc_text(files.clock.now()))
+    write_atomic(files.response_path, document, private=True, exclusive=True, root=files.root.path)
+    return files.response_path
+
+
+def _refuse_unasked(wanted: str, on_file: str | None, root: FlowRoot, around: Surroundings) -> Run | None:
+    """The run that asked, if the journal knows it; a program without a journal asks through the file alone."""
+    owner = None
+    if root.journal.exists():
+        with around.open_journal(root) as journal:
+            owner = journal.owner(wanted)
+            if owner is not None and not _is_open(journal, *owner):
+                raise AlreadyAnswered(wanted, by=None, at=None)
+    if owner is None and wanted != on_file:
+        raise NotFound(f"nothing in {root.path} asked for {wanted}")
+    return owner[0] if owner else None
+
+
+def _is_open(journal: Journal, run: Run, attempt: object) -> bool:
+    """An attempt takes an answer as long as its call does, also when a newer attempt is under way (R8)."""
+    if run.status.ended:
+        return False
+    calls = outstanding_calls(journal.attempts(run.id)).values()
+    return any(attempt in call.attempts for call in calls)
+
+
+def _file(document: bytes, request_id: str, files: CheckpointFiles, *, queued: bool) -> Path:
+    """Into the response file; beside it, when that holds the answer to another request of the same run."""
+    inbox = files.root.inbox / f"{request_id}.json"
+    for taken in files.response_paths():
+        if taken == inbox or _answers(taken, request_id, files):
+            raise AlreadyAnswered(request_id, by=None, at=None)
+    try:
+        write_atomic(files.response_path, document, private=True, exclusive=True, root=files.root.path)
+        return files.response_path
+    except FileTaken as error:
+        if not queued or _answers(files.response_path, request_id, files):
+            raise AlreadyAnswered(request_id, by=None, at=None) from error
+    make_private_dir(files.root.inbox, root=files.root.path)
+    try:
+        write_atomic(inbox, document, private=True, exclusive=True, root=files.root.path)
+    except FileTaken as error:
+        raise AlreadyAnswered(request_id, by=None, at=None) from error
+    return inbox
+
+
+def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
+    content = files.read_response(path)
+    if content is None or isinstance(content, Unsafe):
+        return False
+    try:
+        found = response_id(read_object(content))
+    except Unreadable:
+        return False
+    return found is not None and found.lower() == request_id
+
+
+def _document(request_id: str, reply: Reply, now: str) -> bytes:
+    if reply.status is RequestStatus.SUCCESS and not reply.text:
+        raise UserError("a successful answer needs a text")
+    response = AgentResponse(
+        request_id=request_id,
+        status=reply.status.value,
+        response=reply.text,
+        error_message=reply.message,
+        error_type=reply.error_type,
+        created_at=now,
+        duration_seconds=reply.duration_seconds,
+        metadata=ResponseMetadata(reply.model, reply.tokens, reply.confidence),
+    ).to_file_dict()
+    try:
+        normalise(response, DocumentKind.RESPONSE, Profile.STRICT)
+    except InvalidDocument as error:
+        raise UserError(f"the answer was refused: {'; '.join(map(str, error.problems))}") from error
+    data = file_bytes(response)
+    if len(data) > SIZE_LIMITS[RESPONSE_FILE]:
+        raise UserError(
+            f"the answer is too large: a response file has at most {SIZE_LIMITS[RESPONSE_FILE]} bytes"
+        )
+    return data

@@ -1,0 +1,71 @@
+"""Make a program of a flow: `raise SystemExit(main(my_flow))` understands --resume and pauses with exit 42."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from bridgehead.errors import BridgeheadError
+from bridgehead.exit_codes import ExitCode
+from bridgehead.flows.command_line import FLAGS, split_words
+from bridgehead.flows.definition import Flow
+from bridgehead.flows.operations.run import run_with_options
+from bridgehead.flows.options import options_of
+from bridgehead.flows.requests import RunResult
+from bridgehead.flows.surroundings import Surroundings
+
+
+def main(flow: Flow, words: Sequence[str] | None = None, surroundings: Surroundings | None = None) -> int:
+    """Run `flow` with the program's command line; the exit code: 0 done, 1 failed, 42 waiting for an agent."""
+    given = sys.argv[1:] if words is None else list(words)
+    if "--help" in given or "-h" in given:
+        sys.stdout.write(_usage(flow))
+        return ExitCode.DONE
+    try:
+        result = run_with_options(flow, _source(flow), split_words(given), surroundings)
+    except BridgeheadError as error:
+        hint = f"\n  hint: {error.hint}" if error.hint else ""
+        sys.stderr.write(f"{flow.name}: {error.message}{hint}\n")
+        return ExitCode.USER
+    for notice in notices_of(result):
+        sys.stderr.write(f"{flow.name}: {notice}\n")
+    sys.stdout.write(output_of(result))
+    sys.stdout.flush()
+    return result.exit_code
+
+
+def output_of(result: RunResult) -> str:
+    """What goes to stdout: the pause line, or the flow's result as text, or as JSON when it is not text."""
+    if result.pause is not None:
+        return result.pause.line() + "\n"
+    return _as_text(result.result)
+
+
+def notices_of(result: RunResult) -> list[str]:
+    """What goes to stderr: what the user should know although all went well."""
+    return [*result.notices, *(f"{remark.kind} at {remark.path}: {remark.text}" for remark in result.remarks)]
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        text = value.encode("utf-8", "replace").decode()
+    else:
+        text = json.dumps(value, indent=2)
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _usage(flow: Flow) -> str:
+    own = [f"  {o.flag}{'' if o.kind is bool else ' VALUE'}" for o in options_of(flow).values()]
+    common = [f"  {flag.name}{' VALUE' if flag.read else ''}  {flag.summary}" for flag in FLAGS]
+    heads = (f"flow {flow.name}, version {flow.version}", "options of the flow:", "options of every flow:")
+    return "\n".join([heads[0], heads[1], *(own or ["  none"]), heads[2], *common]) + "\n"
+
+
+def _source(flow: Flow) -> str:
+    """How `flow resume` finds the flow again: the file its function stands in."""
+    code = flow.function.__code__
+    return f"{code.co_filename}:{flow.function.__name__}"

@@ -68,7 +68,7 @@ def check_seat(
     *,
     barred_before: frozenset[str] = frozenset(),
 ) -> Ready | NotSeated:
-    """Take a bridge through pre-flight; connections in `barred_before` failed their first call and are passed over."""
+    """Take a bridge through pre-flight; runtimes in `barred_before` refused their first call and are passed over."""
     return _Preflight(runtime, setup, task, machine, wishes).check(barred_before)
 
 
@@ -103,7 +103,7 @@ class _Preflight:
         missing: list[Missing] = []
         barred: list[tuple[Barred, Connection]] = []
         for kind in self._runtime.connections:
-            if kind.kind in barred_before:
+            if kind.runtime_name in barred_before:
                 continue
             located = kind.locate(self._setup, self._machine)
             if isinstance(located, Missing):

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status
+from bridgehead.council.calls import Call
 from bridgehead.council.runtimes.exchange import Ask, Outcome, Received, Request
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.settings import BridgeSettings
@@ -133,6 +134,24 @@ class Connection(ABC):
         return None
 
 
+class InProcess(Connection):
+    """A runtime that answers in this process: scripts, recordings, simulations."""
+
+    def latency_seconds(self, call: Call) -> float:
+        """How long the answer takes; nothing waits longer than the call's own limit."""
+        return 0.0
+
+    @abstractmethod
+    def answer(self, call: Call) -> Outcome:
+        """What comes of this call."""
+
+    def ask(self, ask: Ask) -> Request:
+        raise TypeError(f"{self.runtime_name} answers calls, it sends nothing")
+
+    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+        raise TypeError(f"{self.runtime_name} answers calls, it receives nothing")
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """A seat as pre-flight has settled it."""
@@ -157,6 +176,8 @@ class Runtime:
     """Skip reason when no connection is found."""
     missing_halt: ClassVar[str] = "cli_not_found"
     """Halt reason instead, under `on_missing: halt`."""
+    login_refused: ClassVar[Status] = Status.HALTED
+    """What becomes of the seat when its first call is refused for want of a login (council §19)."""
     install_hint: ClassVar[str] = ""
     login_hint: ClassVar[str] = ""
     timeout_factor: ClassVar[float] = 1.0

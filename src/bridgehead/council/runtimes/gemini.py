@@ -109,6 +109,8 @@ class AgyCli(CliConnection):
 
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+        if not setup.retired and machine.which(setup.text_option("path") or GeminiCli.program) is not None:
+            return Missing(CLI_NOT_FOUND, "agy is tried only where gemini is missing or was refused for good")
         # `path` in the settings names the gemini program, not this one.
         options = {name: value for name, value in setup.settings.options.items() if name != "path"}
         return super().locate(setup.with_options(options), machine)
@@ -177,6 +179,7 @@ class GeminiRuntime(Runtime):
     model_family = "google/gemini"
     id_prefix = "G"
     connections = (HostSeat, GeminiNative, GeminiCli, AgyCli)
+    login_refused = Status.SKIPPED
     install_hint = "npm install -g @google/gemini-cli"
     login_hint = LOGIN_HINT
 

@@ -1,0 +1,135 @@
+"""Files of a run, written as things occur (council §18): an event log and a summary per seat, the council's reports.
+
+    .outputs/bridges/{bridge}-{YYYYMMDD-HHMMSS}-{session}.jsonl, .md
+    .outputs/council/{YYYYMMDD-HHMMSS}-council-{review}.md, .json, .html
+
+Names are of the moment in UTC; a name that is taken gets `-2`, `-3`. Nothing is written through a link.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from bridgehead.contract.report import Artifacts, BridgeReport
+from bridgehead.council.calls import SeatEvent
+from bridgehead.council.seat_summary import seat_summary
+from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.files import append_line, make_dir, write_atomic
+
+FOLDER: Final = ".outputs"
+COUNCIL: Final = "council"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_MOST_SUFFIXES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """Where a council's report is, from the project's root."""
+
+    markdown: str
+    json: str
+    html: str
+
+
+@dataclass
+class _Log:
+    """One seat's files."""
+
+    stem: str
+    seq: int = 0
+    preflight: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+class OutputFolder:
+    """The `.outputs` folder of a project during one run."""
+
+    def __init__(
+        self, project: Path, session_id: str, clock: Clock, *, mask: Callable[[str], str] = lambda text: text
+    ) -> None:
+        self._project = project
+        self._session = _safe(session_id)
+        self._clock = clock
+        self._mask = mask
+        self._logs: dict[str, _Log] = {}
+
+    def write_event(self, event: SeatEvent) -> dict[str, Any]:
+        """Append one line to the seat's log; returns the line as it was written."""
+        log = self._log_of(event.bridge)
+        log.seq += 1
+        line = {"event": event.event, "ts": iso_ms(self._clock.now()), "seq": log.seq, **event.fields}
+        text = self._mask(json.dumps(line, ensure_ascii=False, default=str))
+        append_line(self._path(f"{log.stem}.jsonl"), _encodable(text), root=self._project)
+        if event.event == "preflight":
+            log.preflight.append(line)
+        return line
+
+    def write_seat(self, report: BridgeReport) -> Artifacts:
+        """Write the seat's summary beside its log; returns where both are."""
+        log = self._log_of(report.bridge)
+        summary = seat_summary(report, log.preflight, self._clock.now())
+        write_atomic(self._path(f"{log.stem}.md"), _encodable(self._mask(summary)), root=self._project)
+        return self.seat_artifacts(report.bridge)
+
+    def seat_artifacts(self, bridge: str) -> Artifacts:
+        log = self._logs.get(bridge)
+        return Artifacts() if log is None else Artifacts(f"{log.stem}.jsonl", f"{log.stem}.md")
+
+    def new_seating(self, bridge: str) -> None:
+        """The bridge is seated again: its next event opens a new log."""
+        self._logs.pop(bridge, None)
+
+    def write_council(self, *, markdown: str, document: Mapping[str, Any], html: str) -> WrittenReport:
+        """Write a report in its three forms under one name."""
+        stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
+        stem = self._free_stem(
+            f"{FOLDER}/{COUNCIL}", f"{stamp}-council-{self._session}", ".md", ".json", ".html"
+        )
+        forms = {
+            f"{stem}.md": markdown,
+            f"{stem}.json": json.dumps(document, ensure_ascii=False, indent=2) + "\n",
+            f"{stem}.html": html,
+        }
+        for name, text in forms.items():
+            write_atomic(self._path(name), _encodable(self._mask(text)), root=self._project)
+        return WrittenReport(f"{stem}.md", f"{stem}.json", f"{stem}.html")
+
+    def _log_of(self, bridge: str) -> _Log:
+        if bridge not in self._logs:
+            stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
+            name = f"{_safe(bridge.replace(':', '-'))}-{stamp}-{self._session}"
+            self._logs[bridge] = _Log(self._free_stem(f"{FOLDER}/bridges", name, ".jsonl", ".md"))
+        return self._logs[bridge]
+
+    def _free_stem(self, folder: str, name: str, *suffixes: str) -> str:
+        """A name no earlier run has used; seconds collide (K36)."""
+        make_dir(self._project / folder, root=self._project)
+        self._keep_ignored()
+        taken = {log.stem for log in self._logs.values()}
+        for number in range(1, _MOST_SUFFIXES):
+            stem = f"{folder}/{name}" if number == 1 else f"{folder}/{name}-{number}"
+            exists = any((self._project / f"{stem}{suffix}").exists() for suffix in suffixes)
+            if stem not in taken and not exists:
+                return stem
+        raise RuntimeError(f"{folder} has {_MOST_SUFFIXES} files called {name}")
+
+    def _keep_ignored(self) -> None:
+        path = self._project / FOLDER / ".gitignore"
+        if not path.exists():
+            write_atomic(path, "*\n", root=self._project)
+
+    def _path(self, name: str) -> Path:
+        return self._project / name
+
+
+def _safe(name: str) -> str:
+    return _UNSAFE.sub("-", name)
+
+
+def _encodable(text: str) -> str:
+    """Half characters cannot be written; they come from replies that were cut in the middle of one."""
+    return text.encode("utf-8", "replace").decode()

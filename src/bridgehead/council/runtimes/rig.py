@@ -1,0 +1,205 @@
+"""A seat on another machine: the bridge input goes out as a REQUEST, a bridge report comes back as a RESPONSE.
+
+The remote does its own debate. What it sends is foreign text (council §23): parsed like a model's reply, types and
+severities normalised, ids given anew, its verdict and confidence ignored. How envelopes travel and which of them are to
+be refused is known by the transport that is handed in; this part never sees a repository.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Protocol
+
+import msgspec
+
+from bridgehead.contract.ids import numbered_id
+from bridgehead.contract.report import BridgeReport, DisputedOutput, Output
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.words import Confidence, LocalCouncilType, OutputState, Status
+from bridgehead.council.bridge_report import Analysed, SeatFacts, completed_report, skipped_report
+from bridgehead.council.items import Draft, Intake
+from bridgehead.council.reply import Answered, Found, read_reply
+from bridgehead.council.runtimes.base import NO_CONNECTION, Runtime, runtime
+
+RIG_MARK: Final = "rig:"
+UNKNOWN_FAMILY: Final = "unknown"
+UNREADABLE: Final = "unreadable_report"
+OTHER_SESSION: Final = "other_session"
+OTHER_COMMIT: Final = "other_commit"
+
+
+@runtime("rig")
+class RigRuntime(Runtime):
+    model_family = UNKNOWN_FAMILY
+    id_prefix: ClassVar = "R"
+    missing = NO_CONNECTION
+    missing_halt = NO_CONNECTION
+    install_hint = "`bridgehead rig status` shows which rigs are known"
+
+
+@dataclass(frozen=True, slots=True)
+class RigAnswer:
+    """A RESPONSE that may be used. `verified`: a good signature by a known signer."""
+
+    body: str
+    verified: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RigRejected:
+    """A RESPONSE that is there and must not be used; the seat stays pending."""
+
+    reason: str
+
+
+class SeatTransport(Protocol):
+    """How a council reaches rigs; implemented over the rigs part and handed in by the assembly."""
+
+    def knows(self, rig_id: str) -> bool:
+        """Whether the configured repository has this rig."""
+        ...
+
+    def ask(self, rig_id: str, *, thread: str | None, title: str, body: str) -> str:
+        """Send a REQUEST; returns the name under which its answer is looked for."""
+        ...
+
+    def answer(self, rig_id: str, request: str) -> RigAnswer | RigRejected | None:
+        """The RESPONSE to that request; None while there is none."""
+        ...
+
+
+def request_body(task: BridgeInput, commit: str | None) -> str:
+    """What a remote seat is told: the bridge input and the commit it is about, for people and for programs."""
+    request = {"bridge_input": msgspec.to_builtins(task), "commit": commit}
+    return (
+        f"Please take a seat in council {task.session_id}: {task.task_type} of {task.scope_text}.\n\n"
+        "Answer with a RESPONSE in this thread that holds your bridge report as one fenced JSON block, with the\n"
+        "`session_id` below and the `commit` you looked at.\n\n"
+        f"```json\n{json.dumps(request, indent=2, ensure_ascii=False)}\n```\n"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteReport:
+    """A remote seat's report in our words, and what the remote claims about itself."""
+
+    report: BridgeReport
+    claim: Mapping[str, Any]
+
+
+def read_answer(
+    answer: RigAnswer, task: BridgeInput, commit: str | None, facts: SeatFacts
+) -> RemoteReport | RigRejected:
+    """The report in an answer, or why the answer cannot be used."""
+    read = read_reply(answer.body, _read_report)
+    if not isinstance(read, Answered):
+        return RigRejected(UNREADABLE)
+    document = read.value
+    if document.get("session_id") != task.session_id:
+        return RigRejected(OTHER_SESSION)
+    if commit is not None and document.get("commit") != commit:
+        return RigRejected(OTHER_COMMIT)
+    return RemoteReport(_in_our_words(document, answer, task, facts), _claim(document))
+
+
+def _read_report(value: Any) -> Found[dict[str, Any]] | None:
+    if not isinstance(value, dict):
+        return None
+    inner = value.get("bridge_report", value)
+    if not isinstance(inner, dict) or "session_id" not in inner or not isinstance(inner.get("outputs"), list):
+        return None
+    return Found({**inner, "commit": inner.get("commit", value.get("commit"))}, 1 + len(inner["outputs"]))
+
+
+def _in_our_words(
+    document: Mapping[str, Any], answer: RigAnswer, task: BridgeInput, facts: SeatFacts
+) -> BridgeReport:
+    family = document.get("model_family")
+    known = answer.verified and isinstance(family, str) and family.strip()
+    seated = replace(facts, model_family=str(family).strip() if known else UNKNOWN_FAMILY, connection="rig")
+    if document.get("status") != Status.COMPLETED:
+        reason = document.get("skip_reason") or document.get("halt_reason") or "it did not complete"
+        return skipped_report(task, seated, f"remote: {reason}")
+    live, withdrawn, disputed = _outputs(document, task, verified=answer.verified)
+    rounds = document.get("debate_rounds")
+    found = Analysed(
+        outputs=tuple(live),
+        withdrawn=tuple(withdrawn),
+        disputed=tuple(disputed),
+        domains_covered=_texts(document.get("domains_covered")),
+        debate_rounds=rounds
+        if isinstance(rounds, int) and not isinstance(rounds, bool) and rounds >= 0
+        else 0,
+        confidence=Confidence.MEDIUM if answer.verified else Confidence.LOW,
+        local_council_type=LocalCouncilType.RUNTIME_NATIVE_REVIEW,
+        runtime=facts.bridge,
+    )
+    return completed_report(task, seated, found)
+
+
+def _outputs(
+    document: Mapping[str, Any], task: BridgeInput, *, verified: bool
+) -> tuple[list[Output], list[Output], list[DisputedOutput]]:
+    intake = Intake(task)
+    live: list[Output] = []
+    disputed: list[DisputedOutput] = []
+    for entry in _entries(document.get("outputs")):
+        output = _output(entry, intake.draft(entry), len(live) + 1, verified=verified)
+        live.append(output)
+        if output.status is OutputState.DISPUTED:
+            disputed.append(DisputedOutput(output, "disputed by the remote seat"))
+    withdrawn = [
+        msgspec.structs.replace(
+            _output(entry, intake.draft(entry), len(live) + number, verified=verified),
+            status=OutputState.WITHDRAWN,
+        )
+        for number, entry in enumerate(_entries(document.get("withdrawn_outputs")), start=1)
+    ]
+    return live, withdrawn, disputed
+
+
+def _output(entry: Mapping[str, Any], draft: Draft, number: int, *, verified: bool) -> Output:
+    status = entry.get("status")
+    known = {state.value: state for state in OutputState if state is not OutputState.WITHDRAWN}
+    optional: dict[str, Any] = {}
+    if draft.requirement_id is not None:
+        optional["requirement_id"] = draft.requirement_id
+    if draft.met is not None:
+        optional["met"] = draft.met
+    if not verified:
+        optional["unverified"] = True
+    return Output(
+        id=numbered_id("R", number),
+        type=draft.type,
+        severity=draft.severity,
+        status=known.get(status) if isinstance(status, str) else None,
+        title=draft.title,
+        description=draft.description,
+        evidence=draft.evidence,
+        action=draft.action,
+        domain=str(entry.get("domain") or "cross-domain"),
+        agent=str(entry.get("agent") or "remote"),
+        **optional,
+    )
+
+
+def _claim(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the remote says about how it came to its report; kept as a claim, believed by nobody."""
+    names = ("bridge", "model_family", "connection_used", "runtime", "toolchain", "models_used", "usage")
+    return {name: document[name] for name in names if name in document}
+
+
+def _entries(value: object) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(value, list):
+        return []
+    return [
+        entry
+        for entry in value
+        if isinstance(entry, dict) and isinstance(entry.get("title"), str) and entry["title"].strip()
+    ]
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(entry for entry in value if isinstance(entry, str)) if isinstance(value, list) else ()

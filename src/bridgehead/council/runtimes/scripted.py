@@ -1,0 +1,54 @@
+"""A runtime whose answers a test writes: a function from calls to texts or refusals, with latency if wanted.
+
+It ships because plug-in authors and users want to try a council without a model, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from bridgehead.council.calls import Call, Seat
+from bridgehead.council.runtimes.base import InProcess, Missing, SeatSetup
+from bridgehead.council.runtimes.exchange import Answered, Outcome
+from bridgehead.council.runtimes.machine import Machine
+
+Script = Callable[[Call], str | Outcome]
+
+
+class ScriptedConnection(InProcess):
+    """Answers each call by the script. `calls` keeps what was asked, in order."""
+
+    kind = "cli"
+    runtime_name = "scripted"
+
+    def __init__(self, script: Script, *, latency_seconds: float = 0.0) -> None:
+        self._script = script
+        self._latency_seconds = latency_seconds
+        self.calls: list[Call] = []
+
+    @classmethod
+    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+        return Missing("no_connection", "a script is handed in, not found")
+
+    def latency_seconds(self, call: Call) -> float:
+        return self._latency_seconds
+
+    def answer(self, call: Call) -> Outcome:
+        self.calls.append(call)
+        said = self._script(call)
+        return Answered(said) if isinstance(said, str) else said
+
+
+def scripted_seat(bridge: str, **facts: Any) -> Seat:
+    """A seat for a script, with facts that a test does not care about filled in."""
+    usual: dict[str, Any] = {
+        "bridge": bridge,
+        "model_family": f"scripted/{bridge}",
+        "connection": "cli",
+        "id_prefix": {"claude": "C", "gemini": "G", "codex": "X", "opencode": "O"}.get(bridge, "N"),
+        "timeout_seconds": 60,
+        "deadline_seconds": 600,
+        "runtime": "scripted",
+    }
+    return Seat(**(usual | facts))

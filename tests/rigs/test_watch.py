@@ -29,7 +29,7 @@ def started(look: Look = EMPTY, **options: bool) -> Watch:
     return watch
 
 
-def brief(events: list[Event]) -> list[tuple[object, object]]:
+def told(events: list[Event]) -> list[tuple[object, object]]:
     return [(event["event"], event.get("filename") or event.get("thread_id")) for event in events]
 
 
@@ -48,7 +48,7 @@ def test_the_first_event_is_what_the_command_prints_once() -> None:
 
 def test_new_envelopes_are_announced_in_thread_order_with_running_numbers() -> None:
     events = started().look(seeing("t-1/B.md", "t-1/A.md"), 10)
-    assert brief(events) == [("envelope", "A.md"), ("envelope", "B.md")]
+    assert told(events) == [("envelope", "A.md"), ("envelope", "B.md")]
     assert [event["seq"] for event in events] == [2, 3]
     assert events[0] == {
         "schema_version": "1.0",
@@ -63,7 +63,7 @@ def test_new_envelopes_are_announced_in_thread_order_with_running_numbers() -> N
 def test_an_envelope_is_announced_once_per_run_even_if_it_comes_back() -> None:
     watch = started(seeing("t-1/A.md"))
     assert watch.look(seeing("t-1/A.md"), 1) == []
-    assert brief(watch.look(seeing("t-1/A.md", "t-1/B.md"), 2)) == [("envelope", "B.md")]
+    assert told(watch.look(seeing("t-1/A.md", "t-1/B.md"), 2)) == [("envelope", "B.md")]
     assert watch.look(EMPTY, 3) == []
     assert watch.look(seeing("t-1/A.md", "t-1/B.md"), 4) == []
 
@@ -71,7 +71,7 @@ def test_an_envelope_is_announced_once_per_run_even_if_it_comes_back() -> None:
 def test_a_thread_closes_once() -> None:
     watch = started(EMPTY._replace(closed=frozenset({"old-1"})))
     closed = EMPTY._replace(closed=frozenset({"old-1", "t-1"}))
-    assert brief(watch.look(closed, 1)) == [("thread_closed", "t-1")]
+    assert told(watch.look(closed, 1)) == [("thread_closed", "t-1")]
     watch.look(EMPTY, 2)
     assert watch.look(closed, 3) == []
 
@@ -80,7 +80,7 @@ def test_a_divergence_is_told_when_it_appears_and_when_it_changes() -> None:
     watch = started()
     first = EMPTY._replace(divergences={"t-1": Divergence("t-1@root", ())})
     second = EMPTY._replace(divergences={"t-1": Divergence("t-1@1111111", ())})
-    assert brief(watch.look(first, 1)) == [("divergence", "t-1")]
+    assert told(watch.look(first, 1)) == [("divergence", "t-1")]
     assert watch.look(first, 2) == []
     (event,) = watch.look(second, 3)
     assert (event["name"], event["heads"]) == ("t-1@1111111", [])
@@ -91,13 +91,13 @@ def test_freezing_and_thawing() -> None:
     watch = started()
     (frozen,) = watch.look(EMPTY._replace(freezes={"t-1": FREEZE}), 1)
     assert (frozen["event"], frozen["rig"], frozen["expires"]) == ("frozen", "mike-relay", "e")
-    assert brief(watch.look(EMPTY, 2)) == [("thawed", "t-1")]
+    assert told(watch.look(EMPTY, 2)) == [("thawed", "t-1")]
 
 
 def test_silence_is_broken_by_a_heartbeat() -> None:
     watch = started()
     assert watch.look(EMPTY, HEARTBEAT_MS - 1) == []
-    assert brief(watch.look(EMPTY, HEARTBEAT_MS)) == [("heartbeat", None)]
+    assert told(watch.look(EMPTY, HEARTBEAT_MS)) == [("heartbeat", None)]
     assert watch.look(EMPTY, HEARTBEAT_MS + 1) == []
     watch.error("git", "no network", 2 * HEARTBEAT_MS - 1)
     assert watch.look(EMPTY, 2 * HEARTBEAT_MS) == []

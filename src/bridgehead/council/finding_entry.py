@@ -54,6 +54,7 @@ def finding_entry(
         confidence=_ONE_STEP_DOWN[confidence] if coordinator_failed else confidence,
         shared_cli_path=finding.shared_cli_path,
         da_challenged=finding.da_challenged,
+        challenges=sum(map(_challenges, members)) + finding.da_challenged,
         fingerprint=fingerprint,
         fingerprints=fingerprints,
         evidence_check=_check(best),
@@ -87,6 +88,10 @@ def _identity(output: Output) -> Identity:
     own = output.fingerprint if isinstance(output.fingerprint, str) else ""
     names = output.fingerprints if isinstance(output.fingerprints, tuple) else ()
     return Identity(own, tuple(name for name in names if name != own))
+
+
+def _challenges(output: Output) -> int:
+    return len(output.challenges) if isinstance(output.challenges, tuple) else 0
 
 
 def _check(output: Output) -> dict[str, Any]:

@@ -64,6 +64,8 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     confidence: Confidence
     shared_cli_path: bool
     da_challenged: bool
+    challenges: int
+    """How many challenges were raised against it, inside the bridges and in Stage B."""
     fingerprint: str
     fingerprints: tuple[str, ...]
     evidence_check: dict[str, Any]

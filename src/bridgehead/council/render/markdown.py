@@ -1,0 +1,210 @@
+"""The council's Markdown summary: front matter, findings, who said what, the whole report as JSON (council §18)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.contract.words import Status
+from bridgehead.council.joint import FindingClass
+from bridgehead.council.render.telling import (
+    comparison_line,
+    headline,
+    one_line,
+    ordered,
+    place,
+    standing,
+    visible,
+)
+from bridgehead.council.report import AbortedReport, CouncilReport, FindingEntry
+
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|<>~])")
+
+
+def render_markdown(report: CouncilReport | AbortedReport, *, context_summary: str = "") -> str:
+    """The summary file of a council."""
+    parts = _aborted(report) if isinstance(report, AbortedReport) else _council(report, context_summary)
+    return "\n".join(parts) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Foreign text as plain Markdown text on one line: no links, no HTML, no emphasis."""
+    return _SPECIAL.sub(r"\\\1", one_line(text)).replace("&", "&amp;")
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Foreign text in a code fence it cannot close."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{visible(text)}\n{fence}"
+
+
+def front_matter(fields: dict[str, Any]) -> str:
+    """YAML front matter; JSON scalars and lists are YAML, so nothing foreign can break out of it."""
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
+    yield front_matter(
+        {
+            "skill": "deep-council",
+            "timestamp": report.timestamp,
+            "artifact_type": "council",
+            "domains": list(report.domains_covered),
+            "verdict": report.verdict,
+            "bridges_available": list(report.bridges_available),
+            "bridges_skipped": list(report.bridges_skipped),
+            "review_id": report.review_id,
+            "context_summary": context_summary,
+            "partial_coverage": report.partial_coverage,
+        }
+    )
+    entries = ordered(report.findings())
+    yield ""
+    yield f"# Council {escaped(report.review_id)}: {headline(report, entries)}"
+    yield ""
+    yield f"{report.task_type} of {escaped(report.scope)}, {report.intensity}."
+    if compared := comparison_line(report):
+        yield f"Since the last run: {compared}."
+    yield from _table(entries)
+    for entry in entries:
+        yield from _finding(entry, compared=bool(comparison_line(report)))
+    yield from _withdrawn(report)
+    yield from _dismissed(report)
+    yield from _recommendation(report)
+    yield from _seats(report)
+    yield from _notes(report)
+    yield from _json(report)
+
+
+def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
+    if not entries:
+        return
+    yield ""
+    yield "| severity | id | finding | place | seats |"
+    yield "|---|---|---|---|---|"
+    for entry in entries:
+        severity = entry.severity or entry.type
+        seats = escaped(", ".join(dict.fromkeys(one.bridge for one in entry.source_findings)))
+        yield f"| {severity} | {entry.id} | {escaped(entry.title)} | {escaped(place(entry))} | {seats} |"
+
+
+def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
+    yield ""
+    yield f"## {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}"
+    yield ""
+    yield f"{escaped(place(entry))}  \n{escaped(standing(entry, compared=compared))}, confidence {entry.confidence}"
+    if entry.description:
+        yield ""
+        yield escaped(entry.description)
+    if entry.evidence:
+        yield ""
+        yield fenced(entry.evidence)
+    if entry.remediation:
+        yield ""
+        yield f"**Action:** {escaped(entry.remediation)}"
+    if entry.cls is FindingClass.DISPUTED:
+        yield ""
+        yield "Positions:"
+        for position in entry.positions:
+            yield f"- {escaped(position.bridge)} ({position.severity}): {escaped(position.position)}"
+    for note in (entry.dismissal_note, entry.resembles_dismissed):
+        if note:
+            yield ""
+            yield f"_{escaped(note)}_"
+
+
+def _withdrawn(report: CouncilReport) -> Iterator[str]:
+    if report.withdrawn_findings:
+        yield ""
+        yield "## Withdrawn"
+        for one in report.withdrawn_findings:
+            yield f"- {one.id} {escaped(one.title)}: {escaped(one.reason)}"
+
+
+def _dismissed(report: CouncilReport) -> Iterator[str]:
+    if report.dismissed_findings:
+        yield ""
+        yield "## Dismissed"
+        for one in report.dismissed_findings:
+            until = f", until {one.expires}" if one.expires else ""
+            new = " **by this change itself**" if one.dismissed_in_this_change else ""
+            yield f"- {one.id} {escaped(one.title)}: {escaped(one.reason)} ({escaped(one.author)}{until}){new}"
+
+
+def _recommendation(report: CouncilReport) -> Iterator[str]:
+    if report.recommendation:
+        yield ""
+        yield "## Recommendation"
+        yield fenced(json.dumps(report.recommendation, indent=2, ensure_ascii=False), "json")
+    if report.contradictions:
+        yield ""
+        yield "## Contradictions"
+        for one in report.contradictions:
+            yield f"- {escaped(json.dumps(one, ensure_ascii=False))}"
+
+
+def _seats(report: CouncilReport) -> Iterator[str]:
+    yield ""
+    yield "## Seats"
+    yield ""
+    yield "| seat | status | connection | models | items | rounds | calls | tokens in/out | cost |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for one in report.participants:
+        status = (
+            one.status if one.status == Status.COMPLETED else f"{one.status}: {escaped(one.reason or '')}"
+        )
+        usage = one.usage
+        tokens = f"{_known(usage.tokens_in)} / {_known(usage.tokens_out)}"
+        yield (
+            f"| {escaped(one.bridge)} | {status} | {escaped(one.connection or '-')} | "
+            f"{escaped(', '.join(one.models)) or '-'} | {one.outputs} | {_known(one.debate_rounds)} | "
+            f"{usage.calls} | {tokens} | {_known(usage.cost_usd)} |"
+        )
+
+
+def _notes(report: CouncilReport) -> Iterator[str]:
+    notes = [*report.synthesis_notes, *report.warnings]
+    if notes:
+        yield ""
+        yield "## Notes"
+        for note in notes:
+            yield f"- {escaped(note)}"
+
+
+def _json(report: CouncilReport | AbortedReport) -> Iterator[str]:
+    yield ""
+    yield "## Report"
+    yield ""
+    yield fenced(msgspec.json.format(msgspec.json.encode(report), indent=2).decode(), "json")
+
+
+def _aborted(report: AbortedReport) -> Iterator[str]:
+    yield front_matter(
+        {
+            "skill": "deep-council",
+            "timestamp": report.timestamp,
+            "artifact_type": "council",
+            "verdict": None,
+            "status": report.status,
+            "review_id": report.review_id,
+            "bridges_skipped": list(report.bridges_skipped),
+            "partial_coverage": report.partial_coverage,
+        }
+    )
+    yield ""
+    yield f"# Council {escaped(report.review_id)}: ABORTED"
+    yield ""
+    yield escaped(report.abort_reason)
+    for bridge, reason in report.skip_reasons.items():
+        yield f"- {escaped(bridge)}: {escaped(reason)}"
+    yield from _json(report)
+
+
+def _known(value: object) -> str:
+    return "unknown" if value is None else str(value)

@@ -1,0 +1,147 @@
+"""Sentences about a report that text, Markdown and page share, and foreign text made harmless to read."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from bridgehead.contract.ids import id_sort_key
+from bridgehead.contract.words import Severity, Status, severity_rank
+from bridgehead.council.findings.quotes import read_citations
+from bridgehead.council.joint import STATIC
+from bridgehead.council.report import CouncilReport, FindingEntry, Participant
+
+
+def visible(text: str) -> str:
+    """Foreign text with every control and format character spelled out; line ends and tabs stay."""
+    return "".join(map(_visible, text.replace("\r\n", "\n")))
+
+
+def one_line(text: str) -> str:
+    return " ".join(visible(text).split())
+
+
+def ordered(entries: Iterable[FindingEntry]) -> list[FindingEntry]:
+    """Highest severity first; within one, what several seats confirm before what one says."""
+    return sorted(
+        entries,
+        key=lambda entry: (
+            -severity_rank(entry.severity),
+            -len(entry.confirmed_by),
+            entry.cls.value,
+            id_sort_key(entry.id),
+        ),
+    )
+
+
+def counted_severities(entries: Iterable[FindingEntry]) -> str:
+    """`1 critical, 2 high`; unrated items are `5 items`."""
+    counts = Counter(entry.severity for entry in entries)
+    rated = [f"{counts[severity]} {severity.lower()}" for severity in reversed(Severity) if counts[severity]]
+    unrated = [plural(counts[None], "item")] if counts[None] else []
+    return ", ".join(rated + unrated)
+
+
+def place(entry: FindingEntry) -> str:
+    """`src/orders.py:42`, or the first file it names."""
+    if entry.anchor is not None:
+        first, last = entry.anchor["lines"]
+        lines = f"{first}" if first == last else f"{first}-{last}"
+        return one_line(f"{entry.anchor['path']}:{lines}")
+    references = entry.evidence_check.get("references") or []
+    return one_line(str(references[0]["path"])) if references else ""
+
+
+def quoted_code(entry: FindingEntry) -> str:
+    """The first line of what the evidence quotes."""
+    cited = read_citations(entry.evidence or "")
+    quotes = [quote for citation in cited.citations for quote in citation.quotes] or list(cited.loose)
+    lines = [line.strip() for quote in quotes for line in quote.splitlines() if line.strip()]
+    return one_line(lines[0]) if lines else ""
+
+
+def who(entry: FindingEntry) -> str:
+    """The seats behind a finding; the static seat is evidence, not a voice."""
+    seats = dict.fromkeys(source.bridge for source in entry.source_findings if source.bridge != STATIC)
+    named = ", ".join(seats) or ("static analysis" if entry.source_findings else "coordinator")
+    return named + (" (unverified)" if entry.unverified else "")
+
+
+def standing(entry: FindingEntry, *, compared: bool) -> str:
+    """What speaks for a finding besides its reporters, in one line; `compared`: there was an earlier run."""
+    facts = [who(entry)]
+    if any(source.bridge == STATIC for source in entry.source_findings) and entry.confirmed_by:
+        facts.append("confirmed by static analysis")
+    elif entry.confirmation.evidence:
+        facts.append("quoted line checked")
+    elif entry.evidence_check.get("outcome") == "failed":
+        facts.append(f"evidence not found ({entry.evidence_check.get('reason')})")
+    if entry.challenges:
+        facts.append(
+            f"{'disputed after' if entry.positions else 'survived'} {plural(entry.challenges, 'challenge')}"
+        )
+    if entry.shared_cli_path:
+        facts.append("same kind of seat")
+    if compared and entry.state in ("new", "regressed"):
+        facts.append(entry.state)
+    return " · ".join(facts)
+
+
+def seats_line(report: CouncilReport) -> str:
+    """`claude (cli, sonnet) · codex (cli) · static`."""
+    return " · ".join(_seat(one) for one in report.participants if one.status == Status.COMPLETED)
+
+
+def skipped_line(report: CouncilReport) -> str:
+    """`gemini (not_authenticated)`, for every seat that did not take part."""
+    return ", ".join(f"{name} ({one_line(reason)})" for name, reason in report.skip_reasons.items())
+
+
+def comparison_line(report: CouncilReport) -> str:
+    """`2 new, 3 persistent, 1 fixed`, empty when nothing was compared."""
+    compared = report.comparison
+    lists = {
+        "new": compared.new,
+        "persistent": compared.persistent,
+        "fixed": [one for one in compared.fixed if one.how != "not_reported"],
+        "no longer reported": [one for one in compared.fixed if one.how == "not_reported"],
+        "regressed": compared.regressed,
+        "unknown": compared.unknown,
+    }
+    return ", ".join(f"{len(found)} {name}" for name, found in lists.items() if found)
+
+
+def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
+    """The verdict and what it rests on; nothing found is a good answer."""
+    word = report.verdict or "DONE"
+    if entries:
+        return f"{word}   {counted_severities(entries)}{_agreement(entries)}"
+    seats = plural(len(report.bridges_available), "seat")
+    domains = plural(len(report.domains_covered), "domain")
+    files = f" ({plural(report.files, 'file')})" if report.files else ""
+    return f"{word}   nothing found by {seats} in {domains}{files}"
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _agreement(entries: Sequence[FindingEntry]) -> str:
+    worst = entries[0]
+    if len(worst.confirmed_by) < 2:
+        return ""
+    return f"   ({plural(len(worst.confirmed_by), 'seat')} agree on the first)"
+
+
+def _seat(participant: Participant) -> str:
+    details = [participant.connection or "", *participant.models]
+    inside = ", ".join(one_line(detail) for detail in details if detail and detail != "embedded")
+    return f"{one_line(participant.bridge)} ({inside})" if inside else one_line(participant.bridge)
+
+
+def _visible(character: str) -> str:
+    if character in "\n\t":
+        return character
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return f"[U+{ord(character):04X}]" if hidden else character

@@ -1,0 +1,145 @@
+"""The result in a terminal: the answer first, then the evidence, then who sat. Fits one screen before it scrolls."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from bridgehead.contract.words import Severity, Verdict
+from bridgehead.council.render.telling import (
+    comparison_line,
+    headline,
+    one_line,
+    ordered,
+    place,
+    plural,
+    quoted_code,
+    seats_line,
+    skipped_line,
+    standing,
+)
+from bridgehead.council.report import AbortedReport, CouncilReport, FindingEntry
+
+SHOWN: Final = 10
+"""Findings in full before the reader is sent to the report."""
+LABEL_WIDTH: Final = 10
+
+_COLOUR: Final = {
+    Severity.CRITICAL: "31",
+    Severity.HIGH: "33",
+    Severity.MEDIUM: "34",
+    Severity.LOW: "90",
+    Severity.INFO: "90",
+    Verdict.FAIL: "1;31",
+    Verdict.CONCERNS: "1;33",
+    Verdict.PASS: "1;32",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """How wide it may be, whether colour is wanted, and where the report was saved."""
+
+    width: int = 100
+    colour: bool = False
+    saved_at: str | None = None
+
+
+def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen()) -> str:  # noqa: B008 (frozen)
+    """The report as the command prints it."""
+    lines = _aborted(report) if isinstance(report, AbortedReport) else _report(report, screen)
+    return "\n".join(lines) + "\n"
+
+
+def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
+    entries = ordered(report.findings())
+    yield _painted_verdict(headline(report, entries), report.verdict, screen)
+    shown = entries[:SHOWN]
+    for entry in shown:
+        yield ""
+        yield from _finding(entry, screen, compared=bool(comparison_line(report)))
+    if len(entries) > len(shown):
+        yield ""
+        yield f"… {plural(len(entries) - len(shown), 'more finding')} in the report"
+    yield from _below(report)
+    yield from _seats(report, screen)
+
+
+def _finding(entry: FindingEntry, screen: Screen, *, compared: bool) -> Iterator[str]:
+    label = entry.severity.value if entry.severity else entry.type.value
+    where = place(entry)
+    room = max(screen.width - LABEL_WIDTH - len(where) - 2, 20)
+    title, *rest = textwrap.wrap(one_line(entry.title), room) or [""]
+    gap = " " * max(screen.width - LABEL_WIDTH - len(title) - len(where), 2)
+    yield _painted(f"{label:<{LABEL_WIDTH}}", entry.severity, screen) + (title + gap + where).rstrip()
+    indent = " " * LABEL_WIDTH
+    for line in (*rest, standing(entry, compared=compared), quoted_code(entry)):
+        if line:
+            yield indent + _cut(line, screen.width - LABEL_WIDTH)
+    if entry.remediation:
+        yield indent + _cut(f"→ {one_line(entry.remediation)}", screen.width - LABEL_WIDTH)
+    note = entry.dismissal_note or (
+        f"resembles a dismissed finding: {entry.resembles_dismissed}" if entry.resembles_dismissed else None
+    )
+    if note:
+        yield indent + _cut(one_line(note), screen.width - LABEL_WIDTH)
+    yield indent + entry.id
+
+
+def _below(report: CouncilReport) -> Iterator[str]:
+    lines = []
+    if report.disputed_findings:
+        lines.append(f"disputed  {len(report.disputed_findings)}   both positions are in the report")
+    if report.withdrawn_findings:
+        lines.append(
+            f"withdrawn {len(report.withdrawn_findings)}   with the evidence against them in the report"
+        )
+    if report.dismissed_findings:
+        new = sum(one.dismissed_in_this_change for one in report.dismissed_findings)
+        by_change = f", {new} by this change itself" if new else ""
+        lines.append(f"dismissed {len(report.dismissed_findings)}   (.bridgehead/dismissals.toml{by_change})")
+    if compared := comparison_line(report):
+        lines.append(f"since the last run: {compared}")
+    if report.recommendation:
+        lines.append(f"recommended: {one_line(str(report.recommendation.get('reason') or ''))}")
+    if report.contradictions:
+        lines.append(f"contradictions: {len(report.contradictions)}, listed in the report")
+    if lines:
+        yield ""
+        yield from lines
+
+
+def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
+    yield ""
+    if screen.saved_at:
+        yield f"report  {screen.saved_at}"
+    skipped = skipped_line(report)
+    yield f"seats   {seats_line(report)}" + (f"      skipped: {skipped}" if skipped else "")
+    for pending in report.bridges_pending:
+        yield f"waiting {pending['bridge']} since {pending['since']}; bridgehead council resume {report.review_id}"
+    if "no_model_took_part" in report.warnings:
+        yield "note    no model took part: this is static analysis alone"
+
+
+def _aborted(report: AbortedReport) -> Iterator[str]:
+    yield f"ABORTED   {one_line(report.abort_reason)}"
+    for bridge, reason in report.skip_reasons.items():
+        yield f"  {bridge:<10} {one_line(reason)}"
+    yield "  bridgehead runtimes shows who could sit, and why not"
+
+
+def _painted_verdict(line: str, verdict: Verdict | None, screen: Screen) -> str:
+    word, _, rest = line.partition(" ")
+    return f"{_painted(word, verdict, screen)} {rest}"
+
+
+def _painted(text: str, kind: Severity | Verdict | None, screen: Screen) -> str:
+    if not screen.colour or kind is None:
+        return text
+    return f"\x1b[{_COLOUR[kind]}m{text}\x1b[0m"
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"

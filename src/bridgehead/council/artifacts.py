@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from bridgehead.contract.report import Artifacts, BridgeReport
 from bridgehead.council.calls import SeatEvent
 from bridgehead.council.seat_summary import seat_summary
@@ -61,8 +63,9 @@ class OutputFolder:
         """Append one line to the seat's log; returns the line as it was written."""
         log = self._log_of(event.bridge)
         log.seq += 1
-        line = {"event": event.event, "ts": iso_ms(self._clock.now()), "seq": log.seq, **event.fields}
-        text = self._mask(json.dumps(line, ensure_ascii=False, default=str))
+        fields = msgspec.to_builtins(event.fields)
+        line = {"event": event.event, "ts": iso_ms(self._clock.now()), "seq": log.seq, **fields}
+        text = self._mask(json.dumps(line, ensure_ascii=False))
         append_line(self._path(f"{log.stem}.jsonl"), _encodable(text), root=self._project)
         if event.event == "preflight":
             log.preflight.append(line)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import to_builtins
+
 from bridgehead.contract.report import BridgeReport
 from bridgehead.council.artifacts import OutputFolder
 from bridgehead.council.calls import CallFailed, Result, SeatEvent
@@ -33,7 +35,7 @@ class RunLog:
         """One line. What pre-flight said about a seat comes right after the line that opens its log."""
         # The council's own events belong to no seat, so no seat's file has them.
         if self._outputs is None or event.bridge == COUNCIL_LOG:
-            line = {"event": event.event, "ts": iso_ms(self._clock.now()), **event.fields}
+            line = {"event": event.event, "ts": iso_ms(self._clock.now()), **to_builtins(event.fields)}
         else:
             line = self._outputs.write_event(event)
         self._observer.happened(event.bridge, line)

@@ -1,0 +1,51 @@
+"""Seats for a council of scripts: every bridge has its connection, nothing is looked up on the machine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from bridgehead.contract.words import CapabilityProfile
+from bridgehead.council.calls import Seat
+from bridgehead.council.preflight import Ready
+from bridgehead.council.runtimes.base import Connection
+from bridgehead.council.runtimes.exchange import Refused
+from bridgehead.council.runtimes.rig import RigRejected
+from bridgehead.council.runtimes.scripted import scripted_seat
+from bridgehead.council.seating import OwnReport, SeatOutcome
+from bridgehead.host.cancel import Cancel
+
+
+class ScriptedSeats:
+    """`others` are outcomes instead of a seat; `again` what a second look at a bridge gives."""
+
+    def __init__(
+        self,
+        connections: Mapping[str, Connection],
+        *,
+        seats: Mapping[str, Seat] | None = None,
+        others: Mapping[str, SeatOutcome] | None = None,
+        again: Mapping[str, SeatOutcome] | None = None,
+    ) -> None:
+        self._connections = dict(connections)
+        self._seats = dict(seats or {})
+        self._others = dict(others or {})
+        self._again = dict(again or {})
+        self.checked: list[str] = []
+
+    def check(self, bridge: str, cancel: Cancel) -> SeatOutcome:
+        self.checked.append(bridge)
+        if bridge in self._others:
+            return self._others[bridge]
+        return Ready(self._seats.get(bridge) or scripted_seat(bridge), self._connections[bridge], ())
+
+    def check_again(self, bridge: str, refused: Refused, connection: Connection) -> SeatOutcome:
+        return self._again[bridge]
+
+    def workspace(self, connection: Connection, profile: CapabilityProfile) -> Path:
+        return Path(tempfile.gettempdir())
+
+    def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
+        found = self._again.get(bridge)
+        return found if isinstance(found, OwnReport) else None

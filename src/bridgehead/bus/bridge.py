@@ -310,6 +310,12 @@ class Bridge:
             context["session"] = denied.session
         return Message(POLICY_DENIED, dict(denied.details), context)
 
+    def relayed(self, message: Message, author: str, hops: int, now: float) -> list[Effect]:
+        """A message that came from an upstream bridge; its echo is offered to everybody it concerns."""
+        if not self._hub_is_up or self._stopping:
+            return []
+        return [self._written(message, author, hops, now)]
+
     # -- transports -----------------------------------------------------------------------------------------------
 
     def stalled(self, participant_id: str) -> None:

@@ -6,6 +6,7 @@ Nothing here waits: sending puts bytes into the transport, and `paused` says tha
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -26,6 +27,11 @@ class Peer(Protocol):
     @property
     def unsent(self) -> int:
         """Bytes the operating system has not taken yet."""
+        ...
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The certificate (DER) the far side showed, None without TLS."""
         ...
 
     def send(self, payload: bytes) -> None:
@@ -121,6 +127,12 @@ class Site(Protocol):
     async def respond(self, request: Request) -> Answer:
         """Answer an ordinary HTTP request."""
         ...
+
+
+def shown_certificate(transport: asyncio.BaseTransport) -> bytes | None:
+    """The certificate (DER) the other end of a connection showed."""
+    secured = transport.get_extra_info("ssl_object")
+    return secured.getpeercert(binary_form=True) if secured is not None else None
 
 
 def text_frame(payload: bytes) -> bytes:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bridgehead.bus.sockets.base import Conversation
+from bridgehead.bus.sockets.base import Conversation, shown_certificate
 from bridgehead.bus.sockets.libraries import LibraryName, library
 from bridgehead.errors import BridgeheadError, UserError
 
@@ -82,14 +82,8 @@ async def _open(target: Target, host: str, port: int, *, secure: bool) -> asynci
 
 
 def _is_pinned(transport: asyncio.Transport, sha256: str) -> bool:
-    shown = server_certificate(transport)
+    shown = shown_certificate(transport)
     return shown is not None and hmac.compare_digest(hashlib.sha256(shown).hexdigest(), sha256.lower())
-
-
-def server_certificate(transport: asyncio.BaseTransport) -> bytes | None:
-    """The certificate (DER) the other end showed."""
-    secured = transport.get_extra_info("ssl_object")
-    return secured.getpeercert(binary_form=True) if secured is not None else None
 
 
 def _tls(target: Target) -> ssl.SSLContext:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 import msgspec
 
-from bridgehead.bus.sockets.base import Answer, Request, Site
+from bridgehead.bus.sockets.base import Answer, Request, Site, shown_certificate
 from bridgehead.bus.sockets.libraries import TakeOver
 
 _log: Final = logging.getLogger("bridgehead.bus")
@@ -208,5 +208,5 @@ def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
         headers,
         str(peername[0]) if isinstance(peername, tuple) else "local",
         secured is not None,
-        secured.getpeercert(binary_form=True) if secured is not None else None,
+        shown_certificate(transport),
     )

@@ -29,6 +29,10 @@ class Heartbeat:
         self._watched: dict[Pulse, None] = {}
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def watched(self) -> int:
+        return len(self._watched)
+
     def watch(self, pulse: Pulse) -> None:
         now = asyncio.get_running_loop().time()
         pulse.last_heard = pulse.last_pinged = now

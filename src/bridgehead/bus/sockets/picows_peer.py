@@ -20,6 +20,7 @@ from bridgehead.bus.sockets.base import (
     TOO_BIG,
     Conversation,
     Upgrade,
+    shown_certificate,
 )
 
 _log: Final = logging.getLogger("bridgehead.bus.picows")
@@ -82,6 +83,10 @@ class PicowsPeer(WSListener):
     @property
     def unsent(self) -> int:
         return int(self._transport.underlying_transport.get_write_buffer_size())
+
+    @property
+    def certificate(self) -> bytes | None:
+        return shown_certificate(self._transport.underlying_transport)
 
     def send(self, payload: bytes) -> None:
         self._transport.send(WSMsgType.TEXT, payload)

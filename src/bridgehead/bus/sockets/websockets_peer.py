@@ -15,7 +15,14 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
-from bridgehead.bus.sockets.base import ABNORMAL, CLOSE_WAIT_S, TOO_BIG, Conversation, Upgrade
+from bridgehead.bus.sockets.base import (
+    ABNORMAL,
+    CLOSE_WAIT_S,
+    TOO_BIG,
+    Conversation,
+    Upgrade,
+    shown_certificate,
+)
 
 _HANDSHAKE_S: Final = 5.0
 
@@ -70,6 +77,10 @@ class WebsocketsPeer(asyncio.Protocol):
     @property
     def unsent(self) -> int:
         return self._transport.get_write_buffer_size()
+
+    @property
+    def certificate(self) -> bytes | None:
+        return shown_certificate(self._transport)
 
     def send(self, payload: bytes) -> None:
         if self._core.state is OPEN:

@@ -1,0 +1,97 @@
+"""Who may take part: records and credentials in force, read anew when their files change (bus §10.3)."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from bridgehead.bus.credentials import (
+    Challenge,
+    Credential,
+    is_expired,
+    mac_fits,
+    token_fits,
+    token_participant,
+)
+from bridgehead.bus.record import ParticipantRecord
+from bridgehead.bus.state_folder import StateFolder
+from bridgehead.errors import BridgeheadError
+
+_log: Final = logging.getLogger("bridgehead.bus")
+
+
+class DirectoryChange(msgspec.Struct, frozen=True):
+    """What a reload changed for participants that may be connected."""
+
+    changed: tuple[ParticipantRecord, ...] = ()
+    revoked: tuple[str, ...] = ()
+
+
+class Directory:
+    """Records and credentials of one bridge."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self._folder = folder
+        self._stamp = folder.stamp()
+        self.records: dict[str, ParticipantRecord] = folder.records()
+        self.credentials: dict[str, Credential] = folder.credentials()
+        self.problem: str | None = None
+        """Why the files as they are now could not be taken over, None if they were."""
+
+    def by_token(self, token: str, now: datetime) -> ParticipantRecord | None:
+        """The participant a bearer token belongs to."""
+        participant_id = token_participant(token)
+        if not token_fits(self.credentials.get(participant_id), token, now):
+            return None
+        return self.records.get(participant_id)
+
+    def by_mac(self, challenge: Challenge, mac: bytes) -> ParticipantRecord | None:
+        """The participant that proved to have its key."""
+        if not mac_fits(self.credentials.get(challenge.participant), challenge, mac):
+            return None
+        return self.records.get(challenge.participant)
+
+    def by_certificate(self, participant_id: str) -> ParticipantRecord | None:
+        """The participant an authority vouches for, unless it was revoked here."""
+        credential = self.credentials.get(participant_id)
+        if credential is not None and credential.revoked:
+            return None
+        return self.records.get(participant_id)
+
+    def reload(self) -> DirectoryChange:
+        """Take over changed files; ones that do not parse leave everything as it is and are reported once."""
+        stamp = self._folder.stamp()
+        if stamp == self._stamp:
+            return DirectoryChange()
+        self._stamp = stamp
+        try:
+            records, credentials = self._folder.records(), self._folder.credentials()
+        except BridgeheadError as error:
+            self.problem = error.message
+            _log.error("%s; the records in force stay as they are", error)
+            return DirectoryChange()
+        self.problem = None
+        change = DirectoryChange(
+            tuple(record for name, record in records.items() if self.records.get(name) != record),
+            tuple(
+                name
+                for name in self.records
+                if name not in records or _was_withdrawn(self.credentials.get(name), credentials.get(name))
+            ),
+        )
+        self.records, self.credentials = records, credentials
+        return change
+
+    def expired(self, now: datetime) -> list[str]:
+        """Participants whose token is over."""
+        return [name for name, credential in self.credentials.items() if is_expired(credential, now)]
+
+
+def _was_withdrawn(before: Credential | None, after: Credential | None) -> bool:
+    """Whether connections made with the old credential must end; a new key or token ends them too."""
+    if before is None:
+        return after is not None and after.revoked
+    return before != after

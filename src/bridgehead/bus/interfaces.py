@@ -1,0 +1,78 @@
+"""What the bus asks of the rest of the product. Assembly hands in the real thing; the ones here do nothing.
+
+An `Announcer` writes to the record, `Approvals` are questions a person answers, an `Agent` is a model.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from bridgehead.bus.session import Session
+
+_log: Final = logging.getLogger("bridgehead.bus")
+
+
+class Announcer(Protocol):
+    """Takes events of the bus: `bus.joined`, `bus.left`, `bus.refused`, `bus.message.outcome`, `bus.bridge.health`."""
+
+    def announce(self, kind: str, data: dict[str, Any]) -> None:
+        """Note that something happened. Must not wait and must not raise."""
+        ...
+
+
+class LogAnnouncer:
+    """Writes events to the log at level debug."""
+
+    def announce(self, kind: str, data: dict[str, Any]) -> None:
+        _log.debug("%s %s", kind, data)
+
+
+class ApprovalRequest(msgspec.Struct, frozen=True):
+    """A yes-or-no question about the bus."""
+
+    key: str
+    title: str
+    prompt: str
+    expires_in_s: float
+
+
+class Approvals(Protocol):
+    """The list of things that wait for a person. Called in a worker thread, so it may take its time."""
+
+    def ask(self, request: ApprovalRequest) -> None: ...
+
+    def answer_to(self, key: str) -> str | None:
+        """`yes` or `no` once it was given, None while it waits."""
+        ...
+
+    def withdraw(self, key: str) -> None: ...
+
+    def answer(self, item_id: str, text: str, by: str) -> None:
+        """Answer a pending item for a participant with the grant `approve`; raises a `UserError` if it cannot be."""
+        ...
+
+
+class AgentQuestion(msgspec.Struct, frozen=True):
+    """What the assistant asks a model."""
+
+    session_id: str
+    text: str
+    lang: str | None
+    earlier: tuple[tuple[str, str], ...] = ()
+    """Earlier turns of the conversation: (what was said, what was answered)."""
+
+
+class AgentAnswer(msgspec.Struct, frozen=True):
+    """What the model answered; a session handed back replaces the one that was sent (B-64)."""
+
+    text: str
+    session: Session | None = None
+
+
+class Agent(Protocol):
+    """A model that answers. Text of the question is foreign: it goes through the fencing door into prompts."""
+
+    async def ask(self, question: AgentQuestion) -> AgentAnswer: ...

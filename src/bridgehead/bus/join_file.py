@@ -1,0 +1,80 @@
+"""The join file: all a participant needs to find its bridge and prove who it is (bus §17). Mode 0600."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bridgehead.bus.record import PARTICIPANT_ID
+from bridgehead.errors import UserError
+from bridgehead.host.files import read_bounded, write_atomic
+
+MAX_BYTES: Final = 16 * 1024
+
+
+class JoinFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `bus participant add` writes and every client reads."""
+
+    v: int
+    url: str
+    participant: str
+    key: str | None = None
+    token: str | None = None
+    cert_sha256: str | None = None
+
+
+def read_join_file(path: Path) -> JoinFile:
+    """Read and check a join file."""
+    try:
+        join = msgspec.json.decode(read_bounded(path, MAX_BYTES), type=JoinFile)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadJoinFile(path, str(error)) from error
+    if problem := _problem(join):
+        raise BadJoinFile(path, problem)
+    return join
+
+
+def write_join_file(path: Path, join: JoinFile) -> None:
+    """Write it for its owner only; another participant's or some other file is not replaced."""
+    if path.exists():
+        try:
+            owner = read_join_file(path).participant
+        except BadJoinFile:
+            owner = None
+        if owner != join.participant:
+            raise JoinFileTaken(path)
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(join), indent=2) + b"\n", private=True)
+
+
+def _problem(join: JoinFile) -> str | None:
+    if join.v != 1:
+        return f"version {join.v} is not known here"
+    if urlsplit(join.url).scheme not in ("ws", "wss"):
+        return "url is no WebSocket URL"
+    if PARTICIPANT_ID.fullmatch(join.participant) is None:
+        return "participant is no participant id"
+    if (join.key is None) == (join.token is None):
+        return "it needs either a key or a token"
+    return None
+
+
+class BadJoinFile(UserError):
+    """A file given as join file is none."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            f"{path} is no usable join file: {problem}",
+            hint="bridgehead bus participant add ID makes one on the machine of the bridge",
+        )
+
+
+class JoinFileTaken(UserError):
+    """Something else lies where the join file should go."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} exists and belongs to something else; nothing was added", hint="name another with --join"
+        )

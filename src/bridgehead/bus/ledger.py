@@ -1,0 +1,91 @@
+"""What became of messages, counted (B-72, bus §10.6), and the same in the form Prometheus reads. No payload, ever."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from bridgehead.bus.effects import Outcome
+
+LATENCY_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
+MAX_PARTICIPANTS: Final = 20_000
+
+
+class Histogram:
+    """How often a duration fell into which range."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(LATENCY_BOUNDS_S) + 1)
+        self._sum = 0.0
+
+    def note(self, seconds: float) -> None:
+        self._counts[bisect_left(LATENCY_BOUNDS_S, seconds)] += 1
+        self._sum += seconds
+
+    def lines(self, name: str) -> Iterator[str]:
+        yield f"# TYPE {name} histogram"
+        total = 0
+        for bound, count in zip((*map(str, LATENCY_BOUNDS_S), "+Inf"), self._counts, strict=True):
+            total += count
+            yield f'{name}_bucket{{le="{bound}"}} {total}'
+        yield f"{name}_sum {self._sum:.6f}"
+        yield f"{name}_count {total}"
+
+
+class Ledger:
+    """Counters of one bridge."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[tuple[str, str, str]] = Counter()
+        self.by_participant: dict[str, Counter[str]] = {}
+        self.hub_ignored: Counter[str] = Counter()
+        self.to_bus = Histogram()
+        self.to_participant = Histogram()
+
+    @property
+    def total(self) -> int:
+        return sum(self.outcomes.values())
+
+    def count(self, outcome: Outcome, waited_s: float) -> None:
+        """Note one outcome and how long the message took."""
+        self.outcomes[outcome.direction, outcome.outcome, outcome.reason or ""] += 1
+        own = self.by_participant.get(outcome.participant)
+        if own is None:
+            own = self.by_participant[outcome.participant] = Counter()
+            self._forget_oldest()
+        own[f"{outcome.direction} {outcome.word}"] += 1
+        if outcome.outcome == "delivered":
+            (self.to_bus if outcome.direction == "in" else self.to_participant).note(waited_s)
+
+    def forget(self, participant_id: str) -> None:
+        self.by_participant.pop(participant_id, None)
+
+    def _forget_oldest(self) -> None:
+        while len(self.by_participant) > MAX_PARTICIPANTS:
+            del self.by_participant[next(iter(self.by_participant))]
+
+    def prometheus(self, gauges: Iterable[tuple[str, str, float]] = ()) -> str:
+        """All counters as text; `gauges` are (name, meaning, value) of this moment."""
+        lines = [
+            "# HELP bridgehead_bus_messages_total What became of messages.",
+            "# TYPE bridgehead_bus_messages_total counter",
+        ]
+        lines += [
+            f'bridgehead_bus_messages_total{{direction="{direction}",outcome="{outcome}",reason="{reason}"}} {count}'
+            for (direction, outcome, reason), count in sorted(self.outcomes.items())
+        ]
+        lines += [
+            "# HELP bridgehead_bus_hub_ignored_total Hub messages that took no part.",
+            "# TYPE bridgehead_bus_hub_ignored_total counter",
+        ]
+        lines += [
+            f'bridgehead_bus_hub_ignored_total{{reason="{reason}"}} {count}'
+            for reason, count in sorted(self.hub_ignored.items())
+        ]
+        lines += self.to_bus.lines("bridgehead_bus_to_bus_seconds")
+        lines += self.to_participant.lines("bridgehead_bus_to_participant_seconds")
+        for name, meaning, value in gauges:
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge", f"{name} {value:g}"]
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,293 @@
+"""The shell around a bridge: carries out what it decides, on one event loop, in order.
+
+Participants' connections and the hub talk to the relay; the relay feeds the bridge, writes to the hub, hands messages
+to connections, counts outcomes, keeps what must be remembered and wakes up when a grace period ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from bridgehead.bus.bridge import Bridge
+from bridgehead.bus.cascade import Cascade
+from bridgehead.bus.effects import (
+    Close,
+    CloseCode,
+    Delivery,
+    Effect,
+    HubIdDropped,
+    HubIdKept,
+    HubIgnored,
+    Joined,
+    Left,
+    Outcome,
+    Refused,
+    Remembered,
+    SkillDropped,
+    SkillKept,
+    SourceKept,
+    ToBus,
+    ToParticipant,
+)
+from bridgehead.bus.intake import ABSENT
+from bridgehead.bus.interfaces import Announcer, LogAnnouncer
+from bridgehead.bus.ledger import Ledger
+from bridgehead.bus.message import Message
+from bridgehead.bus.record import ParticipantRecord
+from bridgehead.bus.state_store import MemoryState, StateStore
+from bridgehead.bus.transports.base import Transport
+from bridgehead.errors import BridgeheadError
+from bridgehead.host.clock import Clock, SystemClock, iso_ms
+
+_log: Final = logging.getLogger("bridgehead.bus")
+
+
+class ParticipantConnection(Protocol):
+    """A participant's present connection, of whatever kind."""
+
+    def welcome(self, source: str) -> None: ...
+
+    def deliver(self, delivery: Delivery) -> None: ...
+
+    def refuse(self, code: str, details: dict[str, Any]) -> None: ...
+
+    def close(self, code: CloseCode) -> None: ...
+
+
+class Relay:
+    """One bridge at work."""
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        transport: Transport,
+        *,
+        ledger: Ledger | None = None,
+        state: StateStore | None = None,
+        announcer: Announcer | None = None,
+        clock: Clock | None = None,
+        debug: bool = False,
+    ) -> None:
+        self.bridge = bridge
+        self.ledger = ledger or Ledger()
+        self._transport = transport
+        self._state = state or MemoryState()
+        self._announcer = announcer or LogAnnouncer()
+        self._clock = clock or SystemClock()
+        self._debug = debug
+        self._connections: dict[str, ParticipantConnection] = {}
+        self._coming: ParticipantConnection | None = None
+        self._to_do: deque[Effect] = deque()
+        self._busy = False
+        self._write_failed = False
+        self._changes: list[Remembered] = []
+        self._saving: asyncio.Task[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at: float | None = None
+        self.cascade: Cascade | None = None
+        """Escalation to an upstream bridge, where there is one (bus §7)."""
+        self._carry_out: dict[type, Callable[[Any], None]] = {
+            ToBus: self._write,
+            ToParticipant: self._deliver,
+            Outcome: self._count,
+            Refused: self._refuse,
+            Joined: self._joined,
+            Left: self._left,
+            Close: self._close,
+            HubIgnored: self._hub_ignored,
+            **dict.fromkeys((SourceKept, HubIdKept, HubIdDropped, SkillKept, SkillDropped), self._keep),
+        }
+
+    # -- participants ---------------------------------------------------------------------------------------------
+
+    def join(
+        self, record: ParticipantRecord, connection: ParticipantConnection, claim: object = None
+    ) -> None:
+        """An authenticated participant is there; it is welcomed with its source."""
+        effects = self.bridge.connected(record, self._now(), claim=claim)
+        self._coming = connection
+        self._execute(effects)
+
+    def leave(self, participant_id: str, connection: ParticipantConnection, *, goodbye: bool = False) -> None:
+        """The participant's connection ended; one that was replaced before means nothing."""
+        if self._connections.get(participant_id) is connection:
+            del self._connections[participant_id]
+            self._execute(self.bridge.disconnected(participant_id, self._now(), goodbye=goodbye))
+
+    def take(self, participant_id: str, frame: bytes, *, value: object = ABSENT, hops: object = 0) -> None:
+        """The participant sent a frame."""
+        self._execute(self.bridge.received(participant_id, frame, self._now(), value=value, hops=hops))
+
+    def stalled(self, participant_id: str, connection: ParticipantConnection) -> None:
+        if self._connections.get(participant_id) is connection:
+            self.bridge.stalled(participant_id)
+
+    def drained(self, participant_id: str, connection: ParticipantConnection) -> None:
+        if self._connections.get(participant_id) is connection:
+            self._execute(self.bridge.drained(participant_id, self._now()))
+
+    def revoke(self, participant_id: str) -> None:
+        """The participant's credential is gone: close, clean up, forget (bus §10.3)."""
+        self._execute(self.bridge.revoked(participant_id, self._now()))
+        self.ledger.forget(participant_id)
+
+    def change_record(self, record: ParticipantRecord) -> None:
+        self.bridge.record_changed(record, self._now())
+
+    @property
+    def connected(self) -> Iterable[str]:
+        return self._connections.keys()
+
+    # -- the hub --------------------------------------------------------------------------------------------------
+
+    def heard(self, message: Message) -> None:
+        """The hub carried a message."""
+        if self.cascade is None or not self.cascade.holds_back(message, self._now()):
+            self._execute(self.bridge.heard(message, self._now()))
+
+    def ignored(self, reason: str) -> None:
+        self.ledger.hub_ignored[reason] += 1
+
+    def opened(self) -> None:
+        """The hub can be written to."""
+        self._execute(self.bridge.hub_opened(self._now()))
+        self._set_alarm()
+
+    def lost(self, reason: str) -> None:
+        """The hub cannot be written to."""
+        self.bridge.hub_lost()
+
+    def inject(self, message: Message, *, author: str, hops: int) -> None:
+        """Put a message of an upstream bridge on the hub; participants it names get it like any other."""
+        self._execute(self.bridge.relayed(message, author, hops, self._now()))
+
+    def publish(self, message: Message) -> bool:
+        """Put a message of the bridge itself on the hub, for listeners there."""
+        return self._transport.send(message)
+
+    # -- time and end ---------------------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return self._clock.monotonic()
+
+    def _wake(self) -> None:
+        self._alarm = self._alarm_at = None
+        self._execute(self.bridge.tick(self._now()))
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        deadline = self.bridge.next_deadline()
+        if deadline is None or (self._alarm_at is not None and self._alarm_at <= deadline):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = deadline
+        delay = max(0.0, deadline - self._now())
+        self._alarm = asyncio.get_running_loop().call_later(delay, self._wake)
+
+    async def stop(self) -> None:
+        """Drop what waits, close every connection, save what must be remembered."""
+        self._execute(self.bridge.stop(self._now()))
+        for connection in list(self._connections.values()):
+            connection.close(CloseCode.GOING_AWAY)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self.saved()
+
+    async def saved(self) -> None:
+        """Return once everything that must be remembered is on disk."""
+        while self._saving is not None:
+            await asyncio.shield(self._saving)
+
+    # -- carrying out ---------------------------------------------------------------------------------------------
+
+    def _execute(self, effects: list[Effect]) -> None:
+        # Writing to an embedded hub is heard at once, in the middle of this; that waits its turn.
+        self._to_do.extend(effects)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._to_do:
+                effect = self._to_do.popleft()
+                self._carry_out[type(effect)](effect)
+        finally:
+            self._busy = False
+
+    def _write(self, effect: ToBus) -> None:
+        self._write_failed = not self._transport.send(effect.message)
+        if self._write_failed:
+            self.lost("the hub takes nothing more")
+
+    def _deliver(self, effect: ToParticipant) -> None:
+        connection = self._connections.get(effect.participant)
+        if connection is not None:
+            connection.deliver(effect.delivery)
+
+    def _refuse(self, effect: Refused) -> None:
+        connection = self._connections.get(effect.participant)
+        if connection is not None:
+            connection.refuse(effect.code, effect.details)
+
+    def _close(self, effect: Close) -> None:
+        connection = self._connections.pop(effect.participant, None)
+        if connection is not None:
+            connection.close(effect.code)
+
+    def _joined(self, effect: Joined) -> None:
+        assert self._coming is not None
+        self._connections[effect.participant], self._coming = self._coming, None
+        self._connections[effect.participant].welcome(effect.source)
+        self._announce("bus.joined", participant=effect.participant, source=effect.source, first=effect.first)
+
+    def _left(self, effect: Left) -> None:
+        self._announce("bus.left", participant=effect.participant, gone=effect.gone, reason=effect.reason)
+        self._set_alarm()
+
+    def _count(self, outcome: Outcome) -> None:
+        if self._write_failed and outcome.direction == "in" and outcome.outcome == "delivered":
+            outcome = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
+        self.ledger.count(outcome, outcome.waited_s)
+        if self._debug:
+            self._announce(
+                "bus.message.outcome",
+                participant=outcome.participant,
+                direction=outcome.direction,
+                topic=outcome.topic,
+                session_id=outcome.session_id,
+                outcome=outcome.outcome,
+                reason=outcome.reason,
+                bytes=outcome.size,
+                waited_ms=round(outcome.waited_s * 1000, 3),
+            )
+
+    def _hub_ignored(self, effect: HubIgnored) -> None:
+        self.ignored(effect.reason)
+
+    def _announce(self, kind: str, **data: Any) -> None:
+        bridge_id = self.bridge.settings.bridge_id
+        self._announcer.announce(kind, {"at": iso_ms(self._clock.now()), "bridge": bridge_id, **data})
+
+    # -- remembering ----------------------------------------------------------------------------------------------
+
+    def _keep(self, change: Remembered) -> None:
+        self._changes.append(change)
+        if self._saving is None:
+            self._saving = asyncio.get_running_loop().create_task(self._save())
+
+    async def _save(self) -> None:
+        try:
+            while self._changes:
+                changes, self._changes = self._changes, []
+                await asyncio.to_thread(self._state.apply, changes)
+        except BridgeheadError as error:
+            # A bridge that cannot remember still works; only a restart would notice.
+            _log.error("%s", error)
+        finally:
+            self._saving = None

@@ -1,0 +1,160 @@
+"""The state folder of one bridge (bus §17): records, credentials, secret, certificate. 0700, files 0600, atomic."""
+
+from __future__ import annotations
+
+import secrets
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import tomlkit
+
+from bridgehead.bus.credentials import Credential
+from bridgehead.bus.record import ParticipantRecord, check_participant_id, parse_record
+from bridgehead.bus.state_store import SqliteState
+from bridgehead.errors import ConfigError
+from bridgehead.host.file_errors import FileMissing
+from bridgehead.host.files import make_private_dir, read_bounded, write_atomic
+from bridgehead.host.locks import FileLock
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+SECRET_BYTES: Final = 32
+_HEADER: Final = "# Participants of this bridge. May be edited by hand; a running bridge notices.\n"
+
+
+class StateFolder:
+    """The files of one bridge."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def records_file(self) -> Path:
+        return self.path / "participants.toml"
+
+    @property
+    def credentials_file(self) -> Path:
+        return self.path / "credentials.json"
+
+    @property
+    def tls_folder(self) -> Path:
+        return self.path / "tls"
+
+    def prepare(self) -> None:
+        """Make the folder, for its owner only."""
+        make_private_dir(self.path)
+
+    @contextmanager
+    def editing(self) -> Iterator[None]:
+        """One editor at a time, so that two commands do not undo each other's work."""
+        self.prepare()
+        with FileLock(self.path / ".lock"):
+            yield
+
+    # -- participants.toml ----------------------------------------------------------------------------------------
+
+    def records(self) -> dict[str, ParticipantRecord]:
+        """Every record; a file that does not parse is an error that names what is wrong."""
+        records = {name: parse_record(name, table) for name, table in self.tables().items()}
+        owners: dict[str, str] = {}
+        for record in records.values():
+            session = record.managed_session_id
+            if session is not None and owners.setdefault(session, record.id) != record.id:
+                raise BadRecordsFile(self.records_file, f"{owners[session]} and {record.id} share a session")
+        return records
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """The tables of participants.toml as they are written."""
+        try:
+            document = tomllib.loads(self._text())
+        except (tomllib.TOMLDecodeError, UnicodeError) as error:
+            raise BadRecordsFile(self.records_file, str(error)) from error
+        for name, table in document.items():
+            if not isinstance(table, dict):
+                raise BadRecordsFile(self.records_file, f"{name!r} is not a table")
+        return document
+
+    def put_table(self, participant_id: str, table: dict[str, Any]) -> ParticipantRecord:
+        """Write one record; comments and other records stay as they are."""
+        record = parse_record(participant_id, table)
+        document = tomlkit.parse(self._text() or _HEADER)
+        document[participant_id] = tomlkit.item(table)
+        write_atomic(self.records_file, tomlkit.dumps(document), private=True)
+        return record
+
+    def remove_table(self, participant_id: str) -> bool:
+        """Remove one record; False when there was none."""
+        document = tomlkit.parse(self._text())
+        if participant_id not in document:
+            return False
+        document.remove(participant_id)
+        write_atomic(self.records_file, tomlkit.dumps(document), private=True)
+        return True
+
+    def _text(self) -> str:
+        try:
+            return read_bounded(self.records_file, MAX_BYTES).decode()
+        except FileMissing:
+            return ""
+
+    # -- credentials.json -----------------------------------------------------------------------------------------
+
+    def credentials(self) -> dict[str, Credential]:
+        try:
+            return msgspec.json.decode(
+                read_bounded(self.credentials_file, MAX_BYTES), type=dict[str, Credential]
+            )
+        except FileMissing:
+            return {}
+        except msgspec.DecodeError as error:
+            raise BadRecordsFile(self.credentials_file, str(error)) from error
+
+    def put_credential(self, participant_id: str, credential: Credential | None) -> None:
+        """Keep what the server needs to recognise the participant; None takes it away."""
+        kept = self.credentials()
+        kept.pop(check_participant_id(participant_id), None)
+        if credential is not None:
+            kept[participant_id] = credential
+        encoded = msgspec.json.format(msgspec.json.encode(kept), indent=1)
+        write_atomic(self.credentials_file, encoded + b"\n", private=True)
+
+    # -- the rest -------------------------------------------------------------------------------------------------
+
+    def secret(self) -> bytes:
+        """The bridge's own secret, made at the first start (B-24)."""
+        path = self.path / "bridge.secret"
+        try:
+            made = read_bounded(path, SECRET_BYTES)
+        except FileMissing:
+            made = secrets.token_bytes(SECRET_BYTES)
+            write_atomic(path, made, private=True, exclusive=True)
+        if len(made) != SECRET_BYTES:
+            raise BadRecordsFile(path, f"it must hold {SECRET_BYTES} bytes")
+        return made
+
+    def state(self) -> SqliteState:
+        return SqliteState(self.path / "bridge.db")
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """Changes whenever one of the files an operator edits does."""
+        return tuple(_stamp(path) for path in (self.records_file, self.credentials_file))
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+class BadRecordsFile(ConfigError):
+    """A file of the state folder cannot be read; the records in force stay as they are."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            f"{path}: {problem}", hint="correct the file; a running bridge keeps its records until then"
+        )

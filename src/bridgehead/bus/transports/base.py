@@ -1,0 +1,55 @@
+"""What a bridge needs of a hub: to hear every message in order, and to put messages on it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from bridgehead.bus.message import Message
+from bridgehead.errors import BridgeheadError
+
+
+class Ear(Protocol):
+    """Who is told what the hub carries. Called on the event loop, in the order of the hub."""
+
+    def heard(self, message: Message) -> None: ...
+
+    def ignored(self, reason: str) -> None:
+        """A frame that is no message was dropped."""
+        ...
+
+    def lost(self, reason: str) -> None:
+        """The connection ended; the transport may be connected again."""
+        ...
+
+
+class Transport(Protocol):
+    """One way to reach a hub."""
+
+    scheme: ClassVar[str]
+
+    async def connect(self, ear: Ear) -> None:
+        """Be on the hub when this returns; raises `HubRefused` or any other `BridgeheadError`."""
+        ...
+
+    def send(self, message: Message) -> bool:
+        """Put a message on the hub without waiting; False when the hub takes nothing more."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class HubRefused(BridgeheadError):
+    """The hub does not accept who we are."""
+
+    def __init__(self, url: str, cause: str) -> None:
+        super().__init__(f"the hub at {url} refused us: {cause}", hint="check the token of this hub")
+
+
+class EncryptedHub(BridgeheadError):
+    """The hub's members encrypt their messages with a shared key."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"the hub at {url} carries encrypted payloads (websocket.secret_key), which are not supported",
+            hint="remove websocket.secret_key from the hub's configuration and protect its port instead",
+        )

@@ -1,0 +1,105 @@
+"""A hub behind a WebSocket: our own in another process, or ovos-messagebus (bus §11.1)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from bridgehead.bus.message import Malformed, Message, decode_json, encode, read_value
+from bridgehead.bus.sockets.base import Peer
+from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
+from bridgehead.bus.transports.base import Ear, EncryptedHub, HubRefused
+
+MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024
+_ENCRYPTED: Final = {"ciphertext", "tag", "nonce"}
+
+
+class WebSocketTransport:
+    """One connection to a hub."""
+
+    scheme: ClassVar[str] = "ws"
+
+    def __init__(self, url: str, *, token: str | None = None) -> None:
+        self._url = url
+        self._headers = (("Authorization", f"Bearer {token}"),) if token else ()
+        self._conversation: _HubConversation | None = None
+
+    async def connect(self, ear: Ear) -> None:
+        conversation = _HubConversation(self._url, ear)
+        try:
+            await dial(Target(self._url, self._headers), conversation)
+        except DialRefused as refused:
+            if refused.status in (401, 403):
+                raise HubRefused(self._url, f"HTTP {refused.status}") from refused
+            raise
+        self._conversation = conversation
+
+    def send(self, message: Message) -> bool:
+        return self._conversation is not None and self._conversation.send(message)
+
+    async def close(self) -> None:
+        if self._conversation is not None:
+            self._conversation.leave()
+            self._conversation = None
+
+
+class _HubConversation:
+    """The hub's side of the connection."""
+
+    def __init__(self, url: str, ear: Ear) -> None:
+        self._url = url
+        self._ear: Ear | None = ear
+        self._peer: Peer | None = None
+        self._keeps_up = True
+
+    def send(self, message: Message) -> bool:
+        if self._peer is None:
+            return False
+        if not self._keeps_up and self._peer.unsent > MAX_UNSENT_BYTES:
+            # A hub that does not read is as good as gone; dialling again shows whether it lives.
+            self._peer.abort()
+            return False
+        self._peer.send(encode(message))
+        return True
+
+    def leave(self) -> None:
+        self._ear = None
+        if self._peer is not None:
+            self._peer.close(1000, "leaving")
+
+    def opened(self, peer: Peer) -> None:
+        self._peer = peer
+
+    def received(self, payload: bytes, *, text: bool) -> None:
+        if self._ear is None:
+            return
+        value = decode_json(payload)
+        read = read_value(value)
+        if not isinstance(read, Malformed):
+            self._ear.heard(read.message)
+        elif isinstance(value, dict) and value.keys() >= _ENCRYPTED:
+            self._end(EncryptedHub(self._url).message)
+        else:
+            self._ear.ignored("malformed")
+
+    def caught_up(self) -> None:
+        pass
+
+    def ponged(self) -> None:
+        pass
+
+    def paused(self) -> None:
+        self._keeps_up = False
+
+    def resumed(self) -> None:
+        self._keeps_up = True
+
+    def closed(self, code: int, reason: str) -> None:
+        self._peer = None
+        self._end(f"closed ({code}{' ' + reason if reason else ''})")
+
+    def _end(self, reason: str) -> None:
+        if self._ear is not None:
+            ear, self._ear = self._ear, None
+            ear.lost(reason)
+        if self._peer is not None:
+            self._peer.close(1000, "")

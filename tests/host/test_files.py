@@ -197,6 +197,28 @@ def test_a_file_system_that_cannot_sync_directories_is_put_up_with(
     assert (tmp_path / "file").read_text() == "x"
 
 
+@pytest.mark.parametrize(("exclusive", "placed"), [(False, ["rename"]), (True, ["link", "unlink"])])
+def test_content_is_on_the_disk_before_it_takes_its_place_and_the_place_before_we_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exclusive: bool, placed: list[str]
+) -> None:
+    calls: list[str] = []
+
+    def note(name: str) -> None:
+        real = getattr(os, name)
+
+        def call(*arguments: object, **options: object) -> object:
+            is_directory = name == "fsync" and stat.S_ISDIR(os.fstat(arguments[0]).st_mode)  # type: ignore[arg-type]
+            calls.append("fsync directory" if is_directory else name)
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name in ("write", "fsync", "rename", "link", "unlink"):
+        note(name)
+    write_atomic(tmp_path / "state.json", "x", exclusive=exclusive)
+    assert calls == ["write", "fsync", *placed, "fsync directory"]
+
+
 LIMITED_WRITER = """
 import resource, sys
 from bridgehead.host.files import append_line, write_atomic

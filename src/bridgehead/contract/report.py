@@ -62,6 +62,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     confirmed_by_models: tuple[str, ...] | UnsetType = UNSET
     intra_bridge_model_confirmed: bool | UnsetType = UNSET
     unverified: bool | UnsetType = UNSET
+    proposal: dict[str, Any] | UnsetType = UNSET
+    """Of type proposal: rationale, trade-offs, failure modes, … (council §15)."""
 
 
 class DisputedOutput(msgspec.Struct, frozen=True):

@@ -10,17 +10,19 @@ import msgspec
 
 from bridgehead.contract.report import Usage
 from bridgehead.contract.verdict import JUDGED_TASKS
-from bridgehead.contract.words import OutputType, Verdict
+from bridgehead.contract.words import Verdict
 from bridgehead.council.council_verdict import council_verdict
 from bridgehead.council.finding_entry import anchor_of, by_class, finding_entry
 from bridgehead.council.findings.dismissals import Dismissable, Dismissed, apply_dismissals, read_entry
 from bridgehead.council.findings.history import Comparison, FoundAgain, Record, Run, carry_forward, compare
 from bridgehead.council.findings.tree import Tree
+from bridgehead.council.five_phase import debate_verdict
 from bridgehead.council.halted import Attendance
 from bridgehead.council.joint import STATIC, FindingClass, JointFinding, SeatReport
 from bridgehead.council.layer_one import CrossDebate
-from bridgehead.council.modes import PROPOSING_MODES
+from bridgehead.council.modes import is_judged
 from bridgehead.council.plan import CouncilPlan
+from bridgehead.council.proposal_report import told_proposals
 from bridgehead.council.report import (
     COUNCIL,
     AbortedReport,
@@ -69,7 +71,7 @@ def assemble_report(
     tasks = _Verdicts(plan, seats, findings)
     used = [seat for seat in seats if seat.report.bridge in attendance.available]
     report = CouncilReport(
-        type=COUNCIL,
+        type=_report_type(plan, seats),
         review_id=plan.review_id,
         verdict=tasks.of(left),
         gate_verdict=tasks.of([entry for entry in standing if _counts_for_gate(entry, plan, dismissed)]),
@@ -131,7 +133,7 @@ def assemble_report(
         files=plan.task.files,
         loc=plan.task.loc,
         recommendation=debated.recommendation,
-        proposals=_proposals(plan, left),
+        proposals=told_proposals(plan, findings, debated),
         contradictions=debated.contradictions,
     )
     records = carry_forward(plan.records, run, comparison) if comparison is not None else plan.records
@@ -164,8 +166,13 @@ class _Verdicts:
     def of(self, entries: Sequence[FindingEntry]) -> Verdict | None:
         """The verdict on those findings that the entries name."""
         wanted = {entry.id for entry in entries}
+        findings = [finding for finding in self.findings if finding.id in wanted]
+        task = self.plan.task
+        if self.plan.is_debate and is_judged(task.task_type, task.mode):
+            outputs = [source.output for finding in findings for source in finding.sources]
+            return debate_verdict(outputs, self.plan.preset)
         return council_verdict(
-            [finding for finding in self.findings if finding.id in wanted],
+            findings,
             task_type=self.plan.task.task_type,
             mode=self.plan.task.mode,
             several_bridges=several_bridges(self.plan, self.seats),
@@ -175,7 +182,7 @@ class _Verdicts:
 def several_bridges(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
     """Whether the table for several bridges applies (council §14.4)."""
     counting = [seat for seat in seats if seat.report.status == "COMPLETED" and seat.makes_a_council]
-    return len(counting) > 1 and not plan.fallback and not plan.is_parallel_workflow
+    return len(counting) > 1 and not plan.fallback and not plan.takes_first_available
 
 
 def _dismissed(
@@ -328,20 +335,18 @@ def _council_type(seats: Sequence[SeatReport]) -> str:
     return "multi-runtime-council" if len(models) > 1 else "single-runtime-council"
 
 
+def _report_type(plan: CouncilPlan, seats: Sequence[SeatReport]) -> str:
+    if not plan.is_debate:
+        return COUNCIL
+    # Without messaging phases 3 and 4 were skipped (council §17).
+    debated = any(seat.report.dispatch_mode == "agent-teams" for seat in seats)
+    return "debate-protocol" if debated else "debate-protocol-fallback"
+
+
 def _layers(seats: Sequence[SeatReport], debated: CrossDebate) -> tuple[str, ...]:
     inside = any(seat.report.debate_rounds for seat in seats)
     layers = ("intra-bridge" if inside else "", "cross-bridge" if debated.outcome == COMPLETED else "")
     return tuple(filter(None, layers))
-
-
-def _proposals(plan: CouncilPlan, left: Sequence[FindingEntry]) -> tuple[dict[str, Any], ...]:
-    if plan.task.mode not in PROPOSING_MODES:
-        return ()
-    return tuple(
-        {"id": entry.id, "title": entry.title, "domains": list(entry.domains)}
-        for entry in left
-        if entry.type is OutputType.PROPOSAL
-    )
 
 
 def _total_usage(used: Sequence[Usage]) -> Usage:

@@ -82,7 +82,7 @@ class CouncilRun:
         self._log(
             "council_start", review_id=self.plan.review_id, bridges=list(self.plan.bridges), timestamp=at
         )
-        if self.plan.is_parallel_workflow:
+        if self.plan.takes_first_available:
             # One bridge is enough: the others are tried only if it cannot be had.
             candidates = [bridge for bridge in self.plan.bridges if bridge != STATIC]
             first, self._not_tried = candidates[:1], candidates[1:]
@@ -115,7 +115,12 @@ class CouncilRun:
             return Turn()
         self._seats[seat.bridge] = seat
         run = run_for(
-            seat, self._seat_task(), self._around, budget=self._budget, seating=self._seatings[seat.bridge]
+            seat,
+            self._seat_task(),
+            self._around,
+            budget=self._budget,
+            seating=self._seatings[seat.bridge],
+            debate=self.plan.preset if self.plan.is_debate else None,
         )
         self._runs[seat.bridge] = run
         return self._after_seat(run.start(happened.at))

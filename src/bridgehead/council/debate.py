@@ -64,11 +64,20 @@ class Debate:
                 text = f"The cited evidence was not found by a check of the files: {places}"
                 self._issue(entry, text, "missing-assumption", None, round_number, by_code=True)
 
-    def take_challenges(self, raised: Sequence[Mapping[str, Any]], round_number: int) -> int:
-        """Accept the valid challenges of a Challenger's reply; the others are logged. Returns how many counted."""
+    def doubt(self, entry: Entry, text: str, round_number: int) -> None:
+        """A challenge nobody can answer any more; the item ends as disputed."""
+        self._issue(entry, text, "missing-assumption", None, round_number, by_code=True)
+
+    def take_challenges(
+        self, raised: Sequence[Mapping[str, Any]], round_number: int, *, by_any: bool = False
+    ) -> int:
+        """Accept the valid challenges of a reply; the others are logged. Returns how many counted.
+
+        They are the Challenger's, which must not challenge itself; `by_any`: another reviewer's.
+        """
         accepted = 0
         for entry_fields in raised:
-            refusal = self._take_challenge(entry_fields, round_number)
+            refusal = self._take_challenge(entry_fields, round_number, by_any=by_any)
             accepted += refusal is None
             if refusal is not None:
                 target = as_line(entry_fields.get("target_finding_id"))
@@ -77,13 +86,13 @@ class Debate:
                 )
         return accepted
 
-    def _take_challenge(self, fields: Mapping[str, Any], round_number: int) -> str | None:
+    def _take_challenge(self, fields: Mapping[str, Any], round_number: int, *, by_any: bool) -> str | None:
         entry = self.ledger.survivor(fields.get("target_finding_id"))
         text = as_text(fields.get("challenge_text"))
         mechanism = as_line(fields.get("mechanism")).casefold()
         if entry is None:
             return "unknown finding"
-        if entry.owner.role is Role.CHALLENGER:
+        if entry.owner.role is Role.CHALLENGER and not by_any:
             return "its own finding"
         if entry.state.withdrawn:
             return "withdrawn finding"

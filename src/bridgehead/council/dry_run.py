@@ -61,7 +61,7 @@ def plan_calls(
     at: str,
 ) -> DryRun:
     """List the calls for the seats that passed pre-flight; nothing is called."""
-    seats = ready[:1] if plan.is_parallel_workflow else ready
+    seats = ready[:1] if plan.takes_first_available else ready
     coordinator = choose_coordinator({seat.bridge: seat for seat in seats}, (), plan.coordinator)
     debated = coordinator is not None and not plan.skips_stage_b
     # Each round of the Devil's Advocate may need one reminder.

@@ -24,7 +24,7 @@ def hear_items(run: Proceedings, heard: Iterable[Heard]) -> None:
             run.debate.take_challenges(one.value["challenges"], run.round)
         if key.role is Role.EXPERT and key.domain not in run.covered:
             run.covered.append(key.domain)
-        signals += _raise_items(run, one)
+        signals += raise_items(run, one)
     _take_signals(run, signals)
 
 
@@ -39,7 +39,7 @@ def hear_responses(run: Proceedings, heard: Iterable[Heard]) -> None:
         asked = list(dict.fromkeys(key for part in parts for key in part.ask.asked))
         run.debate.take_responses(owner, responses, asked, run.round)
         for part in parts:
-            signals += _raise_items(run, part)
+            signals += raise_items(run, part)
     _take_signals(run, signals)
 
 
@@ -58,7 +58,8 @@ def settle(run: Proceedings, wave: Wave) -> None:
     run.ledger.merge_duplicates()
 
 
-def _raise_items(run: Proceedings, one: Heard) -> tuple[Signal, ...]:
+def raise_items(run: Proceedings, one: Heard) -> tuple[Signal, ...]:
+    """Put the items of one reply into the ledger; those whose evidence is not there are doubted at once."""
     owner = _owner(one)
     placed, signals = items_of(one.value)
     raised = take_items(

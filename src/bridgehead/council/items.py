@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +26,13 @@ RATED: Final = frozenset(
 NEVER_RATED: Final = frozenset({OutputType.PLAN_ITEM, OutputType.IMPLEMENTATION_NOTE})
 """Every other type may have a severity and needs none."""
 
+PROPOSAL_TEXTS: Final = ("summary", "rationale", "recommended_when")
+PROPOSAL_LISTS: Final = ("tradeoffs", "failure_modes", "dependencies", "open_questions", "risks")
+PROPOSAL_WORDS: Final = {
+    "proposal_type": ("schema", "protocol", "lifecycle", "policy", "implementation"),
+    "maturity": ("seed", "sketched", "refined", "candidate"),
+}
+
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
@@ -43,6 +50,8 @@ class Draft:
     severity_original: str | None = None
     requirement_id: str | None = None
     met: bool | None = None
+    proposal: dict[str, Any] | None = None
+    """What a proposal says about itself (council §15)."""
 
 
 class Intake:
@@ -73,6 +82,7 @@ class Intake:
             severity_original=given.value if changed and given is not None else None,
             requirement_id=requirement_id,
             met=met,
+            proposal=read_proposal(entry) if kind is OutputType.PROPOSAL else None,
         )
 
     def changes(self, output: Output, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,6 +98,17 @@ class Intake:
             level = self._levels.get(str(output.requirement_id))
             given["severity"] = calibrate(severity, level, met=output.met is True)
         return {name: value for name, value in given.items() if value and value != getattr(output, name)}
+
+
+def read_proposal(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a proposal, every one present: texts, lists of texts, and two closed words."""
+    given = entry.get("proposal")
+    fields = {**entry, **given} if isinstance(given, dict) else entry
+    return {
+        **{name: as_text(fields.get(name)) for name in PROPOSAL_TEXTS},
+        **{name: _texts(fields.get(name)) for name in PROPOSAL_LISTS},
+        **{name: _word(fields.get(name), words) for name, words in PROPOSAL_WORDS.items()},
+    }
 
 
 def parse_severity(value: object) -> Severity | None:
@@ -141,6 +162,16 @@ def as_text(value: object) -> str | None:
 def as_line(value: object) -> str:
     """The same on one line."""
     return " ".join((as_text(value) or "").split())
+
+
+def _texts(value: object) -> list[str]:
+    listed = value if isinstance(value, list) else [value]
+    return [text for text in map(as_text, listed) if text is not None]
+
+
+def _word(value: object, words: Sequence[str]) -> str | None:
+    spelled = as_line(value).casefold()
+    return spelled if spelled in words else None
 
 
 def _evidence(entry: Mapping[str, Any]) -> str | None:

@@ -146,6 +146,10 @@ class Ledger:
             if len(found.members) > 1:
                 self._merge(found)
 
+    def join(self, one: Entry, other: Entry) -> None:
+        """Merge two items whose owners agree that they are one problem."""
+        self._merge(Cluster((Candidate.of(one.output), Candidate.of(other.output))))
+
     def _merge(self, found: Cluster) -> None:
         # An item that has lived through a round keeps its id and its challenges; a newcomer joins it.
         first, *others = sorted(found.members, key=lambda member: self._entries[member.id].state.origin_round)
@@ -248,6 +252,7 @@ def _output(draft: Draft, output_id: str, domain: str, agent: str, round_number:
         severity_inferred=draft.severity_inferred or UNSET,
         requirement_id=draft.requirement_id or UNSET,
         met=_met(draft),
+        proposal=draft.proposal if draft.proposal is not None else UNSET,
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
 from bridgehead.council.findings.history import Record
-from bridgehead.council.routing import DEEP_COUNCIL, PARALLEL_WORKFLOW
+from bridgehead.council.five_phase import DEFAULT, Preset
+from bridgehead.council.routing import DEBATE_PROTOCOL, DEEP_COUNCIL, PARALLEL_WORKFLOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class CouncilPlan:
     seed_findings: tuple[Output, ...] = ()
     """What the caller found already; a pseudo bridge `caller` in Stage A (council §14.7)."""
     coordinator: str | None = None
+    preset: Preset = DEFAULT
+    """Weights of a standalone debate (council §17)."""
     max_calls: int | None = None
     max_cost_usd: float | None = None
     scope: tuple[str, ...] = ()
@@ -61,5 +64,14 @@ class CouncilPlan:
         return self.route == PARALLEL_WORKFLOW
 
     @property
+    def is_debate(self) -> bool:
+        """One available bridge debates in five phases (council §17)."""
+        return self.route == DEBATE_PROTOCOL
+
+    @property
+    def takes_first_available(self) -> bool:
+        return self.is_parallel_workflow or self.is_debate
+
+    @property
     def skips_stage_b(self) -> bool:
-        return self.one_runtime or self.is_parallel_workflow
+        return self.one_runtime or self.takes_first_available

@@ -43,12 +43,12 @@ Builder = Callable[[Scene, CallKey, Debated], Safe]
 
 def challenge_asks(run: Proceedings, added: Sequence[NewExpert]) -> list[Ask]:
     """New experts first, then the Integration Checker, then the Challenger: the order ids are given in."""
-    packet = _packet(run, run.ledger.live(), run.debate.open_challenges(), added)
+    packet = packet_for(run, run.ledger.live(), run.debate.open_challenges(), added)
     history = told_history(run.debate)
     return [
         *(_late_expert_ask(run, new) for new in added),
-        *_asks(run, INTEGRATOR, Step.CHALLENGE, packet, integration_prompt, Answer.ITEMS, read_items),
-        *_asks(
+        *debate_asks(run, INTEGRATOR, Step.CHALLENGE, packet, integration_prompt, Answer.ITEMS, read_items),
+        *debate_asks(
             run,
             CHALLENGER,
             Step.CHALLENGE,
@@ -79,11 +79,11 @@ def response_asks(run: Proceedings, owner: Owner) -> list[Ask]:
     def build(scene: Scene, key: CallKey, debated: Debated) -> Safe:
         return response_prompt(scene, key, debated, role_title=title)
 
-    return _asks(
+    return debate_asks(
         run,
         owner,
         Step.RESPONSE,
-        _packet(run, mine, run.debate.open_for(owner)),
+        packet_for(run, mine, run.debate.open_for(owner)),
         build,
         Answer.RESPONSES,
         READ_RESPONSES,
@@ -93,8 +93,8 @@ def response_asks(run: Proceedings, owner: Owner) -> list[Ask]:
 
 def ruling_asks(run: Proceedings) -> list[Ask]:
     """The Challenger's last word."""
-    packet = _packet(run, run.ledger.live(), run.debate.open_challenges())
-    return _asks(
+    packet = packet_for(run, run.ledger.live(), run.debate.open_challenges())
+    return debate_asks(
         run,
         CHALLENGER,
         Step.RULING,
@@ -108,18 +108,19 @@ def ruling_asks(run: Proceedings) -> list[Ask]:
 
 def consolidation_asks(run: Proceedings) -> list[Ask]:
     """Quick: one look across the domains instead of a debate (K10)."""
-    packet = _packet(run, run.ledger.live(), ())
-    return _asks(
+    packet = packet_for(run, run.ledger.live(), ())
+    return debate_asks(
         run, CONSOLIDATOR, Step.CONSOLIDATION, packet, consolidation_prompt, Answer.ITEMS, read_items
     )
 
 
-def _packet(
+def packet_for(
     run: Proceedings,
     findings: Sequence[Entry],
     challenges: Sequence[Challenge],
     added: Sequence[NewExpert] = (),
 ) -> dict[str, Any]:
+    """The context packet of the present round for a role that sees these findings and challenges."""
     challenged = {run.debate.target_of(one).id for one in run.debate.challenges.values()}
     gaps = find_gaps(run.task, run.around.scope_files, list(run.ledger))
     told_round = max(run.round - 1, 1)
@@ -134,7 +135,7 @@ def _packet(
     )
 
 
-def _asks(
+def debate_asks(
     run: Proceedings,
     owner: Owner,
     step: Step,

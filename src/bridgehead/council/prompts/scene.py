@@ -26,6 +26,12 @@ _ALLOWED: Final = {
     ),
 }
 _AUDIT_KEYS: Final = own(',\n      "requirement_id": null,\n      "met": false')
+_PROPOSAL_KEYS: Final = own(
+    ',\n      "proposal": {"summary": "...", "rationale": "...", '
+    '"proposal_type": "schema | protocol | lifecycle | policy | implementation", '
+    '"maturity": "seed | sketched | refined | candidate", "tradeoffs": [], "failure_modes": [], '
+    '"dependencies": [], "open_questions": [], "risks": [], "recommended_when": "..."}'
+)
 _SEVERITIES: Final = own("CRITICAL | HIGH | MEDIUM | LOW | INFO")
 _NO_SEVERITY: Final = own("null")
 
@@ -91,7 +97,7 @@ class Scene:
             domain=ink.line(domain),
             output_types=ink.line(" | ".join(types)),
             severity_values=_NO_SEVERITY if set(types) <= NEVER_RATED else _SEVERITIES,
-            audit_keys=_AUDIT_KEYS if is_audit else NOTHING,
+            more_keys=_more_keys(types, is_audit=is_audit),
             severity_rules=_severity_rules(types, is_audit=is_audit),
         )
 
@@ -103,6 +109,12 @@ class Scene:
 
 def evidence_rules() -> Safe:
     return template("evidence_rules").fill()
+
+
+def _more_keys(types: Sequence[OutputType], *, is_audit: bool) -> Safe:
+    if is_audit:
+        return _AUDIT_KEYS
+    return _PROPOSAL_KEYS if OutputType.PROPOSAL in types else NOTHING
 
 
 def _severity_rules(types: Sequence[OutputType], *, is_audit: bool) -> Safe:

@@ -130,7 +130,7 @@ def _seats(report: CouncilReport) -> Iterator[Markup]:
             one.connection or "-",
             ", ".join(one.models) or "-",
             str(one.outputs),
-            _known(one.debate_rounds),
+            "-" if one.debate_rounds is None else str(one.debate_rounds),
             str(usage.calls),
             f"{_known(usage.tokens_in)} / {_known(usage.tokens_out)}",
             _known(usage.cost_usd),

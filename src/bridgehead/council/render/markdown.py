@@ -45,7 +45,7 @@ def fenced(text: str, language: str = "") -> str:
 
 def front_matter(fields: dict[str, Any]) -> str:
     """YAML front matter; JSON scalars and lists are YAML, so nothing foreign can break out of it."""
-    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()]
+    lines = [f"{name}: {visible(json.dumps(value, ensure_ascii=False))}" for name, value in fields.items()]
     return "\n".join(["---", *lines, "---"])
 
 
@@ -98,7 +98,8 @@ def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
     yield ""
     yield f"## {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}"
     yield ""
-    yield f"{escaped(place(entry))}  \n{escaped(standing(entry, compared=compared))}, confidence {entry.confidence}"
+    where = f"{escaped(place(entry))}: " if place(entry) else ""
+    yield f"{where}{escaped(standing(entry, compared=compared))}, confidence {entry.confidence}"
     if entry.description:
         yield ""
         yield escaped(entry.description)
@@ -160,10 +161,11 @@ def _seats(report: CouncilReport) -> Iterator[str]:
             one.status if one.status == Status.COMPLETED else f"{one.status}: {escaped(one.reason or '')}"
         )
         usage = one.usage
+        rounds = "-" if one.debate_rounds is None else one.debate_rounds
         tokens = f"{_known(usage.tokens_in)} / {_known(usage.tokens_out)}"
         yield (
             f"| {escaped(one.bridge)} | {status} | {escaped(one.connection or '-')} | "
-            f"{escaped(', '.join(one.models)) or '-'} | {one.outputs} | {_known(one.debate_rounds)} | "
+            f"{escaped(', '.join(one.models)) or '-'} | {one.outputs} | {rounds} | "
             f"{usage.calls} | {tokens} | {_known(usage.cost_usd)} |"
         )
 

@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from bridgehead.contract.report import Usage
-from bridgehead.contract.verdict import JUDGED_TASKS
 from bridgehead.contract.words import Verdict
 from bridgehead.council.council_verdict import council_verdict
-from bridgehead.council.finding_entry import anchor_of, by_class, finding_entry
-from bridgehead.council.findings.dismissals import Dismissable, Dismissed, apply_dismissals, read_entry
-from bridgehead.council.findings.history import Comparison, FoundAgain, Record, Run, carry_forward, compare
+from bridgehead.council.finding_entry import by_class, finding_entry
+from bridgehead.council.findings.history import Record, carry_forward
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.five_phase import debate_verdict
 from bridgehead.council.halted import Attendance
@@ -26,14 +22,20 @@ from bridgehead.council.proposal_report import told_proposals
 from bridgehead.council.report import (
     COUNCIL,
     AbortedReport,
-    ComparedFinding,
     CouncilReport,
-    DismissedFinding,
     Downgraded,
     FindingEntry,
     Participant,
-    RunComparison,
     Withdrawn,
+)
+from bridgehead.council.report_identity import (
+    annotated,
+    apply_to_entries,
+    compare_entries,
+    counts_for_gate,
+    dismissal_warnings,
+    dismissed_finding,
+    told_comparison,
 )
 from bridgehead.council.stage_b import COMPLETED, FAILED
 from bridgehead.council.surroundings import Surroundings
@@ -64,9 +66,9 @@ def assemble_report(
     failed = debated.outcome == FAILED
     entries = [finding_entry(one, around.tree, around.renames, coordinator_failed=failed) for one in findings]
     standing = [entry for entry in entries if entry.cls is not FindingClass.WITHDRAWN]
-    dismissed = _dismissed(plan, around, standing, tree)
-    comparison, run = _compared(plan, around, seats, standing, tree)
-    standing = [_annotated(entry, plan, dismissed, comparison) for entry in standing]
+    dismissed = apply_to_entries(plan, around, standing, tree)
+    comparison, run = compare_entries(plan, around, seats, standing, tree)
+    standing = [annotated(entry, plan, dismissed, comparison) for entry in standing]
     left = [entry for entry in standing if entry.id not in dismissed.dismissed]
     tasks = _Verdicts(plan, seats, findings)
     used = [seat for seat in seats if seat.report.bridge in attendance.available]
@@ -74,7 +76,7 @@ def assemble_report(
         type=_report_type(plan, seats),
         review_id=plan.review_id,
         verdict=tasks.of(left),
-        gate_verdict=tasks.of([entry for entry in standing if _counts_for_gate(entry, plan, dismissed)]),
+        gate_verdict=tasks.of([entry for entry in standing if counts_for_gate(entry, plan, dismissed)]),
         timestamp=at,
         mode=plan.task.mode,
         task_type=plan.task.task_type,
@@ -104,15 +106,15 @@ def assemble_report(
             if one.cls is FindingClass.WITHDRAWN
         ),
         dismissed_findings=tuple(
-            _dismissed_finding(entry, plan, dismissed.dismissed[entry.id])
+            dismissed_finding(entry, plan, dismissed.dismissed[entry.id])
             for entry in standing
             if entry.id in dismissed.dismissed
         ),
-        comparison=_told_comparison(plan, comparison, standing),
+        comparison=told_comparison(plan, comparison, standing),
         challenge_notes=tuple(note.to_json() for note in debated.notes),
         synthesis_notes=plan.notes,
         stage_b=debated.outcome,
-        warnings=(*plan.warnings, *warnings, *_dismissal_warnings(dismissed)),
+        warnings=(*plan.warnings, *warnings, *dismissal_warnings(dismissed)),
         council_type=_council_type(seats),
         diversity_sources=_union(seat.report.diversity_sources for seat in used),
         participants=tuple(map(_participant, seats)),
@@ -183,125 +185,6 @@ def several_bridges(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
     """Whether the table for several bridges applies (council §14.4)."""
     counting = [seat for seat in seats if seat.report.status == "COMPLETED" and seat.makes_a_council]
     return len(counting) > 1 and not plan.fallback and not plan.takes_first_available
-
-
-def _dismissed(
-    plan: CouncilPlan, around: Surroundings, standing: Sequence[FindingEntry], tree: Tree
-) -> Dismissed:
-    candidates = [
-        Dismissable(entry.id, entry.severity, entry.title, entry.fingerprints, anchor_of(entry))
-        for entry in standing
-    ]
-    return apply_dismissals(plan.dismissals.tables, candidates, tree, around.renames, plan.today)
-
-
-def _counts_for_gate(entry: FindingEntry, plan: CouncilPlan, dismissed: Dismissed) -> bool:
-    number = dismissed.dismissed.get(entry.id)
-    if number is None:
-        return True
-    return plan.dismissals.is_new(number) and not plan.dismissals.allow_new
-
-
-def _dismissed_finding(entry: FindingEntry, plan: CouncilPlan, number: int) -> DismissedFinding:
-    table = read_entry(plan.dismissals.tables[number])
-    if table is None:
-        raise AssertionError("an entry that applies can be read")
-    return DismissedFinding(
-        id=entry.id,
-        title=entry.title,
-        severity=entry.severity,
-        fingerprint=entry.fingerprint,
-        reason=table.reason,
-        author=table.author,
-        date=table.date.isoformat(),
-        expires=table.expires.isoformat() if table.expires else None,
-        dismissed_in_this_change=plan.dismissals.is_new(number),
-        finding=entry,
-    )
-
-
-def _dismissal_warnings(dismissed: Dismissed) -> tuple[str, ...]:
-    return tuple(
-        f"dismissal_{status.status}:{number + 1}"
-        for number, status in enumerate(dismissed.entries)
-        if status.status in ("invalid", "expired")
-    )
-
-
-def _annotated(
-    entry: FindingEntry, plan: CouncilPlan, dismissed: Dismissed, comparison: Comparison | None
-) -> FindingEntry:
-    """The entry with its state since the last run, and a word on dismissals that come near it."""
-    changes: dict[str, Any] = {}
-    if comparison is not None:
-        changes["state"] = comparison.current[entry.id].state
-    note = dismissed.notes.get(entry.id)
-    if note is not None and (told := read_entry(plan.dismissals.tables[note.entry])) is not None:
-        changes["dismissal_note"] = (
-            f"dismissed before ({told.title}, {told.reason}, {told.author}, {told.date}): {note.why}"
-        )
-    proposed = dismissed.proposed.get(entry.id)
-    if proposed is not None and (told := read_entry(plan.dismissals.tables[proposed])) is not None:
-        changes["resembles_dismissed"] = f"{told.title} ({told.reason}, {told.author}, {told.date})"
-    return msgspec.structs.replace(entry, **changes)
-
-
-def _compared(
-    plan: CouncilPlan,
-    around: Surroundings,
-    seats: Sequence[SeatReport],
-    standing: Sequence[FindingEntry],
-    tree: Tree,
-) -> tuple[Comparison | None, Run]:
-    completed = [seat for seat in seats if seat.report.status == "COMPLETED"]
-    run = Run(
-        findings={entry.id: _found(entry) for entry in standing},
-        seats_completed=frozenset(seat.bridge for seat in completed),
-        files=frozenset(tree.paths),
-        domains_covered=frozenset(domain for seat in completed for domain in seat.report.domains_covered),
-        scope=plan.scope,
-    )
-    if plan.task.task_type not in JUDGED_TASKS:
-        return None, run
-    return compare(plan.records, run, tree, around.renames), run
-
-
-def _found(entry: FindingEntry) -> FoundAgain:
-    anchor = anchor_of(entry)
-    own_first = dict.fromkeys((entry.fingerprint, *entry.fingerprints))
-    return FoundAgain(
-        type=entry.type,
-        title=entry.title,
-        description=entry.description,
-        fingerprints=tuple(own_first),
-        requirement_id=entry.requirement_id,
-        path=anchor.path if anchor else None,
-        lines=anchor.lines if anchor else None,
-        seats=tuple(dict.fromkeys(source.bridge for source in entry.source_findings)),
-        domains=entry.domains,
-    )
-
-
-def _told_comparison(
-    plan: CouncilPlan, comparison: Comparison | None, standing: Sequence[FindingEntry]
-) -> RunComparison:
-    if comparison is None or (plan.previous_review_id is None and not plan.records):
-        return RunComparison(previous_review_id=plan.previous_review_id)
-    lists: dict[str, list[ComparedFinding]] = {
-        name: [] for name in ("new", "persistent", "fixed", "regressed", "unknown")
-    }
-    for entry in standing:
-        told = ComparedFinding(id=entry.id, fingerprint=entry.fingerprint, title=entry.title)
-        lists[comparison.current[entry.id].state].append(told)
-    titles = {record.key: record.title for record in plan.records}
-    for key, state in comparison.previous.items():
-        if state.state in ("fixed", "unknown"):
-            how = state.how or state.why
-            told = ComparedFinding(id=None, fingerprint=key, title=titles[key], how=how)
-            lists[state.state].append(told)
-    return RunComparison(
-        previous_review_id=plan.previous_review_id, **{name: tuple(found) for name, found in lists.items()}
-    )
 
 
 def _participant(seat: SeatReport) -> Participant:

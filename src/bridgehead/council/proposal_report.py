@@ -1,9 +1,9 @@
-"""Proposals of a brainstorm or design as the report lists them: content, lineage, and where each ended (council §15)."""
+"""Proposals of a brainstorm or design as the report lists them: content, lineage, where each ended (council §15)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.words import OutputType
@@ -15,7 +15,7 @@ from bridgehead.council.plan import CouncilPlan
 from bridgehead.council.proposals import ProposalEvent, ProposalLife, ProposalStep, live_through
 from bridgehead.council.stage_b_outcomes import ChallengeNote, NoteOutcome
 
-PREFIX = "P"
+PREFIX: Final = "P"
 
 
 def told_proposals(

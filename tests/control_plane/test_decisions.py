@@ -50,14 +50,14 @@ def item(state: PendingState = PendingState.OPEN, **changes: object) -> PendingI
 def test_a_question_expires_after_its_deadline_not_at_it(seconds: int) -> None:
     asked = item(expires_at=(NOW - timedelta(seconds=seconds)).isoformat())
 
-    assert questions.is_expired(asked, NOW) is (seconds > 0)
-    assert not questions.is_expired(item(), NOW)
+    assert questions.is_expired(asked, AT) is (seconds > 0)
+    assert not questions.is_expired(item(), AT)
 
 
 def test_decisions_leave_the_item_they_were_given_alone() -> None:
     before, untouched = item(), item()
 
-    questions.answer(before, Answer(text="x"), NOW)
+    questions.answer(before, Answer(text="x"), AT)
     questions.withdraw(before, "why")
     questions.ask_again(before, question("k1", title="other"), AT)
 
@@ -76,7 +76,7 @@ def test_nothing_is_noted_when_nothing_changes(state: PendingState) -> None:
 def test_the_answer_keeps_the_time_it_was_given_with() -> None:
     earlier = "2026-11-15T09:00:00.000Z"
 
-    answered = questions.answer(item(), Answer(text="x", at=earlier), NOW).item
+    answered = questions.answer(item(), Answer(text="x", at=earlier), AT).item
 
     assert answered.answer == Answer(text="x", at=earlier)
 

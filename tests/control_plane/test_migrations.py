@@ -146,6 +146,7 @@ def test_several_threads_may_open_a_new_record_at_once(sqlite_place: Any) -> Non
         store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [0, 1], ids=["creation", "migration"])
 def test_a_kill_before_any_statement_leaves_a_record_that_the_next_one_completes(
     tmp_path: Path, start_program: Any, version: int

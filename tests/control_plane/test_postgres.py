@@ -22,6 +22,7 @@ from bridgehead.control_plane.stores.failures import (
     ServerUnreachable,
 )
 from bridgehead.errors import ConfigError
+from suites.forked_child import in_child
 from suites.store_suite import SENT, event, ids
 
 psycopg = pytest.importorskip("psycopg", reason="no Postgres to test with: psycopg is not installed")
@@ -176,6 +177,20 @@ def test_a_record_of_a_newer_version_is_refused_and_left_alone(
             postgres_place.open(read_only=read_only)
 
 
+def test_a_record_that_a_newer_program_upgraded_meanwhile_is_not_written_any_more(
+    postgres_place: Any, postgres_server: Any
+) -> None:
+    store = postgres_place.open()
+    with postgres_server.admin() as admin:
+        table = f"{schema_of(postgres_place)}.bridgehead_schema"
+        admin.execute(f"INSERT INTO {table} (version, at) VALUES ({LATEST + 1}, '')")
+
+    with pytest.raises(RecordTooNew):
+        store.append([event("e1")])
+
+    assert store.events(SENT) == []
+
+
 def test_a_schema_of_another_program_is_refused_and_left_alone(
     postgres_place: Any, postgres_server: Any
 ) -> None:
@@ -248,6 +263,16 @@ def test_a_connection_that_broke_while_idle_is_replaced(postgres_place: Any, pos
     cut_off(postgres_server)
     assert ids(store.append([event("e2")])) == ["e2"]
     assert ids(store.events(SENT)) == ["e1", "e2"]
+
+
+def test_a_forked_child_uses_the_record_without_harming_its_parent(postgres_place: Any) -> None:
+    store = postgres_place.open()
+    store.append([event("before")])
+
+    in_child(lambda: store.append([event("child")]))
+
+    store.append([event("after")])
+    assert ids(store.events(SENT)) == ["before", "child", "after"]
 
 
 def test_a_follower_survives_a_broken_connection(postgres_place: Any, postgres_server: Any) -> None:

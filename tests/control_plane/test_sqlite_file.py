@@ -6,13 +6,10 @@ import hashlib
 import logging
 import os
 import resource
-import signal
 import sqlite3
 import stat
-import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -36,10 +33,8 @@ from bridgehead.control_plane.stores.failures import (
 )
 from bridgehead.control_plane.stores.sqlite import SqliteStore
 from bridgehead.errors import StoreError
+from suites.forked_child import NOBODY, in_child
 from suites.store_suite import SENT, event, ids, question
-
-NOBODY = 65534
-CHILD_SECONDS = 60
 
 
 def digest(path: Path) -> str:
@@ -55,27 +50,6 @@ def filled(path: Path, count: int = 50) -> Path:
     with SqliteStore(path) as store:
         store.append([event(f"e{n}", data={"text": "x" * 200}) for n in range(count)])
     return path
-
-
-def in_child(work: Callable[[], object], *, as_nobody: bool = False) -> None:
-    """Run `work` in a forked child and fail if it fails; as root optionally without root's privileges."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn that threads do not survive
-        child = os.fork()
-    if child == 0:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(CHILD_SECONDS)  # a child that hangs is ended, and fails the test
-        try:
-            if as_nobody and os.geteuid() == 0:
-                os.setgroups([])
-                os.setgid(NOBODY)
-                os.setuid(NOBODY)
-            work()
-        except BaseException as error:
-            print(f"in the child: {type(error).__name__}: {error}", file=sys.stderr)
-            os._exit(1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 # Privacy
@@ -222,6 +196,19 @@ def test_damage_found_later_is_named_and_nothing_is_written_over_it(tmp_path: Pa
         store.append([event("new")])
 
     assert digest(path) == before
+
+
+def test_a_record_that_a_newer_program_upgraded_meanwhile_is_not_written_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "record.db"
+    with SqliteStore(path) as store:
+        newer = sqlite3.connect(path, isolation_level=None)
+        newer.execute(f"PRAGMA user_version = {LATEST + 1}")
+        newer.close()
+
+        with pytest.raises(RecordTooNew):
+            store.append([event("e1")])
+
+        assert store.events(SENT) == []
 
 
 def test_a_row_nobody_could_have_written_is_reported_as_damage(tmp_path: Path) -> None:

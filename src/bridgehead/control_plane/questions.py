@@ -1,7 +1,7 @@
 """Decide what asking, answering and withdrawing do to a pending item.
 
-Pure: item in, change out. A store carries the change out, item and event in one transaction, or does nothing when
-`event_kind` is None. What cannot be honoured raises and leaves the item as it was.
+Pure: item in, change out, times as ISO 8601 text. A store carries the change out, item and event in one transaction,
+or does nothing when `event_kind` is None. What cannot be honoured raises and leaves the item as it was.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
 from bridgehead.contract.words import PendingState
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
-from bridgehead.host.clock import iso_ms, parse_iso
 
 _SHOWN_CANDIDATES: Final = 5
 _ITEM_ID: Final = re.compile(r"q-([1-9][0-9]{0,17})")
@@ -100,18 +99,18 @@ def ask_again(item: PendingItem, question: Question, at: str) -> Change:
     return Change(reopened, "pending.opened", {**_wording(question), "again": True})
 
 
-def answer(item: PendingItem, given: Answer, now: datetime) -> Change:
+def answer(item: PendingItem, given: Answer, at: str) -> Change:
     """The one answer, if it fits and the question is still open."""
     if item.state is PendingState.ANSWERED:
         first = item.answer or Answer()
         raise AlreadyAnswered(item.id, by=first.by or None, at=first.at or None)
     if item.state is PendingState.WITHDRAWN:
         raise QuestionWithdrawn(item.id)
-    if item.question.expires_at is not None and is_expired(item, now):
+    if item.question.expires_at is not None and is_expired(item, at):
         raise QuestionExpired(item.id, item.question.expires_at)
     if why := refusal(item.question, given):
         raise AnswerRefused(item.id, why)
-    signed = msgspec.structs.replace(given, at=given.at or iso_ms(now))
+    signed = msgspec.structs.replace(given, at=given.at or at)
     answered = msgspec.structs.replace(item, state=PendingState.ANSWERED, answer=signed)
     # The text may be long or confidential; readers of the event log find it in the item.
     return Change(answered, "pending.answered", {"status": signed.status, "by": signed.by})
@@ -125,10 +124,10 @@ def withdraw(item: PendingItem, reason: str) -> Change:
     return Change(withdrawn, "pending.withdrawn", {"reason": reason})
 
 
-def is_expired(item: PendingItem, now: datetime) -> bool:
+def is_expired(item: PendingItem, at: str) -> bool:
     """Whether the time to answer is over: after `expires_at`, not at it."""
     expires_at = item.question.expires_at
-    return expires_at is not None and now > parse_iso(expires_at)
+    return expires_at is not None and datetime.fromisoformat(at) > datetime.fromisoformat(expires_at)
 
 
 def item_id(number: int) -> str:

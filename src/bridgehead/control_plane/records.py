@@ -5,6 +5,7 @@ Pure. A filter is checked when it is made, so a store never sees one that it cou
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +14,6 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.pending import PendingItem, Question
 from bridgehead.contract.words import Part, PendingKind, PendingState, RunState
 from bridgehead.errors import UserError
-from bridgehead.host.clock import parse_iso
 
 FINAL_STATES: Final = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED})
 
@@ -46,7 +46,7 @@ def supersedes(saved: Run, kept: Run) -> bool:
     A run that ended is opened again by a later update (`council resume --retry`), never by a late writer that still
     holds an older picture. At the same millisecond an end beats anything else, because it is written last.
     """
-    saved_at, kept_at = parse_iso(saved.updated_at), parse_iso(kept.updated_at)
+    saved_at, kept_at = (datetime.fromisoformat(run.updated_at) for run in (saved, kept))
     if saved_at != kept_at:
         return saved_at > kept_at
     return saved.state in FINAL_STATES or kept.state not in FINAL_STATES
@@ -133,11 +133,13 @@ def plain_text(text: str, what: str) -> str:
 
 
 def moment_text(text: str, what: str) -> str:
-    """Return `text` if it names a moment in time (ISO 8601 with an offset)."""
+    """Return `text` if it names a moment in time (ISO 8601 with an offset), so that it can be compared later."""
     try:
-        parse_iso(text)
+        without_offset = datetime.fromisoformat(text).utcoffset() is None
     except ValueError:
-        raise Unrecordable(what, f"{text!r} is not an ISO 8601 time with an offset") from None
+        without_offset = True
+    if without_offset:
+        raise Unrecordable(what, f"{text!r} is not an ISO 8601 time with an offset")
     return text
 
 

@@ -134,10 +134,10 @@ class MemoryStore(Store):
 
     def answer_pending(self, full_id: str, answer: Answer) -> PendingItem:
         given = rows.checked_answer(answer, full_id)
-        return self._change(full_id, lambda item: questions.answer(item, given, self._clock.now()))
+        return self._change(full_id, lambda item, at: questions.answer(item, given, at))
 
     def withdraw_pending(self, which: str | QuestionKey, *, reason: str) -> PendingItem:
-        return self._change(which, lambda item: questions.withdraw(item, reason))
+        return self._change(which, lambda item, _: questions.withdraw(item, reason))
 
     def close(self) -> None:
         with self._changed:
@@ -184,10 +184,10 @@ class MemoryStore(Store):
         with self._reading():
             return sorted(self._runs.values(), key=lambda run: (run.started_at, run.id), reverse=True)
 
-    def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem], Change]) -> PendingItem:
-        at = iso_ms(self._clock.now())
+    def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem, str], Change]) -> PendingItem:
         with self._writing():
-            return self._carry_out(decide(self.pending_item(which)), at)
+            at = iso_ms(self._clock.now())
+            return self._carry_out(decide(self.pending_item(which), at), at)
 
     def _carry_out(self, change: Change, at: str) -> PendingItem:
         event = change.event(self._new_id(), at)

@@ -22,7 +22,6 @@ from bridgehead.control_plane.stores.failures import (
     RecordClosed,
     RecordDamaged,
     RecordReadOnly,
-    RecordTooNew,
 )
 from bridgehead.control_plane.stores.postgres_address import PostgresAddress
 from bridgehead.control_plane.stores.postgres_failures import connection_failure, statement_failure
@@ -43,6 +42,7 @@ _SETTINGS: Final = """
                 THEN set_config('synchronous_commit', 'on', false) END
 """
 _VERSIONS_TABLE: Final = "bridgehead_schema"
+_NEWEST_VERSION: Final = f"SELECT max(version) FROM {_VERSIONS_TABLE}"
 _SCHEMA_EXISTS: Final = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
 _TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = ?"
 
@@ -113,12 +113,14 @@ class PostgresStore(SqlStore):
         if self.read_only:
             raise RecordReadOnly(self.where, "it was opened for reading")
         with self._slot.lock, self._translated(), self._transaction(self._begun()) as transaction:
+            ((version,),) = transaction.rows(_NEWEST_VERSION)
+            self._refuse_newer(version)
             return work(transaction)
 
     def _version(self, transaction: Transaction) -> int:
         tables = self._tables(transaction)
         if _VERSIONS_TABLE in tables:
-            return int(transaction.rows(f"SELECT max(version) FROM {_VERSIONS_TABLE}")[0][0])
+            return int(transaction.rows(_NEWEST_VERSION)[0][0])
         if tables:
             raise NotARecord(
                 f"schema {self._address.schema} of {self.where}", "it has tables of another program"
@@ -195,8 +197,7 @@ class PostgresStore(SqlStore):
     def _identified_version(self, connection: Connection) -> int:
         """The version of the record in our schema, 0 when there is none; raises for anything else."""
         version = self._version(PostgresTransaction(connection))
-        if version > LATEST:
-            raise RecordTooNew(self.where, version, LATEST)
+        self._refuse_newer(version)
         return version
 
     def _bring_up_to_date(self, connection: Connection) -> None:
@@ -211,6 +212,7 @@ class PostgresStore(SqlStore):
                 if not transaction.rows(_SCHEMA_EXISTS, [self._address.schema]):
                     transaction.rows(f"CREATE SCHEMA {self._address.schema}")
                 unfinished = self._migrate_once(transaction)
+                self._refuse_newer(self._version(transaction))
 
     # Transactions
 

@@ -31,6 +31,7 @@ from bridgehead.control_plane.records import (
 )
 from bridgehead.control_plane.stores import rows, statements
 from bridgehead.control_plane.stores.base import Store, checked_limit
+from bridgehead.control_plane.stores.failures import RecordTooNew
 from bridgehead.control_plane.stores.transaction import Row, Transaction
 from bridgehead.errors import NotFound
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
@@ -59,9 +60,8 @@ class SqlStore(Store):
         self.read_only = read_only
         self._clock = clock or SystemClock()
         self._new_id = new_id or _random_id
-        self._up_to = (
-            up_to  # older than LATEST only to make records of earlier versions, for trying migrations
-        )
+        # Below LATEST only to make records of earlier versions, on which migrations are tried.
+        self._up_to = up_to
 
     @abstractmethod
     def _read(self, work: Callable[[Transaction], T]) -> T:
@@ -76,7 +76,13 @@ class SqlStore(Store):
         """How many migrations the record has seen."""
 
     @abstractmethod
-    def _note_version(self, transaction: Transaction, version: int) -> None: ...
+    def _note_version(self, transaction: Transaction, version: int) -> None:
+        """Write down that the record has now seen so many."""
+
+    def _refuse_newer(self, version: int) -> None:
+        """Keep our hands off what a newer program has made, also while we had the record open."""
+        if version > LATEST:
+            raise RecordTooNew(self.where, version, LATEST)
 
     def append(self, events: Sequence[Event]) -> list[RecordedEvent]:
         encoded = [rows.event_row(event) for event in events]
@@ -146,10 +152,10 @@ class SqlStore(Store):
 
     def answer_pending(self, full_id: str, answer: Answer) -> PendingItem:
         given = rows.checked_answer(answer, full_id)
-        return self._change(full_id, lambda item: questions.answer(item, given, self._clock.now()))
+        return self._change(full_id, lambda item, at: questions.answer(item, given, at))
 
     def withdraw_pending(self, which: str | QuestionKey, *, reason: str) -> PendingItem:
-        return self._change(which, lambda item: questions.withdraw(item, reason))
+        return self._change(which, lambda item, _: questions.withdraw(item, reason))
 
     def _runs_like(self, reference: str) -> list[str]:
         length = len(reference)
@@ -179,11 +185,12 @@ class SqlStore(Store):
         ((number,),) = transaction.rows(statements.INSERT_ITEM, rows.item_row(unnumbered))
         return self._note(transaction, questions.ask(questions.item_id(number), question, at), at)
 
-    def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem], Change]) -> PendingItem:
-        at = iso_ms(self._clock.now())
-        return self._write(
-            lambda transaction: self._carry_out(transaction, decide(_item(transaction, which)), at)
-        )
+    def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem, str], Change]) -> PendingItem:
+        def change(transaction: Transaction) -> PendingItem:
+            at = iso_ms(self._clock.now())
+            return self._carry_out(transaction, decide(_item(transaction, which), at), at)
+
+        return self._write(change)
 
     def _carry_out(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
         if change.event_kind is not None:

@@ -23,7 +23,6 @@ from bridgehead.control_plane.stores.failures import (
     RecordDamaged,
     RecordFailed,
     RecordReadOnly,
-    RecordTooNew,
     RecordUnplaceable,
 )
 from bridgehead.control_plane.stores.record_file import is_record_file, make_record_file
@@ -96,6 +95,7 @@ class SqliteStore(SqlStore):
         with self._using_connection() as connection:
             assert connection is not None  # only a reader goes without
             with _transaction(connection) as transaction:
+                self._refuse_newer(self._version(transaction))
                 return work(transaction)
 
     def _version(self, transaction: Transaction) -> int:
@@ -161,6 +161,7 @@ class SqliteStore(SqlStore):
             with _transaction(connection) as transaction:
                 self._migrate_once(transaction)
                 version = self._version(transaction)
+                self._refuse_newer(version)
         self._use_write_ahead_log(connection)
         return connection
 
@@ -189,8 +190,7 @@ class SqliteStore(SqlStore):
         connection.execute("COMMIT")
         if application_id != APPLICATION_ID and (application_id, version, tables) != (0, 0, 0):
             raise NotARecord(self.where, "it is an SQLite file of another program")
-        if version > LATEST:
-            raise RecordTooNew(self.where, version, LATEST)
+        self._refuse_newer(version)
         return int(version)
 
     def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:

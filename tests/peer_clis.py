@@ -62,20 +62,30 @@ class PeerHome:
         return self.root / "home"
 
 
-def furnish(root: Path, base_url: Callable[[str], str], clis: tuple[str, ...] = CLIS) -> PeerHome:
-    """Make a home in `root` whose CLIs know nothing but `base_url(cli)`; skips when one of them is not installed."""
+def link_programs(folder: Path, clis: tuple[str, ...] = CLIS) -> Path:
+    """A folder for PATH in which the CLIs have their usual names; skips when one of them is not installed."""
     programs = {cli: executable(cli) for cli in clis}
     absent = [cli for cli, path in programs.items() if path is None]
     if absent:
         pytest.skip(f"not installed: {', '.join(absent)} (looked in {FOLDER.name} of the npm peers)")
-    for name in ("home", "tmp", "bin"):
-        (root / name).mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for cli, path in programs.items():
-        (root / "bin" / cli).symlink_to(str(path))
+        if not (folder / cli).exists():
+            (folder / cli).symlink_to(str(path))
+    return folder
+
+
+def furnish(
+    root: Path, base_url: Callable[[str], str], clis: tuple[str, ...] = CLIS, *, programs: Path | None = None
+) -> PeerHome:
+    """Make a home in `root` whose CLIs know nothing but `base_url(cli)`."""
+    folder = programs or link_programs(root / "bin", clis)
+    for name in ("home", "tmp"):
+        (root / name).mkdir(parents=True, exist_ok=True)
     environment = {
         "HOME": str(root / "home"),
         "TMPDIR": str(root / "tmp"),
-        "PATH": os.pathsep.join([str(root / "bin"), *_system_path()]),
+        "PATH": os.pathsep.join([str(folder), *_system_path()]),
         "LANG": "C.UTF-8",
     }
     for cli in clis:

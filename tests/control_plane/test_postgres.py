@@ -96,10 +96,10 @@ def test_the_address_shows_everything_but_the_password() -> None:
     from bridgehead.control_plane.stores.postgres_address import PostgresAddress
 
     address = PostgresAddress.parse(
-        f"postgres://ann:{SECRET}@db.example:5433/work?schema=mine&sslmode=require"
+        f"postgres://ann:{SECRET}@db.example:5433/records?schema=mine&sslmode=require"
     )
 
-    assert address.where == "postgresql://ann@db.example:5433/work"
+    assert address.where == "postgresql://ann@db.example:5433/records"
     assert address.schema == "mine"
     assert address.parameters["password"] == SECRET and address.parameters["sslmode"] == "require"
     assert SECRET not in repr(address)

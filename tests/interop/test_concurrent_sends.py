@@ -80,13 +80,13 @@ def _race(base: Path, senders: dict[str, Clone], share: int) -> None:
         if kills < 2 * len(senders) and chance.random() < 0.2 and running:
             victim = chance.choice(sorted(running))
             os.killpg(running[victim].pid, signal.SIGKILL)
-            running.pop(victim).wait()
+            running.pop(victim).communicate()
             waiting.add(victim)
             kills += 1
         for name, process in list(running.items()):
             if process.poll() is not None:
-                assert process.stderr is not None
-                assert process.returncode == 0, process.stderr.read().decode()
+                assert process.returncode == 0, process.communicate()[1].decode()
+                process.communicate()
                 del running[name]
                 if len((base / f"{name}.acks").read_text().split()) < share:
                     waiting.add(name)

@@ -315,9 +315,21 @@ def _watch(desk: Desk, op: str, thread_id: str | None) -> int:
         heartbeat=not desk.arguments.has("--no-heartbeat"),
         sync=_sync_request(desk),
     )
-    for event in follow(desk.make_rig(), request):
+    rig = desk.make_rig()
+    rig.sleep = _sleep_while_read
+    for event in follow(rig, request):
         desk.put_object(event)
     return ExitCode.DONE
+
+
+def _sleep_while_read(seconds: float) -> None:
+    """Wait, unless the reader of stdout leaves: then there is nobody left to watch for (rigs §12)."""
+    import select
+
+    closed = select.poll()
+    closed.register(sys.stdout.fileno(), select.POLLERR | select.POLLHUP)
+    if any(happened & (select.POLLERR | select.POLLHUP) for _, happened in closed.poll(seconds * 1000)):
+        raise BrokenPipeError
 
 
 def _sync_request(desk: Desk) -> SyncRequest:

@@ -525,6 +525,21 @@ def test_an_unfinished_last_line_is_closed_before_the_next(tmp_path: Path) -> No
     assert log.read_text() == '{"event": "torn\n{}\n'
 
 
+def test_a_line_still_being_written_by_another_process_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "events.jsonl"
+    log.write_text("begun")
+
+    def let_the_other_finish(handle: int, operation: int) -> None:
+        with log.open("a") as other:
+            other.write(" and ended\n")
+
+    monkeypatch.setattr("fcntl.flock", let_the_other_finish)
+    append_line(log, "next")
+    assert log.read_text() == "begun and ended\nnext\n"
+
+
 APPENDER = """
 import sys
 from bridgehead.host.files import append_line

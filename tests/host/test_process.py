@@ -20,6 +20,7 @@ import pytest
 from bridgehead.host import process, process_table
 from bridgehead.host.clock import SystemClock
 from bridgehead.host.family import MARK
+from bridgehead.host.pipes import Pipes
 from bridgehead.host.process import Cancel, Command, CommandResult, Ended, Stream, child_environment, run
 
 StartScript = Callable[..., subprocess.Popen[str]]
@@ -514,6 +515,31 @@ def test_output_itself_can_cancel_a_run() -> None:
         on_output=Listener(cancel.cancel),
     )
     assert (result.ended, result.text()) == (Ended.CANCELLED, "READY\n")
+
+
+def test_a_cancelled_run_waits_for_its_grace_period_without_turning_in_circles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns: list[float | None] = []
+    turn = Pipes.turn
+
+    def counted(pipes: Pipes, seconds: float | None) -> bool:
+        turns.append(seconds)
+        return turn(pipes, seconds)
+
+    monkeypatch.setattr(Pipes, "turn", counted)
+    cancel = Cancel()
+    result = run(
+        tree(
+            grace_seconds=0.3, child_then="import signal; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+        ),
+        timeout_seconds=None,
+        idle_seconds=None,
+        cancel=cancel,
+        on_output=Listener(cancel.cancel),
+    )
+    assert result.ended is Ended.CANCELLED
+    assert len(turns) < 50
 
 
 def test_one_token_stops_several_runs_and_is_never_reset(tmp_path: Path) -> None:

@@ -76,21 +76,19 @@ def test_a_relay_turn_is_verified_once_its_signer_is_trusted(
 def test_a_forged_relay_turn_is_found_out(
     bridge: Bridge, relay: Clone, mac: Clone, tamper: str, kind: str
 ) -> None:
-    sent = (
-        relay.rig("relay", "ACK", "--thread", "demo-01", "--in-reply-to", body_hash(relay), "--json")
-        .ok()
-        .json
-    )
+    asked = body_hash(relay)
+    arguments = ("relay", "ACK", "--thread", "demo-01", "--in-reply-to", asked, "--body-file", "-", "--json")
+    sent = relay.rig(*arguments, stdin="yes\n").ok().json
     genuine = (relay.path / sent["file_path"]).read_text()
+    other = sent["nonce"][:-1] + ("0" if sent["nonce"][-1] != "0" else "1")
+    fresh = genuine.replace(sent["nonce"], other)
     forged = {
-        "body": genuine + "and one more line\n",
-        "thread": genuine.replace("thread: demo-01", "thread: other-1"),
+        "body": fresh + "and one more line\n",
+        "thread": fresh.replace("thread: demo-01", "thread: other-1"),
         "nonce": genuine,
-        "unsigned": genuine.replace(
-            sent["nonce"], sent["nonce"][:-1] + ("0" if sent["nonce"][-1] != "0" else "1")
-        ),
-        "parent": genuine.replace(sent["in_reply_to"], "0" * 64),
-        "time": genuine.replace(sent["attested_at"], "2020-01-01T00:00:00.000Z"),
+        "unsigned": fresh,
+        "parent": fresh.replace(asked, "f" * 64),
+        "time": fresh.replace(sent["attested_at"], "2020-01-01T00:00:00.000Z"),
     }[tamper]
     (relay.path / "demo-01" / "FORGED.md").write_text(forged)
     relay.git("add", "demo-01/FORGED.md")
@@ -104,7 +102,7 @@ def test_a_forged_relay_turn_is_found_out(
     found = {item["path"]: item["kinds"] for item in done["verification"]["items"]}
     assert kind in found["demo-01/FORGED.md"]
     refuses = {"body_hash_mismatch", "thread_mismatch", "nonce_replayed"}
-    assert (done.get("reason") == "verification_failed") == (kind in refuses)
+    assert (done.get("reason") == "verification_failed") == (kind in refuses), found
 
 
 def test_a_rewritten_envelope_keeps_the_pull_out_even_if_it_was_changed_back(

@@ -13,12 +13,15 @@ from typing import Any, Final
 
 from bridgehead.flows.json_bytes import Unreadable, parse_json, strict_hooks
 
-# Each try in prose may run to the recursion limit, so a text made of brackets must not get one try per bracket.
-MAX_PROSE_TRIES: Final = 10_000
+# A text made of brackets must not cost the square of its length. A decoder that fails counts the lines up to there for
+# its message, so each vain try costs its position; one that ran into the recursion limit counts for many.
+PROSE_BUDGET: Final = 1_000_000_000
+RECURSION_COST: Final = 5_000_000
 
 _FENCE_OPEN: Final = re.compile(r"[ \t]*(`{3,})[ \t]*[^\s`]*[ \t]*")
 _FENCE_CLOSE: Final = re.compile(r"[ \t]*(`{3,})[ \t]*")
-_START: Final = re.compile(r"[{\[]")
+# Where an object or an array can start; most braces in prose cannot.
+_START: Final = re.compile(r"""\{(?=[ \t\r\n]*["}])|\[(?=[ \t\r\n]*[\[\]{"0-9tfn-])""")
 
 
 def json_candidates(text: str) -> Iterator[Any]:
@@ -61,14 +64,14 @@ def _fenced_blocks(text: str) -> Iterator[str]:
 
 def _values_in_prose(text: str) -> Iterator[Any]:
     decoder = json.JSONDecoder(**strict_hooks())
-    position = 0
-    for _ in range(MAX_PROSE_TRIES):
-        start = _START.search(text, position)
-        if start is None:
-            return
+    position, budget = 0, PROSE_BUDGET
+    while budget > 0 and (found := _START.search(text, position)):
+        start = found.start()
         try:
-            value, position = decoder.raw_decode(text, start.start())
-        except (ValueError, RecursionError):
-            position = start.start() + 1
+            value, position = decoder.raw_decode(text, start)
+        except RecursionError:
+            position, budget = start + 1, budget - RECURSION_COST
+        except ValueError as error:
+            position, budget = start + 1, budget - 1 - getattr(error, "pos", start)
         else:
             yield value

@@ -42,6 +42,11 @@ def canonical(value: Any) -> bytes:
     return json.dumps(to_plain(value), separators=(",", ":"), sort_keys=True, allow_nan=False).encode("ascii")
 
 
+def storable(text: str) -> str:
+    """`text` with what cannot be written as UTF-8 (half a surrogate pair, a byte of a file name) made visible."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def to_plain(value: Any) -> Any:
     """`value` made of dict, list, str, int, float, bool and None only."""
     if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
@@ -118,7 +123,7 @@ def _from_class(plain: Any, wanted: type[Any]) -> Any:
 
 def _from_fields(plain: Any, wanted: type[Any]) -> Any:
     members = _require(isinstance(plain, dict), plain, plain, "an object")
-    hints = typing.get_type_hints(wanted)
+    hints = typing.get_type_hints(wanted, include_extras=True)
     found = {}
     for name, hint in hints.items():
         if name in members:
@@ -127,9 +132,19 @@ def _from_fields(plain: Any, wanted: type[Any]) -> Any:
             except Unfit as error:
                 raise Unfit(f"{name}: {error}") from None
     if typing.is_typeddict(wanted):
-        missing = wanted.__required_keys__ - found.keys()
+        missing = _required_keys(wanted, hints) - found.keys()
         return _require(not missing, found, plain, f"complete ({', '.join(sorted(missing))} missing)")
     return _converted(lambda: wanted(**found))
+
+
+def _required_keys(wanted: Any, hints: Mapping[str, Any]) -> set[str]:
+    """`__required_keys__` does not see `NotRequired` in modules whose annotations are strings."""
+    origins = {name: typing.get_origin(hint) for name, hint in hints.items()}
+    return {
+        name
+        for name, origin in origins.items()
+        if origin is typing.Required or (wanted.__total__ and origin is not typing.NotRequired)
+    }
 
 
 def _from_generic(plain: Any, wanted: Any, origin: Any) -> Any:

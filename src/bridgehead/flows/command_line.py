@@ -53,6 +53,10 @@ class CommandLine(NamedTuple):
         flags = self.flags
         missing = flags.get("on_missing_agent")
         wait = flags.get("wait_seconds") or 0.0
+        if not wait >= 0:  # also refuses "not a number"
+            raise FlowMistake(f"--wait takes seconds, not {wait:g}")
+        if (flags.get("max_retries") or 0) < 0:
+            raise FlowMistake("--max-retries cannot be negative")
         return RunRequest(
             root=self.root,
             options=RunOptions(

@@ -82,14 +82,14 @@ class Context:
 
     def put(self, ask: Ask) -> Any:
         """Ask what an `Ask` describes; `ask` is this with the description spelled out."""
-        outcome = self._outcome(ask)
+        path, outcome = self._outcome(ask)
         if outcome.failure is not None:
-            raise AskFailed(f"{self._prefix}{ask.name}", outcome.failure)
+            raise AskFailed(path, outcome.failure)
         return outcome.value
 
     def ask_outcome(self, name: str, **described: Any) -> Outcome:
         """Like `ask` without a fallback, but a failure (a deadline that passed, say) is a value to look at."""
-        return self._outcome(Ask(name, **described))
+        return self._outcome(Ask(name, **described))[1]
 
     def gather(self, *branches: Ask | Callable[[Context], Any]) -> list[Any]:
         """Run every branch until it blocks, then pause once for all of them; the results in the order given."""
@@ -136,12 +136,12 @@ class Context:
     def __exit__(self, *_: object) -> None:
         """A scope holds nothing open."""
 
-    def _outcome(self, ask: Ask) -> Outcome:
+    def _outcome(self, ask: Ask) -> tuple[str, Outcome]:
         path = self._next_path(ask.name)
         record = self._session.ask(path, ask, self._phase)
         if record.status == FAILED:
-            return Outcome(failure=Failed(*json.loads(record.error or "[]")))
-        return Outcome(value=value_of(record, ask.result))
+            return path, Outcome(failure=Failed(*json.loads(record.error or "[]")))
+        return path, Outcome(value=value_of(record, ask.result))
 
     def _branches(self, name: str, branches: list[Callable[[Context], Any]]) -> list[Any]:
         parent = self.scope(name)
@@ -164,6 +164,7 @@ class Context:
     def _next_path(self, name: str) -> str:
         if not name or "/" in name or "#" in name:
             raise FlowMistake(f"{name!r} cannot name a step: it must not be empty or contain '/' or '#'")
+        self._session.replay.refuse_guest()
         ordinal = self._ordinals.get(name, 0)
         self._ordinals[name] = ordinal + 1
         return f"{self._prefix}{name}#{ordinal}"

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bridgehead.errors import BridgeheadError
 from bridgehead.flows.calls import Attempt
-from bridgehead.flows.codec import encode
+from bridgehead.flows.codec import encode, storable
 from bridgehead.flows.errors import FlowFailed
 from bridgehead.flows.pausing import Stopped
 from bridgehead.flows.session import Session
@@ -30,7 +31,7 @@ def stop(stage: Stage, session: Session, stopped: Stopped) -> FlowFailed:
     failure = stopped.failure
     cancelled = failure.reason == CANCELLED
     status = RunStatus.CANCELLED if cancelled else RunStatus.FAILED
-    grave = _bury(stage, session, status, str(failure), stopped.attempts)
+    grave = _bury(stage, session, status, storable(str(failure)), stopped.attempts)
     reason = failure.message or ("it was cancelled" if cancelled else "no such agent")
     return FlowFailed(
         stage.flow.name,
@@ -44,7 +45,8 @@ def stop(stage: Stage, session: Session, stopped: Stopped) -> FlowFailed:
 
 def fail(stage: Stage, session: Session, error: BaseException) -> FlowFailed:
     """The flow function raised: the error that says so, with the traceback kept beside the files."""
-    message = f"{type(error).__name__}: {error}"
+    message = error.message if isinstance(error, BridgeheadError) else f"{type(error).__name__}: {error}"
+    message = storable(message)
     grave = _bury(stage, session, RunStatus.FAILED, message, ())
     import traceback
 

@@ -11,7 +11,7 @@ from bridgehead.flows import endings
 from bridgehead.flows.book import Book
 from bridgehead.flows.calls import outstanding_calls
 from bridgehead.flows.checkpoint_files import CheckpointFiles
-from bridgehead.flows.codec import to_plain
+from bridgehead.flows.codec import storable, to_plain
 from bridgehead.flows.context import Context
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.desk import Desk
@@ -29,7 +29,7 @@ from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.session import Session
 from bridgehead.flows.stage import Stage
 from bridgehead.flows.surroundings import Surroundings
-from bridgehead.flows.words import RunStatus
+from bridgehead.flows.words import AttemptStatus, RunStatus
 
 FIRST_POLL_SECONDS: Final = 0.05
 LONGEST_POLL_SECONDS: Final = 1.0
@@ -113,6 +113,7 @@ class _Play:
             book=self._book,
             attempts=stage.journal.attempts(stage.run.id),
             actions=self._actions,
+            announcer=stage.surroundings.announcer,
             invoker=stage.surroundings.invoker,
             heuristics_only=bool(stage.options.get("heuristics_only")),
             new_id=stage.surroundings.new_id,
@@ -139,6 +140,10 @@ class _Play:
             value = stage.flow.function(
                 self._context_kind(session), **typed_settings(stage.flow, stage.settings)
             )
+        except FlowMistake as error:
+            if not stage.opening.starts:
+                raise  # what is paused stays so until the flow has been mended
+            raise endings.fail(stage, session, error) from error
         except BridgeheadError:
             raise
         except (Exception, SystemExit) as error:
@@ -180,6 +185,8 @@ def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[st
     project = {"project_path": str(root.path)} if flow.keeps_state_file else {}
     settings: dict[str, Any] = to_plain({**project, **request.defaults, **request.given})
     refuse_incomplete(flow, settings)
+    if flow.keeps_state_file and not settings.get("output_path"):
+        raise FlowMistake(f"flow {flow.name} needs an output_path: its state file names one")
     return {**settings, OPTIONS_KEY: request.options.given()}
 
 
@@ -207,7 +214,7 @@ def _begin(
     now = around.clock.now()
     flow_id = restored_id(opening.checkpoint, journal) if opening.checkpoint else None
     run = Run(
-        *(flow_id or new_flow_id(now), flow.name, flow.version, request.source, str(root.path)),
+        *(flow_id or new_flow_id(now), flow.name, flow.version, request.source, storable(str(root.path))),
         *(RunStatus.RUNNING, settings, utc_text(now), utc_text(now)),
     )
     journal.begin(run)
@@ -217,7 +224,8 @@ def _begin(
 def _deadline_passed(stage: Stage) -> bool:
     calls = outstanding_calls(stage.journal.attempts(stage.run.id)).values()
     now = stage.surroundings.clock.now()
-    return any(now > call.current.deadline for call in calls)
+    handed_out = [call.current for call in calls if call.current.status is AttemptStatus.PENDING]
+    return any(now > attempt.deadline for attempt in handed_out)
 
 
 def _already_complete(run: Run) -> RunResult:

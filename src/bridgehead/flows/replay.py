@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.codec import canonical, encode
-from bridgehead.flows.errors import NonDeterministic
+from bridgehead.flows.errors import FlowMistake, NonDeterministic
 from bridgehead.flows.journals.base import Journal, Record
 from bridgehead.flows.moments import utc_text
 from bridgehead.flows.outcomes import StepFailed
@@ -37,6 +38,7 @@ class Replay:
         self._clock = clock
         self._records = journal.lookup(flow_id)
         self._visited: set[str] = set()
+        self._guest: str | None = None
 
     def find(
         self, path: str, kind: str, input_sha: str | None, *, rerun_on_change: bool = False
@@ -50,9 +52,7 @@ class Replay:
         if record.kind == kind and not changed:
             return record
         if not rerun_on_change:
-            detail = (
-                f"a {kind} stands where a {record.kind} was" if record.kind != kind else "the inputs differ"
-            )
+            detail = f"{kind} instead of {record.kind}" if record.kind != kind else "the inputs differ"
             raise NonDeterministic(path, detail)
         self._forget_from(path)
         return None
@@ -61,13 +61,31 @@ class Replay:
         """Do the work and record its result, or that it failed."""
         started = self.now()
         try:
-            value = work()
+            with self.guest(path):
+                value = work()
+        except FlowMistake:
+            raise
         except Exception as error:
             # The guest's failure is a result like any other: a resumed flow must meet it again.
             failure = json.dumps([type(error).__name__, str(error)])
             self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
             raise StepFailed(path, type(error).__name__, str(error)) from error
         return self.add(path, kind, input_sha, encode(value), started)
+
+    @contextmanager
+    def guest(self, path: str) -> Iterator[None]:
+        """While a step or a fallback runs, the flow's context must not be used: replay would not come by there."""
+        self._guest = path
+        try:
+            yield
+        finally:
+            self._guest = None
+
+    def refuse_guest(self) -> None:
+        if self._guest is not None:
+            raise FlowMistake(
+                f"the function of {self._guest} used the flow's context; only the flow itself may"
+            )
 
     def add(
         self, path: str, kind: str, input_sha: str | None, result: str, started: str | None = None

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from bridgehead.flows.agents import AgentInvoker
-from bridgehead.flows.asks import Ask, refuse_unwritable
+from bridgehead.flows.announcer import Announcer
+from bridgehead.flows.asks import Ask, Fallback, refuse_unwritable
 from bridgehead.flows.book import Book
 from bridgehead.flows.calls import Attempt, Call, outstanding_calls, prompt_sha256
 from bridgehead.flows.codec import encode
@@ -43,6 +44,7 @@ class Session:
         book: Book,
         attempts: Sequence[Attempt],
         actions: list[str],
+        announcer: Announcer,
         invoker: AgentInvoker | None = None,
         heuristics_only: bool = False,
         new_id: Callable[[], str] = new_request_id,
@@ -58,6 +60,7 @@ class Session:
         self.open_blocks = 0
         """Blocks raised and not yet gathered; a flow that returns with one left has swallowed its pause."""
         self._rules = rules
+        self._announcer = announcer
         self._invoker = invoker
         self._heuristics_only = heuristics_only
         self._new_id = new_id
@@ -124,7 +127,7 @@ class Session:
             self.remarks.append(Remark(path, "fallback", str(verdict)))
             error = json.dumps([verdict.reason, verdict.message])
             status = FAILED if ask.fallback is None else FALLBACK
-            result = None if ask.fallback is None else encode(ask.fallback(verdict))
+            result = None if ask.fallback is None else self._fall_back(path, ask.fallback, verdict)
         now = self.replay.now()
         record = Record(path, "ask", input_sha, status, result, error, now, now)
         self.replay.complete(record, attempts)
@@ -133,7 +136,13 @@ class Session:
         self.book.note_result(path, result)
         self.book.save()
         self.desk.clear(path, [attempt.request_id for attempt in attempts])
+        for attempt in attempts:
+            self._announcer.settled(attempt.request_id, attempt.status.value)
         return record
+
+    def _fall_back(self, path: str, fallback: Fallback, failure: Failed) -> str:
+        with self.replay.guest(path):
+            return encode(fallback(failure))
 
     def _new_call(self, path: str, ask: Ask, phase: int | None) -> Call:
         self._asked += 1

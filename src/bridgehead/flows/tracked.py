@@ -16,9 +16,12 @@ def refuse_tracked(root: Path) -> None:
     """Raise JournalTracked when git tracks anything below the private corner of flows."""
     if not os.path.lexists(root / JOURNAL_FOLDER):
         return
-    git_directory = _git_directory(root)
-    if git_directory is None or not _index_may_name(git_directory / "index", JOURNAL_FOLDER):
-        return
+    try:
+        git_directory = _git_directory(root)
+        if git_directory is None or not _index_may_name(git_directory / "index", JOURNAL_FOLDER):
+            return
+    except (OSError, ValueError):
+        pass  # whatever is strange about the git directory, git will know
     tracked = _ask_git(root)
     if tracked:
         raise JournalTracked(tracked[0])

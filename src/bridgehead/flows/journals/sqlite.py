@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from bridgehead.flows.calls import Attempt
@@ -33,9 +33,7 @@ class SqliteJournal(Journal):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # SQLite would create the file with the umask's permissions; recorded answers are private.
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        self._claim_file()
         with self._translated():
             self._db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None)
             try:
@@ -45,6 +43,14 @@ class SqliteJournal(Journal):
             except BaseException:
                 self._db.close()
                 raise
+
+    def _claim_file(self) -> None:
+        """SQLite would follow a link, and create the file with the umask's permissions; what we record is private."""
+        try:
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise JournalUnusable(self.path, error.strerror or str(error)) from error
+        os.close(handle)
 
     def close(self) -> None:
         self._db.close()

@@ -1,0 +1,71 @@
+"""Which JSON an answer contains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridgehead.flows.answer_text import PROSE_BUDGET, RECURSION_COST, json_candidates
+from bridgehead.flows.codec import Unfit
+from bridgehead.flows.judging import judge_for, judge_json
+from bridgehead.flows.outcomes import Accepted, Failed
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('  {"a": 1}\n', [{"a": 1}]),
+        ("[1, [2]]", [[1, [2]]]),
+        ('Here:\n```json\n{"a": 1}\n```\nDone.', [{"a": 1}, {"a": 1}]),
+        ('Here:\r\n```json\r\n{"a": 1}\r\n```\r\n', [{"a": 1}, {"a": 1}]),
+        ('````\n```\n{"a": 1}\n```\n````', [{"a": 1}]),
+        ('```json\n{"a": 1}', [{"a": 1}]),
+        ('x {"a": {"b": [1]}} y [2] z', [{"a": {"b": [1]}}, [2]]),
+        ("{'a': 1}", []),
+        ('{"a": NaN}', []),
+        ('x {"a": NaN} {"b": 1e999} {"c": 1}', [{"c": 1}]),
+        ('{"a": 1, "a": 2}', [{"a": 2}]),
+        ("no json at all", []),
+        ("", []),
+        ("{" * 100_000, []),
+        ("[" * 100_000, []),
+    ],
+)
+def test_the_whole_text_then_fenced_blocks_then_prose(text: str, values: list[Any]) -> None:
+    assert list(json_candidates(text)) == values
+
+
+def test_a_text_made_of_brackets_gets_a_bounded_number_of_tries() -> None:
+    assert PROSE_BUDGET // RECURSION_COST < 1_000
+    assert list(json_candidates("[ " * 5_000 + '{"a": 1}')) == []
+    assert list(json_candidates("{ " * 50_000 + '{"a": 1}')) == [{"a": 1}]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text())
+def test_no_text_whatever_raises(text: str) -> None:
+    assert isinstance(list(json_candidates(text)), list)
+
+
+def test_the_first_candidate_that_fits_wins() -> None:
+    def fit(candidate: Any) -> Accepted:
+        if "b" not in candidate:
+            raise Unfit("b is missing")
+        return Accepted(candidate["b"])
+
+    judge = judge_json(fit)
+    assert judge('```\n{"a": 1}\n```\n```\n{"b": 2}\n```') == Accepted(2)
+    assert judge('{"a": 1}') == Failed("VALIDATION_ERROR", "b is missing")
+    assert judge("nothing") == Failed("PARSE_ERROR", "the answer holds no JSON")
+
+
+def test_an_answer_is_held_to_its_schema_and_its_type() -> None:
+    judge = judge_for(dict[str, int], {"required": ["a"]})
+    assert judge('{"a": 1}') == Accepted({"a": 1})
+    assert isinstance(judge('{"a": "x"}'), Failed)
+    refused = judge('{"b": 1}')
+    assert isinstance(refused, Failed) and "required" in refused.message
+    assert judge_for(None, None)("any text") == Accepted("any text")

@@ -1,0 +1,152 @@
+"""Values in the journal: the same before and after."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridgehead.flows.codec import NotRecordable, Unfit, canonical, encode, from_plain, to_plain
+from bridgehead.flows.errors import FlowMistake
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Word(StrEnum):
+    YES = "yes"
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class Movie(TypedDict):
+    title: str
+    year: NotRequired[int]
+
+
+class Struct(msgspec.Struct):
+    a: int
+    b: str = "b"
+
+
+@dataclass
+class Inner:
+    path: Path
+    colours: list[Colour] = field(default_factory=list)
+
+
+@dataclass
+class Outer:
+    inner: Inner
+    when: datetime
+    maybe: int | None = None
+    pairs: tuple[int, ...] = ()
+    table: dict[str, Inner] = field(default_factory=dict)
+
+
+OUTER = Outer(
+    Inner(Path("/a"), [Colour.RED]),
+    datetime(2026, 1, 1, tzinfo=UTC),
+    3,
+    (1, 2),
+    {"k": Inner(Path("b"))},
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (OUTER, Outer),
+        ([Point(1, 2)], list[Point]),
+        ({"title": "x", "year": 3}, Movie),
+        ({"title": "x"}, Movie),
+        (Struct(1), Struct),
+        (Word.YES, Word),
+        ((1, "a"), tuple[int, str]),
+        (None, int | None),
+        (5, Literal[5, 6]),
+        (2.5, float),
+        (2, float),
+        ({"a": [1]}, dict[str, list[int]]),
+        ("text", str),
+        ([1, {"a": None}], Any),
+        ("\ud800", str),
+    ],
+)
+def test_a_value_comes_back_as_it_was(value: Any, kind: Any) -> None:
+    assert from_plain(json.loads(encode(value)), kind) == value
+    assert from_plain(to_plain(value), kind) == value
+
+
+@pytest.mark.parametrize("value", [{1, 2}, b"bytes", float("nan"), {1: "a"}, object(), lambda: 1])
+def test_what_has_no_json_form_is_refused_at_once(value: Any) -> None:
+    with pytest.raises(NotRecordable, match="cannot be recorded"):
+        encode({"a": value})
+
+
+@pytest.mark.parametrize(
+    ("plain", "kind"),
+    [
+        (True, int),
+        ("1", int),
+        (1.5, int),
+        (True, float),
+        (1, str),
+        ("blue", Colour),
+        ({"title": 3}, Movie),
+        ({}, Movie),
+        ({"inner": {}}, Outer),
+        ([1, 2], tuple[int]),
+        ("x", int | None),
+        ([1], dict[str, int]),
+        ("x", list[int]),
+        ({"a": "no"}, Struct),
+        (3, Literal["a"]),
+        ("yesterday", datetime),
+        (None, str),
+        (1, None),
+    ],
+)
+def test_what_is_not_of_the_type_is_unfit(plain: Any, kind: Any) -> None:
+    with pytest.raises(Unfit):
+        from_plain(plain, kind)
+
+
+def test_a_type_without_a_json_form_is_a_mistake_in_the_flow() -> None:
+    with pytest.raises(FlowMistake, match="cannot be used"):
+        from_plain([], set)
+
+
+def test_the_complaint_names_the_member() -> None:
+    with pytest.raises(Unfit, match="inner: path"):
+        from_plain({"inner": {"path": 3}, "when": "2026-01-01T00:00:00Z"}, Outer)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.dictionaries(st.text(max_size=5), JSON, min_size=2, max_size=5))
+def test_the_order_of_keys_does_not_change_a_digest(document: dict[str, Any]) -> None:
+    backwards = dict(reversed(document.items()))
+    assert canonical(document) == canonical(backwards)

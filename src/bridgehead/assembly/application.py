@@ -58,6 +58,12 @@ class Assembly:
     def waiting(self, store: Store, tell: Callable[[str], None]) -> WaitingList:
         """Everything that waits for someone: the record's items and what the parts compute. `tell` gets warnings."""
         from bridgehead.assembly.envelopes_waiting import EnvelopesWaiting
+        from bridgehead.assembly.flows import answer_flow
         from bridgehead.assembly.waiting import WaitingList
+        from bridgehead.contract.words import PendingKind
 
-        return WaitingList(store, computed=(EnvelopesWaiting(self.places.project, store, tell),))
+        return WaitingList(
+            store,
+            computed=(EnvelopesWaiting(self.places.project, store, tell),),
+            carriers={PendingKind.FLOW_REQUEST: answer_flow},
+        )

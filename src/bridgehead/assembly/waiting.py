@@ -1,16 +1,17 @@
 """One list of everything that waits for someone, and one way to answer it.
 
 Most items are in the record. Some are computed by their part when asked for (envelopes awaiting a reply, rigs §8);
-those come from a `ComputedItems` source, which also knows what answering means.
+those come from a `ComputedItems` source, which also knows what answering means. Where a part keeps the answer itself
+(a flow's response file), a carrier hands it over before the record is told: the part's own rule of one answer decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from bridgehead.contract.pending import Answer, PendingItem, refusal
-from bridgehead.contract.words import PendingState
+from bridgehead.contract.words import PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import AlreadyAnswered, UserError
@@ -40,9 +41,16 @@ class UnfitAnswer(UserError):
 class WaitingList:
     """The record's pending items together with the computed ones."""
 
-    def __init__(self, store: Store, *, computed: Sequence[ComputedItems]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        computed: Sequence[ComputedItems] = (),
+        carriers: Mapping[PendingKind, Callable[[PendingItem, Answer], None]] | None = None,
+    ) -> None:
         self._store = store
         self._computed = computed
+        self._carriers = carriers or {}
 
     def items(self, where: PendingFilter, *, limit: int) -> list[PendingItem]:
         """The latest asked first. Computed items are open by nature."""
@@ -68,6 +76,9 @@ class WaitingList:
         for source in self._computed:
             if any(own.id == item.id for own in source.items()):
                 return source.answer(item, answer)
+        carry = self._carriers.get(item.question.kind)
+        if carry is not None:
+            carry(item, answer)
         return self._store.answer_pending(item.id, answer)
 
 

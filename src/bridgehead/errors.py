@@ -10,7 +10,7 @@
       ProcessError             a program could not be run
       FileError                a file could not be read or written safely
       LockTimeout              another process holds the lock
-      StoreError               the record could not be used (store kinds: control_plane/stores/base.py)
+      StoreError               the record could not be used (kinds: control_plane/stores/failures.py)
 
 The raiser passes facts, the class writes the sentence; `hint` is something one can do. Parts add their own
 classes below these. Only the surfaces (cli, mcp_server, dashboard) turn them into codes, tool errors, pages.

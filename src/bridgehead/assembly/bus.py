@@ -14,9 +14,8 @@ from uuid import uuid4
 from bridgehead.assembly.application import Assembly
 from bridgehead.bus.bus_settings import BusSettings
 from bridgehead.bus.chat_completions import ChatCompletionsAgent
-from bridgehead.bus.interfaces import Agent, ApprovalRequest
+from bridgehead.bus.interfaces import Agent, ApprovalRequest, Outside
 from bridgehead.bus.scripted_agent import ScriptedAgent
-from bridgehead.bus.serve import Outside
 from bridgehead.bus.state_folder import StateFolder
 from bridgehead.config.resolve import Origin
 from bridgehead.contract.events import Event

@@ -55,7 +55,7 @@ class WaitingList:
     def items(self, where: PendingFilter, *, limit: int) -> list[PendingItem]:
         """The latest asked first. Computed items are open by nature."""
         kept = self._store.pending(where, limit=limit)
-        computed = [item for source in self._computed for item in source.items() if _admits(where, item)]
+        computed = [item for source in self._computed for item in source.items() if where.admits(item)]
         return sorted([*kept, *computed], key=lambda item: item.opened_at, reverse=True)[:limit]
 
     def find(self, reference: str) -> PendingItem:
@@ -80,14 +80,3 @@ class WaitingList:
         if carry is not None:
             carry(item, answer)
         return self._store.answer_pending(item.id, answer)
-
-
-def _admits(where: PendingFilter, item: PendingItem) -> bool:
-    question = item.question
-    return (
-        (not where.states or item.state in where.states)
-        and (not where.kinds or question.kind in where.kinds)
-        and (not where.parts or question.part in where.parts)
-        and (where.project is None or question.project == where.project)
-        and (where.run_id is None or question.run_id == where.run_id)
-    )

@@ -1,0 +1,158 @@
+"""Files a council reads and keeps: the seats' settings, the dismissals, the history of findings, past refusals.
+
+What belongs to the project is read as hostile. The history is the user's own, one file per project.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.council.findings.history import Record
+from bridgehead.council.git import GitFailed, repository_at
+from bridgehead.council.settings import Settings, load_settings, without_untrusted
+from bridgehead.errors import ConfigError, FileError
+from bridgehead.host.clock import iso_ms
+from bridgehead.host.files import make_dir, make_private_dir, read_bounded, write_atomic
+
+SEATS_FILE: Final = ".bridge-settings.json"
+DISMISSALS_FILE: Final = ".bridgehead/dismissals.toml"
+IGNORE_FILE: Final = ".bridgehead/.gitignore"
+IGNORE_RULES: Final = "*\n!dismissals.toml\n"
+MOST_BYTES: Final = 1 << 20
+MOST_HISTORY_BYTES: Final = 64 << 20
+
+
+class SeatsFile(NamedTuple):
+    """`.bridge-settings.json` as it stands; text None when there is none."""
+
+    text: str | None
+    trusted: bool
+
+    def settings(self, now: dt.datetime) -> Settings:
+        read = load_settings(self.text, now)
+        return read if self.trusted else without_untrusted(read)
+
+
+def read_seats_file(assembly: Assembly) -> SeatsFile:
+    path = assembly.places.project / SEATS_FILE
+    if not path.exists():
+        return SeatsFile(None, trusted=True)
+    content = read_bounded(path, MOST_BYTES, root=assembly.places.project)
+    return SeatsFile(content.decode("utf-8", "replace"), assembly.trusted_files.holds(path, content))
+
+
+def write_seats_file(assembly: Assembly, seats: SeatsFile, now: dt.datetime) -> None:
+    """Write the user's choices again, freshly dated; a trusted file stays trusted (council §13)."""
+    try:
+        document = json.loads(seats.text or "{}")
+    except ValueError:
+        document = {}
+    if not isinstance(document, dict):
+        document = {}
+    bridges = document.setdefault("bridges", {})
+    if isinstance(bridges, dict):
+        for name in ("claude", "gemini", "codex", "opencode"):
+            bridges.setdefault(name, {"enabled": True})
+    document["updated"] = iso_ms(now)
+    path = assembly.places.project / SEATS_FILE
+    write_atomic(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n", root=path.parent)
+    if seats.text is not None and seats.trusted:
+        assembly.trusted_files.add(path)
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What earlier runs of a project found."""
+
+    review_id: str | None = None
+    records: tuple[Record, ...] = ()
+
+
+def read_history(assembly: Assembly) -> History:
+    """The history; a broken or missing file is none, because it only compares."""
+    try:
+        return msgspec.json.decode(read_bounded(_history_path(assembly), MOST_HISTORY_BYTES), type=History)
+    except (FileError, OSError, msgspec.DecodeError):
+        return History()
+
+
+def write_history(assembly: Assembly, history: History) -> None:
+    path = _history_path(assembly)
+    make_private_dir(path.parent)
+    write_atomic(path, msgspec.json.encode(history), private=True)
+
+
+def _history_path(assembly: Assembly) -> Path:
+    digest = hashlib.sha256(assembly.project.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return assembly.places.data / "findings" / f"{digest}.json"
+
+
+Tables = tuple[dict[str, Any], ...]
+
+
+def read_dismissals(project: Path) -> Tables:
+    """The entries of the dismissals file as it stands."""
+    path = project / DISMISSALS_FILE
+    if not path.exists():
+        return ()
+    return parse_dismissals(read_bounded(path, MOST_BYTES, root=project), str(path))
+
+
+def dismissals_at(project: Path, environment: Any, commit: str | None) -> Tables:
+    """The entries of the file in the revision a change is compared with."""
+    git = repository_at(project, environment)
+    if git is None or commit is None:
+        return ()
+    try:
+        content = git.run("cat-file", "blob", f"{commit}:./{DISMISSALS_FILE}")
+    except GitFailed:
+        return ()
+    return parse_dismissals(content, f"{DISMISSALS_FILE} of {commit[:12]}")
+
+
+def parse_dismissals(content: bytes, name: str) -> Tables:
+    import tomllib
+
+    try:
+        document = tomllib.loads(content.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name} is not valid TOML: {error}", hint="correct the line it names") from error
+    entries = document.get("dismissed", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigError(f"{name}: dismissals are [[dismissed]] tables")
+    return tuple(_plain(entry) for entry in entries)
+
+
+def append_dismissal(project: Path, entry: dict[str, Any]) -> Path:
+    """Append one entry, leaving everything that is there as it is written."""
+    import tomlkit
+
+    path = project / DISMISSALS_FILE
+    make_dir(path.parent, root=project)
+    if not (project / IGNORE_FILE).exists():
+        write_atomic(project / IGNORE_FILE, IGNORE_RULES, root=project)
+    read_dismissals(project)  # a file that cannot be read must not be written over
+    before = read_bounded(path, MOST_BYTES, root=project).decode() if path.exists() else ""
+    table = tomlkit.table()
+    table.update(entry)
+    added = tomlkit.document()
+    entries = tomlkit.aot()
+    entries.append(table)
+    added.append("dismissed", entries)
+    gap = "" if not before else ("\n" if before.endswith("\n") else "\n\n")
+    write_atomic(path, before + gap + tomlkit.dumps(added), root=project)
+    return path
+
+
+def _plain(entry: dict[str, Any]) -> dict[str, Any]:
+    """Dates as text: an entry is kept with its council as JSON, and read the same either way."""
+    return {
+        key: value.isoformat() if isinstance(value, dt.date | dt.time) else value
+        for key, value in entry.items()
+    }

@@ -1,0 +1,133 @@
+"""A council as it is kept from its first moment on: enough to build the same run again in another process (council §4)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from bridgehead.assembly.council_request import CouncilRequest
+from bridgehead.contract.task import BridgeInput
+from bridgehead.council.council_run import CouncilRun
+from bridgehead.council.domains import load_registry
+from bridgehead.council.findings.history import Record
+from bridgehead.council.findings.tree import Tree
+from bridgehead.council.five_phase import PRESETS
+from bridgehead.council.material import scope_material
+from bridgehead.council.plan import CouncilPlan, Dismissals
+from bridgehead.council.scope import Scope
+from bridgehead.council.surroundings import Surroundings
+from bridgehead.council.withheld import LeftOut
+
+
+class KeptCouncil(msgspec.Struct, frozen=True, kw_only=True):
+    """The request and everything that was settled before the first call."""
+
+    request: CouncilRequest
+    task: BridgeInput
+    bridges: tuple[str, ...]
+    route: str
+    today: dt.date
+    secret: bytes
+    started_at: str
+    scope_fingerprint: str
+    settings_text: str | None = None
+    settings_trusted: bool = False
+    coordinator: str | None = None
+    withdrawal_guard: bool = True
+    dismissals: tuple[dict[str, Any], ...] = ()
+    base_dismissals: tuple[dict[str, Any], ...] | None = None
+    records: tuple[Record, ...] = ()
+    previous_review_id: str | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    discovery: dict[str, Any] = {}
+
+    @property
+    def review_id(self) -> str:
+        return self.task.session_id
+
+    @property
+    def title(self) -> str:
+        return f"{self.request.verb} of {self.task.scope_text}"
+
+    def plan(self) -> CouncilPlan:
+        """The plan these facts make; the same whenever it is asked for."""
+        request = self.request
+        return CouncilPlan(
+            task=self.task,
+            bridges=self.bridges,
+            today=self.today,
+            route=self.route,
+            interactive=request.interactive,
+            one_runtime=len(request.runtimes) == 1,
+            fallback=request.fallback,
+            seed_findings=request.seed_findings,
+            coordinator=self.coordinator,
+            preset=PRESETS[request.preset],
+            max_calls=request.max_calls,
+            max_cost_usd=request.max_cost_usd,
+            scope=_as_tuple(self.task.scope),
+            dismissals=Dismissals(self.dismissals, self.base_dismissals, request.allow_new_dismissals),
+            records=self.records,
+            previous_review_id=self.previous_review_id,
+            notes=self.notes,
+            warnings=self.warnings,
+        )
+
+
+class KeptScope(msgspec.Struct, frozen=True, kw_only=True):
+    """A scope as it was reviewed; texts that no model may see are not kept."""
+
+    described: tuple[str, ...]
+    texts: dict[str, str]
+    left_out: tuple[LeftOut, ...]
+    diff: str | None
+    renames: dict[str, str]
+    commit: str | None
+    base_commit: str | None
+    dirty: bool
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, scope: Scope) -> KeptScope:
+        return cls(
+            described=scope.described,
+            texts=dict(scope.texts),
+            left_out=scope.left_out,
+            diff=scope.diff,
+            renames=dict(scope.renames),
+            commit=scope.commit,
+            base_commit=scope.base_commit,
+            dirty=scope.dirty,
+            warnings=scope.warnings,
+        )
+
+    def scope(self) -> Scope:
+        return Scope(**{field: getattr(self, field) for field in self.__struct_fields__})
+
+
+def make_run(kept: KeptCouncil, scope: Scope) -> CouncilRun:
+    """The run of a kept council over a scope."""
+    return CouncilRun(kept.plan(), _surroundings(kept, scope))
+
+
+def _surroundings(kept: KeptCouncil, scope: Scope) -> Surroundings:
+    named = [path for path in scope.described if path in scope.texts]
+    # A file that may not be shown is there all the same: a citation of it is unreadable, not invented.
+    hidden: Mapping[str, str | None] = dict.fromkeys((entry.path for entry in scope.left_out), None)
+    return Surroundings(
+        registry=load_registry(),
+        secret=kept.secret,
+        tree=Tree.of({**hidden, **scope.texts}),
+        renames=scope.renames,
+        material=scope_material(scope.texts, scope.diff),
+        scope_files=tuple(named),
+        withdrawal_guard=kept.withdrawal_guard,
+    )
+
+
+def _as_tuple(scope: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (scope,) if isinstance(scope, str) else scope

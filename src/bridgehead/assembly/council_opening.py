@@ -1,0 +1,299 @@
+"""From a request to a council that can begin: scope, context, questions, seats, route (council §13, §16).
+
+Everything that can be refused is refused here, before anything is written or called.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council_files import (
+    SeatsFile,
+    dismissals_at,
+    read_dismissals,
+    read_history,
+    read_seats_file,
+)
+from bridgehead.assembly.council_kept import KeptCouncil
+from bridgehead.assembly.council_request import ASK, CouncilRequest, refuse_contradictions
+from bridgehead.contract.task import BridgeInput, parse_bridge_input
+from bridgehead.contract.words import Intensity, TaskType
+from bridgehead.council.clarify import Clarifier, ClarifyingQuestion, ScopeClarification
+from bridgehead.council.context import Request, read_context
+from bridgehead.council.discovery import discovery_manifest, executor_type, host_bridge
+from bridgehead.council.domains import load_registry
+from bridgehead.council.file_references import find_references
+from bridgehead.council.git import repository_at
+from bridgehead.council.routing import DEBATE_PROTOCOL, DEEP_COUNCIL, Routed, route_request
+from bridgehead.council.runtimes import find_runtime
+from bridgehead.council.runtimes.machine import Machine
+from bridgehead.council.scope import EmptyScope, Scope, ScopeRequest
+from bridgehead.council.scope_resolution import resolve_scope
+from bridgehead.council.settings import Settings, seats_by_default
+from bridgehead.errors import UserError
+from bridgehead.host.clock import Clock, iso_ms
+
+CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+ID_LENGTH: Final = 6
+FIRST_AVAILABLE: Final = ("claude", "codex", "gemini", "opencode", "openai")
+# Names of files say what a request is about; beyond these nothing new is learned from them.
+MOST_NAMES: Final = 500
+MOST_DRAWS: Final = 100
+
+AskQuestion = Callable[[ClarifyingQuestion], str | None]
+
+
+class UnknownHost(UserError):
+    """A host seat for an agent nobody can name."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "--host-seat: it is not known which agent runs this command",
+            hint="name it: --host-seat claude|codex|gemini|opencode",
+        )
+
+
+class ReviewIdTaken(UserError):
+    """An id that names an earlier council."""
+
+    def __init__(self, review_id: str) -> None:
+        super().__init__(
+            f"there is a council {review_id!r} already", hint=f"bridgehead council resume {review_id}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A council ready to begin, and what was settled on the way."""
+
+    kept: KeptCouncil
+    scope: Scope
+    settled: ScopeClarification
+    seats: SeatsFile
+
+
+def open_council(
+    assembly: Assembly,
+    request: CouncilRequest,
+    *,
+    machine: Machine,
+    clock: Clock,
+    is_taken: Callable[[str], bool],
+    ask: AskQuestion | None = None,
+) -> Opened:
+    """Settle everything about a council; `ask` puts the questions of §16 to the user, None asks nobody."""
+    refuse_contradictions(request)
+    for name in request.runtimes:
+        find_runtime(name)
+    if request.review_id is not None and is_taken(request.review_id):
+        raise ReviewIdTaken(request.review_id)
+    now = clock.now()
+    opening = _Opening(assembly, request)
+    settled = opening.clarify(ask)
+    scope = opening.scope(settled)
+    seats = read_seats_file(assembly)
+    settings = seats.settings(now)
+    routed = opening.route(settled)
+    executor = executor_type(machine.environment)
+    request = msgspec.structs.replace(request, host_seat=_host_seat(request, executor))
+    task = _task(request, settled, scope, routed, request.review_id or _new_id(is_taken))
+    history = read_history(assembly)
+    kept = KeptCouncil(
+        request=request,
+        task=task,
+        bridges=_bridges(request, settings, task.task_type, routed.route),
+        route=routed.route,
+        today=now.date(),
+        secret=secrets.token_bytes(32),
+        started_at=iso_ms(now),
+        scope_fingerprint=scope.fingerprint,
+        settings_text=seats.text,
+        settings_trusted=seats.trusted,
+        coordinator=settings.coordinator,
+        withdrawal_guard=settings.withdrawal_guard,
+        dismissals=read_dismissals(assembly.places.project),
+        base_dismissals=_base_dismissals(assembly, request, machine, scope),
+        records=history.records,
+        previous_review_id=history.review_id,
+        notes=tuple(f"assumed: {one}" for one in settled.assumptions),
+        warnings=_warnings(settings, scope),
+        discovery=discovery_manifest(machine, None, executor),
+    )
+    return Opened(kept, scope, settled, seats)
+
+
+class _Opening:
+    """What the request is about."""
+
+    def __init__(self, assembly: Assembly, request: CouncilRequest) -> None:
+        self._assembly = assembly
+        self._request = request
+        self._project = assembly.places.project
+        self._given = self._named_in_words() if request.verb == ASK else request.scope
+
+    def clarify(self, ask: AskQuestion | None) -> ScopeClarification:
+        """Ask at most three questions about what is open, or nobody; the rest is assumed."""
+        scope = self._resolved(self._given) if self._given.kinds else None
+        request = self._request
+        context = read_context(
+            Request(
+                text=request.task,
+                paths=tuple(scope.texts)[:MOST_NAMES] if scope else (),
+                has_diff=scope is not None and scope.diff is not None,
+                explicit_domains=request.domains,
+                explicit_intent=None if request.verb == ASK else request.verb,
+                scope_given=scope is not None,
+            ),
+            load_registry(),
+        )
+        clarifier = Clarifier(context, load_registry(), has_changes=self._has_changes())
+        while ask is not None and (question := clarifier.question()) is not None:
+            clarifier.answered(ask(question))
+        return clarifier.result()
+
+    def scope(self, settled: ScopeClarification) -> Scope:
+        """The scope that was named, else what was answered, else the changed files, else everything."""
+        if self._given.kinds:
+            return self._resolved(self._given)
+        if settled.artifact is not None and (self._assembly.cwd / settled.artifact).exists():
+            return self._resolved(ScopeRequest(paths=(settled.artifact,)))
+        if self._has_changes():
+            try:
+                return self._resolved(ScopeRequest(diff_base="HEAD"))
+            except EmptyScope:
+                pass  # what changed is nothing that may be looked at
+        return self._resolved(ScopeRequest())
+
+    def route(self, settled: ScopeClarification) -> Routed:
+        request = self._request
+        text = " ".join([request.task, *request.scope.paths])
+        return route_request(
+            text,
+            domains=len(settled.domains),
+            explicit_route=request.meaning.route,
+            explicit_intensity=request.intensity,
+        )
+
+    def _resolved(self, wanted: ScopeRequest) -> Scope:
+        return resolve_scope(
+            wanted,
+            project=self._project,
+            cwd=self._assembly.cwd,
+            environment=self._assembly.environ,
+            allow_words=self._request.meaning.takes_words,
+        )
+
+    def _named_in_words(self) -> ScopeRequest:
+        """Files and directories that a free request mentions."""
+        scope, text = self._request.scope, self._request.task
+        if scope.kinds:
+            return scope
+        words = [reference.path for reference in find_references(text)]
+        words += [word.strip(".,;:!?\"'`()") for word in text.split() if "/" in word]
+        there = [word for word in dict.fromkeys(words) if word and self._is_inside(word)]
+        return ScopeRequest(paths=tuple(there))
+
+    def _is_inside(self, word: str) -> bool:
+        try:
+            path = (self._assembly.cwd / word).resolve()
+            return path.exists() and path.is_relative_to(self._project.resolve())
+        except (OSError, ValueError):
+            return False
+
+    def _has_changes(self) -> bool:
+        git = repository_at(self._project, self._assembly.environ)
+        return git is not None and git.head() is not None and git.is_dirty()
+
+
+def _host_seat(request: CouncilRequest, executor: str) -> str | None:
+    """The bridge the calling agent sits for; an empty name asks us to find out."""
+    if request.host_seat is None:
+        return None
+    bridge = request.host_seat or host_bridge(executor)
+    if bridge is None:
+        raise UnknownHost
+    find_runtime(bridge)
+    return bridge
+
+
+def _bridges(
+    request: CouncilRequest, settings: Settings, task_type: TaskType, route: str
+) -> tuple[str, ...]:
+    """Who sits, in dispatch order."""
+    if request.fallback:
+        return ("claude",)
+    if request.runtimes:
+        chosen = request.runtimes
+    else:
+        chosen = seats_by_default(settings, task_type)
+        if route != DEEP_COUNCIL:
+            chosen = tuple(sorted(chosen, key=_rank_when_one_is_enough))
+        if route == DEBATE_PROTOCOL:
+            chosen = tuple(name for name in chosen if name != "static")
+    host = [request.host_seat] if request.host_seat else []
+    return tuple(dict.fromkeys([*host, *chosen]))
+
+
+def _rank_when_one_is_enough(bridge: str) -> int:
+    return FIRST_AVAILABLE.index(bridge) if bridge in FIRST_AVAILABLE else len(FIRST_AVAILABLE)
+
+
+def _task(
+    request: CouncilRequest, settled: ScopeClarification, scope: Scope, routed: Routed, review_id: str
+) -> BridgeInput:
+    verb = request.meaning
+    task_type = settled.task_type if request.verb == ASK else request.task_type or verb.task_type
+    default = f"{request.verb} of {', '.join(scope.described)}"
+    fields: dict[str, object] = {
+        "session_id": review_id,
+        "scope": list(scope.described),
+        "task_description": request.task.strip() or default,
+        "task_type": task_type,
+        "domains": list(settled.domains),
+        "context_summary": request.context_summary,
+        "intensity": routed.intensity or Intensity.STANDARD,
+        "context_policy": request.context_policy,
+        "files": scope.files,
+        "loc": scope.loc,
+        "requirements": msgspec.to_builtins(request.requirements),
+    }
+    if request.verb not in (ASK, "debate"):
+        fields["mode"] = verb.mode
+    return parse_bridge_input(fields).task
+
+
+def _base_dismissals(
+    assembly: Assembly, request: CouncilRequest, machine: Machine, scope: Scope
+) -> tuple[dict[str, object], ...] | None:
+    if not request.names_a_change:
+        return None
+    return dismissals_at(assembly.places.project, machine.environment, scope.base_commit)
+
+
+def _warnings(settings: Settings, scope: Scope) -> tuple[str, ...]:
+    # A project without a settings file is the ordinary case, not one to warn about.
+    said = [code for code in settings.warnings if code != "file_missing"]
+    stale = ["settings_stale"] if settings.stale and "file_missing" not in settings.warnings else []
+    return (*said, *stale, *scope.warnings, *_left_out(scope))
+
+
+def _left_out(scope: Scope) -> list[str]:
+    reasons = sorted({entry.reason.value for entry in scope.left_out if entry.reason.value != "ignored"})
+    return [
+        f"left_out:{reason}:{sum(entry.reason.value == reason for entry in scope.left_out)}" for reason in reasons
+    ]
+
+
+def _new_id(is_taken: Callable[[str], bool]) -> str:
+    for _ in range(MOST_DRAWS):
+        drawn = "".join(secrets.choice(CROCKFORD) for _ in range(ID_LENGTH))
+        if not is_taken(drawn):
+            return drawn
+    raise RuntimeError("no free review id was drawn")
+

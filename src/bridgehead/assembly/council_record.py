@@ -1,0 +1,192 @@
+"""What a council tells the record: its run, the lines of its seats, refusals, and what waits for a person."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council_kept import KeptCouncil
+from bridgehead.contract.events import Event
+from bridgehead.contract.pending import Question
+from bridgehead.contract.words import Part, PendingKind, PendingState, RunState
+from bridgehead.control_plane.records import PendingFilter, QuestionKey, Run
+from bridgehead.council.calls import CallFailed
+from bridgehead.council.report import AbortedReport, CouncilReport
+from bridgehead.errors import BridgeheadError
+from bridgehead.host.clock import Clock, iso_ms
+
+MOST_WAITING: Final = 10_000
+BATCH: Final = 200
+CLOSING_SECONDS: Final = 10.0
+RETRY: Final = "retry"
+CHOICES: Final = (RETRY, "skip")
+
+logger = logging.getLogger(__name__)
+
+
+class CouncilRecord:
+    """Writes to the record what becomes of one council."""
+
+    def __init__(self, assembly: Assembly, kept: KeptCouncil, clock: Clock) -> None:
+        self._assembly = assembly
+        self._kept = kept
+        self._clock = clock
+
+    def save(
+        self, state: RunState, *, event: str | None = None, facts: Mapping[str, Any] | None = None
+    ) -> None:
+        """Keep where the council stands, with the event that says so."""
+        now = iso_ms(self._clock.now())
+        over = state in (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
+        data = {"scope": self._kept.task.scope_text, "bridges": list(self._kept.bridges), **(facts or {})}
+        run = Run(
+            id=self._kept.review_id,
+            part=Part.COUNCIL,
+            kind=self._kept.request.verb,
+            title=self._kept.title,
+            state=state,
+            started_at=self._kept.started_at,
+            updated_at=now,
+            project=self._assembly.project,
+            ended_at=now if over else None,
+            data=data,
+        )
+        with self._assembly.store() as store:
+            store.save_run(run, events=[self.event(event, data)] if event else [])
+
+    def event(self, kind: str, data: Mapping[str, Any]) -> Event:
+        return Event(
+            id=str(uuid4()),
+            kind=kind,
+            part=Part.COUNCIL,
+            at=iso_ms(self._clock.now()),
+            project=self._assembly.project,
+            run_id=self._kept.review_id,
+            data=dict(data),
+        )
+
+    def open_halted(self, halted: Sequence[Mapping[str, str]], message_of: Mapping[str, str]) -> None:
+        """A converted bridge becomes something to answer; it does not hold the run open (council §3)."""
+        with self._assembly.store() as store:
+            for entry in halted:
+                bridge, message = entry["bridge"], message_of.get(entry["bridge"], "")
+                store.open_pending(
+                    Question(
+                        key=self._halted_key(bridge),
+                        kind=PendingKind.HALTED_RUNTIME,
+                        part=Part.COUNCIL,
+                        origin=f"runtime {bridge}",
+                        title=f"halted: {entry['halt_reason']} (council {self._kept.review_id})",
+                        prompt=message,
+                        choices=CHOICES,
+                        project=self._assembly.project,
+                        run_id=self._kept.review_id,
+                        advice=message or None,
+                        context={"bridge": bridge, "review_id": self._kept.review_id},
+                    )
+                )
+
+    def answered_retry(self) -> list[str]:
+        """Bridges of this council whose pending item was answered with `retry`."""
+        where = PendingFilter(
+            states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), run_id=self._kept.review_id
+        )
+        with self._assembly.store() as store:
+            items = store.pending(where)
+        wanted = [item for item in items if item.answer and (item.answer.text or "").strip() == RETRY]
+        return [str(item.question.context["bridge"]) for item in wanted]
+
+    def withdraw_halted(self, bridges: Sequence[str]) -> None:
+        """These are seated again: nobody has to answer for them any more."""
+        with self._assembly.store() as store:
+            for bridge in bridges:
+                key = QuestionKey(
+                    part=Part.COUNCIL, key=self._halted_key(bridge), project=self._assembly.project
+                )
+                try:
+                    store.withdraw_pending(key, reason="the bridge was seated again")
+                except BridgeheadError:
+                    continue  # it was never asked about
+
+    def _halted_key(self, bridge: str) -> str:
+        return f"{self._kept.review_id}/{bridge}"
+
+
+class RecordObserver:
+    """Appends the lines of a running council in a thread of its own, so that no seat waits for a disk."""
+
+    def __init__(self, assembly: Assembly, record: CouncilRecord) -> None:
+        self._assembly = assembly
+        self._record = record
+        self._refused: set[str] = set()
+        self._events: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
+        self._thread = threading.Thread(target=self._write, name="council-record", daemon=True)
+        self._thread.start()
+
+    def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
+        self._put("council.event", {"bridge": bridge, **line})
+
+    def refused(self, bridge: str, failed: CallFailed) -> None:
+        self._refused.add(bridge)
+        facts = {"bridge": bridge, "reason": failed.reason, "error_class": failed.error_class.value}
+        self._put("council.refused", facts)
+
+    def accepted(self, bridge: str) -> None:
+        if bridge in self._refused:
+            self._refused.discard(bridge)
+            self._put("council.accepted", {"bridge": bridge})
+
+    def close(self) -> None:
+        self._events.put(None)
+        self._thread.join(timeout=CLOSING_SECONDS)
+
+    def _put(self, kind: str, data: Mapping[str, Any]) -> None:
+        try:
+            self._events.put_nowait(self._record.event(kind, data))
+        except queue.Full:
+            logger.warning("the record does not keep up; an event of the council was not kept")
+
+    def _write(self) -> None:
+        while (first := self._events.get()) is not None:
+            batch = [first]
+            while len(batch) < BATCH and not self._events.empty():
+                event = self._events.get()
+                if event is None:
+                    self._events.put(None)
+                    break
+                batch.append(event)
+            self._append(batch)
+
+    def _append(self, batch: Sequence[Event]) -> None:
+        try:
+            with self._assembly.store() as store:
+                store.append(batch)
+        except BridgeheadError as error:
+            logger.warning("not recorded: %s", error.message)
+
+
+def report_facts(report: CouncilReport | AbortedReport, files: Mapping[str, str]) -> dict[str, Any]:
+    """What the record says about a report."""
+    facts: dict[str, Any] = {"report": dict(files), "timestamp": report.timestamp}
+    if isinstance(report, AbortedReport):
+        return {**facts, "status": report.status, "abort_reason": report.abort_reason}
+    counts: dict[str, int] = {}
+    for entry in report.findings():
+        name = entry.severity.value if entry.severity else "unrated"
+        counts[name] = counts.get(name, 0) + 1
+    return {
+        **facts,
+        "status": "COMPLETED",
+        "verdict": report.verdict,
+        "gate_verdict": report.gate_verdict,
+        "task_type": report.task_type.value,
+        "mode": report.mode.value if report.mode else None,
+        "findings": counts,
+        "seats": list(report.bridges_available),
+        "pending": [entry["bridge"] for entry in report.bridges_pending],
+    }

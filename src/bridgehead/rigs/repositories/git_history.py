@@ -27,6 +27,7 @@ _LOG = (
     "--no-renames",
     "--no-ext-diff",
     "--no-textconv",
+    "--ignore-submodules=none",  # else a pulled .gitmodules that git dislikes would end every log
     "-c",  # a merge shows what it has from none of its parents
 )
 _COMMIT = "commit "

@@ -59,7 +59,7 @@ class Peer:
     def __init__(self, cli: str, home: peer_clis.PeerHome, settings: BridgeSettings | None = None) -> None:
         self.cli = cli
         self.home = home
-        self.machine = Machine(home.environment, memory=PROBES)
+        self.machine = Machine(home.environment, memory=PROBES, probe_seconds=PATIENCE_SECONDS)
         self.setup = SeatSetup(cli, settings or BridgeSettings(), environment=home.environment)
         self.workspace = home.root / "work"
         self.workspace.mkdir(exist_ok=True)

@@ -28,7 +28,7 @@ def find_runtime(bridge: str, *, outside: bool = True) -> type[Runtime]:
         return _import(bridge, BUILT_IN[bridge])
     if outside:
         load_plug_ins()
-    found = registered().get(bridge)
+    found = None if bridge == "rig" else registered().get(bridge)
     if found is None:
         raise UnknownRuntime(bridge, runtime_names(outside=outside))
     return found

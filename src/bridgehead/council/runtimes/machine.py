@@ -22,6 +22,7 @@ from bridgehead.host.command import Command, CommandResult, Ended
 from bridgehead.host.files import read_bounded
 
 PROBE_SECONDS: Final = 10.0
+SLOW_FACTOR: Final = 3
 HTTP_SECONDS: Final = 3.0
 _USER_FILE_BYTES: Final = 1024 * 1024
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
@@ -60,8 +61,10 @@ class Machine:
         run: RunProgram = process.run,
         get: HttpGet | None = None,
         memory: ProbeMemory | None = None,
+        probe_seconds: float = PROBE_SECONDS,
     ) -> None:
         self.environment = environment
+        self._probe_seconds = probe_seconds
         self._run = run
         self._get = get or http_get
         self._memory: ProbeMemory = {} if memory is None else memory
@@ -77,8 +80,10 @@ class Machine:
         found = shutil.which(program, path=path)
         return found if found is not None and Path(found).is_absolute() else None
 
-    def run(self, command: Command, *, timeout_seconds: float = PROBE_SECONDS) -> CommandResult:
-        return self._run(command, timeout_seconds=timeout_seconds, idle_seconds=None)
+    def run(self, command: Command, *, slow: bool = False) -> CommandResult:
+        """Run a probe; some programs are slow at telling what they have."""
+        limit = self._probe_seconds * (SLOW_FACTOR if slow else 1)
+        return self._run(command, timeout_seconds=limit, idle_seconds=None)
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> HttpReply:
         return self._get(url, headers or {}, HTTP_SECONDS)
@@ -107,7 +112,7 @@ class Machine:
         shown = self.run(version)
         found = _VERSION.search(shown.text()) if shown.exit_code == 0 else None
         if found is None:
-            return Probe(None, problem=_problem(shown))
+            return Probe(None, problem=_problem(shown, self._probe_seconds))
         helped = self.run(usage)
         return Probe(found[0], frozenset(_FLAG.findall(helped.text() + helped.error_text())))
 
@@ -134,7 +139,7 @@ def _probe_key(version: Command, usage: Command) -> str:
     return " ".join([path, str(found.st_mtime_ns), str(found.st_size), *version.argv[1:], *usage.argv[1:]])
 
 
-def _problem(result: CommandResult) -> str:
+def _problem(result: CommandResult, limit_seconds: float) -> str:
     match result.ended:
         case Ended.NOT_STARTED:
             return result.reason or "cannot be started"
@@ -142,4 +147,4 @@ def _problem(result: CommandResult) -> str:
             said = (result.error_text() or result.text()).strip().splitlines()
             return f"exit code {result.exit_code}" + (f": {said[0][:200]}" if said else "")
         case _:
-            return f"no answer within {PROBE_SECONDS:g} s"
+            return f"no answer within {limit_seconds:g} s"

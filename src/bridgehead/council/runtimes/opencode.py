@@ -30,8 +30,6 @@ PROVIDER_KEYS: Final = (
     *("TOGETHER_API_KEY", "CEREBRAS_API_KEY", "FIREWORKS_API_KEY", "MOONSHOT_API_KEY", "ZHIPU_API_KEY"),
 )
 
-LISTING_SECONDS: Final = 30.0
-
 
 class OpencodeCli(CliConnection):
     program = "opencode"
@@ -98,7 +96,7 @@ class OpencodeCli(CliConnection):
     def _list_models(self, machine: Machine) -> CommandResult:
         """Asked once: it takes seconds, and three steps of pre-flight look at it."""
         if self._listing is None:
-            self._listing = machine.run(self.probing("models"), timeout_seconds=LISTING_SECONDS)
+            self._listing = machine.run(self.probing("models"), slow=True)
         return self._listing
 
     def _names_hosted_model(self) -> bool:

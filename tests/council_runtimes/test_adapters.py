@@ -1,0 +1,510 @@
+"""What each adapter runs or posts, and in which environment: the contract with the versions it was measured on."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from bridgehead.contract.words import CapabilityProfile, ErrorClass
+from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
+from bridgehead.council.carrier import Carrier
+from bridgehead.council.runtimes.base import Connection, SeatSetup
+from bridgehead.council.runtimes.claude import ClaudeApi, ClaudeCli
+from bridgehead.council.runtimes.cli import CliConnection
+from bridgehead.council.runtimes.codex import CodexCli
+from bridgehead.council.runtimes.exchange import Answered, Ask, HttpReply, HttpRequest, Outcome, Refused
+from bridgehead.council.runtimes.gemini import AgyCli, GeminiCli
+from bridgehead.council.runtimes.machine import Machine
+from bridgehead.council.runtimes.openai_compatible import ChatEndpoint
+from bridgehead.council.runtimes.opencode import OpencodeCli
+from bridgehead.council.runtimes.opencode_events import LoopGuard
+from bridgehead.council.runtimes.opencode_server import OpencodeServer
+from bridgehead.council.settings import BridgeSettings
+from bridgehead.host.command import Command, CommandResult, Ended
+from bridgehead.testing.model_server import ModelServer
+from bridgehead.testing.scripts import Rule, RuleScript
+
+ASK = Ask("look at it", Path("/snapshot"), 60, model="m1")
+MODIFY = replace(ASK, profile=CapabilityProfile.MODIFY)
+FORBIDDEN = ("yolo", "bypass", "danger", "--allowedTools", "--auto", "-y")
+CLIS: dict[str, type[CliConnection]] = {
+    "claude": ClaudeCli,
+    "codex": CodexCli,
+    "gemini": GeminiCli,
+    "opencode": OpencodeCli,
+}
+StandIn = Callable[..., Any]
+
+
+@pytest.fixture
+def locate(machine: StandIn, stand_in: StandIn) -> Callable[..., CliConnection]:
+    def run(name: str, environment: dict[str, str] | None = None, **options: Any) -> CliConnection:
+        kind = AgyCli if name == "agy" else CLIS[name]
+        here = machine({name: stand_in(name)}, environment=environment)
+        settings = BridgeSettings(options=options)
+        found = kind.locate(SeatSetup(name, settings, environment=here.environment), here)
+        assert isinstance(found, CliConnection), found
+        return found
+
+    return run
+
+
+def command(connection: CliConnection, ask: Ask = ASK) -> Command:
+    request = connection.ask(ask)
+    assert isinstance(request, Command)
+    return request
+
+
+CODEX_CONFIG = [
+    *("-c", "features.unbounded_connection_retries=false", "-c", "check_for_update_on_startup=false"),
+    *("-c", "analytics.enabled=false", "-c", "project_doc_max_bytes=0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "ask", "options", "expected"),
+    [
+        (
+            "claude",
+            ASK,
+            {},
+            [
+                *("-p", "--output-format", "json", "--setting-sources", "user", "--strict-mcp-config"),
+                *("--tools", "Read,Grep,Glob", "--model", "m1", "--no-session-persistence"),
+            ],
+        ),
+        (
+            "claude",
+            replace(ASK, session="s1", reasoning="high"),
+            {"continuity": "session"},
+            [
+                *("-p", "--output-format", "json", "--setting-sources", "user", "--strict-mcp-config"),
+                *("--tools", "Read,Grep,Glob", "--model", "m1", "--effort", "high", "--resume", "s1"),
+            ],
+        ),
+        (
+            "claude",
+            replace(MODIFY, model=None),
+            {},
+            [
+                *("-p", "--output-format", "json", "--setting-sources", "user", "--strict-mcp-config"),
+                *("--tools", "Read,Grep,Glob,Edit,Write,NotebookEdit", "--permission-mode", "acceptEdits"),
+                "--no-session-persistence",
+            ],
+        ),
+        (
+            "codex",
+            replace(ASK, reasoning="high"),
+            {},
+            [
+                *("exec", "--json", "--skip-git-repo-check", *CODEX_CONFIG),
+                *("-c", 'model_reasoning_effort="high"', "-m", "m1", "-s", "read-only", "-C", "/snapshot"),
+                *("--ephemeral", "-"),
+            ],
+        ),
+        (
+            "codex",
+            replace(ASK, session="t1"),
+            {"continuity": "session"},
+            [
+                *("exec", "resume", "--json", "--skip-git-repo-check", *CODEX_CONFIG, "-m", "m1"),
+                *("-c", 'sandbox_mode="read-only"', "t1", "-"),
+            ],
+        ),
+        (
+            "codex",
+            replace(MODIFY, model=None),
+            {"extra_args": ["--add-dir", "/x"]},
+            [
+                *("exec", "--json", "--skip-git-repo-check", *CODEX_CONFIG, "--add-dir", "/x"),
+                *("-s", "workspace-write", "-C", "/snapshot", "--ephemeral", "-"),
+            ],
+        ),
+        (
+            "gemini",
+            ASK,
+            {},
+            ["--output-format", "stream-json", "--approval-mode", "plan", "--skip-trust", "-m", "m1"],
+        ),
+        (
+            "gemini",
+            replace(MODIFY, model=None, session="s1"),
+            {},
+            [
+                "--output-format",
+                "stream-json",
+                "--approval-mode",
+                "auto_edit",
+                "--skip-trust",
+                "--resume",
+                "s1",
+            ],
+        ),
+        (
+            "opencode",
+            ASK,
+            {},
+            ["run", "--format", "json", "-m", "m1", "--agent", "plan", "--title", "bridgehead council"],
+        ),
+        (
+            "opencode",
+            replace(MODIFY, session="ses_1"),
+            {},
+            ["run", "--format", "json", "-m", "m1", "--agent", "build", "-s", "ses_1"],
+        ),
+        ("agy", ASK, {}, ["--print"]),
+    ],
+)
+def test_the_command_line_of_each_cli(
+    locate: Callable[..., CliConnection], name: str, ask: Ask, options: dict[str, Any], expected: list[str]
+) -> None:
+    run = command(locate(name, **options), ask)
+
+    assert list(run.argv) == [f"/bin/{name}", *expected]
+    assert run.stdin == "look at it"
+    assert run.cwd == Path("/snapshot")
+
+
+@pytest.mark.parametrize("name", CLIS)
+def test_the_prompt_is_never_an_argument(locate: Callable[..., CliConnection], name: str) -> None:
+    prompt = "x" * 300_000
+    run = command(locate(name), replace(ASK, prompt=prompt))
+
+    assert run.stdin == prompt
+    assert all(prompt not in word for word in run.argv)
+
+
+@pytest.mark.parametrize("name", CLIS)
+@pytest.mark.parametrize("ask", [ASK, MODIFY])
+def test_no_adapter_ever_asks_for_everything_to_be_allowed(
+    locate: Callable[..., CliConnection], name: str, ask: Ask
+) -> None:
+    words = " ".join(command(locate(name), ask).argv)
+
+    assert not [word for word in FORBIDDEN if word in words]
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "foreign"),
+    [
+        ("claude", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
+        ("codex", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
+        ("gemini", "GEMINI_API_KEY", "ANTHROPIC_API_KEY"),
+        ("opencode", "OPENROUTER_API_KEY", "AWS_SECRET_ACCESS_KEY"),
+    ],
+)
+def test_a_program_gets_its_own_key_and_nobody_elses(
+    locate: Callable[..., CliConnection], name: str, own: str, foreign: str
+) -> None:
+    ours = {
+        own: "k1",
+        foreign: "k2",
+        "CLAUDECODE": "1",
+        "CLAUDE_CODE_ENTRYPOINT": "cli",
+        "SSH_AUTH_SOCK": "/x",
+    }
+    environment = command(locate(name, ours)).env
+    assert environment is not None
+
+    assert environment[own] == "k1"
+    assert not {foreign, "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "SSH_AUTH_SOCK"} & set(environment)
+    assert (environment["TERM"], environment["NO_COLOR"]) == ("dumb", "1")
+
+
+def test_the_key_a_codex_provider_reads_is_passed_on(machine: StandIn, stand_in: StandIn) -> None:
+    config = 'model_provider = "mine"\n[model_providers.mine]\nenv_key = "MY_KEY"\n'
+    here = machine(
+        {"codex": stand_in("codex")},
+        environment={"MY_KEY": "k"},
+        files={"/home/user/.codex/config.toml": config},
+    )
+    found = CodexCli.locate(SeatSetup("codex", environment=here.environment), here)
+    assert isinstance(found, CodexCli)
+
+    environment = command(found).env
+    assert environment is not None
+    assert environment["MY_KEY"] == "k"
+
+
+@pytest.mark.parametrize("may_write", [False, True])
+def test_opencode_is_denied_its_shell_and_its_hosted_provider(
+    locate: Callable[..., CliConnection], may_write: bool
+) -> None:
+    environment = command(locate("opencode"), MODIFY if may_write else ASK).env
+    assert environment is not None
+    config = json.loads(environment["OPENCODE_CONFIG_CONTENT"])
+
+    assert environment["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
+    assert config["disabled_providers"] == ["opencode"]
+    assert config["permission"]["bash"] == config["permission"]["external_directory"] == "deny"
+    assert config["permission"]["edit"] == ("allow" if may_write else "deny")
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment", "expected"),
+    [
+        ("", {}, None),
+        ('{"security": {"auth": {"selectedType": "oauth-personal"}}}', {}, None),
+        (
+            '{"security": {"auth": {"selectedType": "gemini-api-key"}}}',
+            {},
+            "https://generativelanguage.googleapis.com",
+        ),
+        ("", {"GOOGLE_GEMINI_BASE_URL": "http://mine"}, "http://mine"),
+    ],
+)
+def test_gemini_is_told_its_address_where_that_does_no_harm(
+    machine: StandIn, stand_in: StandIn, settings: str, environment: dict[str, str], expected: str | None
+) -> None:
+    here = machine(
+        {"gemini": stand_in("gemini")},
+        environment=environment,
+        files={"/home/user/.gemini/settings.json": settings},
+    )
+    found = GeminiCli.locate(SeatSetup("gemini", environment=here.environment), here)
+    assert isinstance(found, GeminiCli)
+
+    given = command(found).env
+    assert given is not None
+    assert given.get("GOOGLE_GEMINI_BASE_URL") == expected
+
+
+def test_the_first_signal_is_the_one_that_also_ends_its_tools(locate: Callable[..., CliConnection]) -> None:
+    assert command(locate("claude")).first_signal == signal.SIGINT
+    assert command(locate("codex")).first_signal == signal.SIGTERM
+
+
+# -- what is left of a run that did not come to its own end
+
+
+def ended(how: Ended, **facts: Any) -> CommandResult:
+    return CommandResult(("x",), how, 124, datetime(2026, 11, 15, tzinfo=UTC), **facts)
+
+
+@pytest.mark.parametrize("name", CLIS)
+@pytest.mark.parametrize(
+    ("how", "error_class", "reason"),
+    [
+        (Ended.NOT_STARTED, ErrorClass.OTHER, "cli_not_found"),
+        (Ended.TIMEOUT, ErrorClass.TIMEOUT, None),
+        (Ended.IDLE, ErrorClass.TIMEOUT, None),
+        (Ended.OUTPUT_CAP, ErrorClass.MALFORMED, None),
+    ],
+)
+def test_a_run_that_was_ended_is_never_an_answer(
+    locate: Callable[..., CliConnection], name: str, how: Ended, error_class: ErrorClass, reason: str | None
+) -> None:
+    record = b'{"type":"result","is_error":false,"result":"fine","session_id":"s"}'
+    outcome = locate(name).read(ASK, ended(how, stdout=record, reason="gone"))
+
+    assert isinstance(outcome, Refused)
+    assert (outcome.error_class, outcome.reason) == (error_class, reason)
+
+
+@pytest.mark.parametrize("name", CLIS)
+@pytest.mark.parametrize(
+    "printed", [b"", b"   \n", b"\xff\xfe\x00", b"{", b"[]\n", b'{"type": 7}\n', b"\x1b[31mhi"]
+)
+def test_garbage_is_refused_and_never_crashes(
+    locate: Callable[..., CliConnection], name: str, printed: bytes
+) -> None:
+    result = CommandResult(
+        ("x",), Ended.EXITED, 0, datetime(2026, 11, 15, tzinfo=UTC), stdout=printed, stderr=printed
+    )
+    outcome = locate(name).read(ASK, result)
+
+    assert isinstance(outcome, Refused)
+
+
+@pytest.mark.parametrize(
+    ("code", "printed", "expected"),
+    [(0, b"The answer.\n", None), (0, b" \n", ErrorClass.EMPTY), (1, b"", ErrorClass.OTHER)],
+)
+def test_agy_prints_plain_text(
+    locate: Callable[..., CliConnection], code: int, printed: bytes, expected: ErrorClass | None
+) -> None:
+    result = CommandResult(("x",), Ended.EXITED, code, datetime(2026, 11, 15, tzinfo=UTC), stdout=printed)
+    outcome = locate("agy").read(ASK, result)
+
+    if isinstance(outcome, Refused):
+        assert outcome.error_class is expected
+    else:
+        assert outcome == Answered("The answer.")
+
+
+def test_codex_counts_per_thread_and_we_count_per_turn(locate: Callable[..., CliConnection]) -> None:
+    connection = locate("codex", continuity="session")
+
+    def turn(total: int, session: str | None) -> Outcome:
+        lines = [
+            {"type": "thread.started", "thread_id": "t1"},
+            {"type": "item.completed", "item": {"type": "agent_message", "text": "hi"}},
+            {"type": "turn.completed", "usage": {"input_tokens": 11 * total, "output_tokens": 7 * total}},
+        ]
+        printed = "\n".join(json.dumps(line) for line in lines).encode()
+        result = CommandResult(("x",), Ended.EXITED, 0, datetime(2026, 11, 15, tzinfo=UTC), stdout=printed)
+        outcome = connection.read(replace(ASK, session=session), result)
+        assert isinstance(outcome, Answered)
+        return outcome
+
+    assert [turn(1, None).usage.tokens_in, turn(2, "t1").usage.tokens_in, turn(3, "t1").usage.tokens_in] == [
+        11,
+        11,
+        11,
+    ]
+
+
+def test_an_opencode_that_runs_in_circles_is_stopped_at_the_third_unknown_step() -> None:
+    step = json.dumps({"type": "step_finish", "part": {"reason": "unknown"}}).encode() + b"\n"
+    guard = LoopGuard()
+
+    assert [guard(step[:10]), guard(step[10:]), guard(step), guard(step)] == [False, False, False, True]
+
+
+# -- endpoints, over real HTTP
+
+
+def carry(connection: Connection, ask: Ask) -> Outcome:
+    key = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
+
+    async def run() -> Outcome:
+        async with Carrier() as carrier:
+            return await carrier.carry(
+                connection, Call(key, ask.prompt, ask.timeout_seconds, Answer.ITEMS, ask.profile), ask
+            )
+
+    return anyio.run(run)
+
+
+def endpoint(kind: str, base_url: str) -> Connection:
+    environment = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": base_url, "MY_KEY": "k"}
+    options = {"base_url": f"{base_url}/v1", "api_key_env": "MY_KEY"}
+    setup = SeatSetup("x", BridgeSettings(options=options), environment=environment)
+    located = (ClaudeApi if kind == "api" else ChatEndpoint).locate(setup, Machine(environment))
+    assert isinstance(located, Connection), located
+    return located
+
+
+@pytest.mark.parametrize("kind", ["api", "chat"])
+def test_an_endpoint_answers_with_its_model_and_its_tokens(kind: str) -> None:
+    with ModelServer() as server:
+        outcome = carry(endpoint(kind, server.base_url()), ASK)
+        (asked,) = server.log.questions()
+
+    assert isinstance(outcome, Answered)
+    assert outcome.text == "FAKE-REPLY turn=1 echo=look at it"
+    assert (outcome.model, outcome.usage.tokens_in, outcome.usage.tokens_out) == ("m1", 11, 7)
+    assert "k" in (
+        asked.headers.get("x-api-key"),
+        asked.headers.get("authorization", "").removeprefix("Bearer "),
+    )
+
+
+@pytest.mark.parametrize("kind", ["api", "chat"])
+@pytest.mark.parametrize(
+    ("scenario", "expected"),
+    [
+        ("e401", ErrorClass.AUTH),
+        ("e404", ErrorClass.UNKNOWN_MODEL),
+        ("ectx", ErrorClass.TOO_LONG),
+        ("e429", ErrorClass.RATE_LIMIT),
+        ("equota", ErrorClass.QUOTA),
+        ("e500", ErrorClass.SERVER_ERROR),
+        ("e529", ErrorClass.SERVER_ERROR),
+        ("malformed", ErrorClass.MALFORMED),
+        ("badsse", ErrorClass.MALFORMED),
+        ("empty", ErrorClass.EMPTY),
+    ],
+)
+def test_an_endpoint_that_refuses_is_classified(kind: str, scenario: str, expected: ErrorClass) -> None:
+    with ModelServer() as server:
+        connection = endpoint(kind, server.base_url())
+        faulty = endpoint_at(connection, server.base_url(scenario))
+        outcome = carry(faulty, ASK)
+
+    assert isinstance(outcome, Refused)
+    assert outcome.error_class is expected, outcome
+
+
+def endpoint_at(connection: Connection, base_url: str) -> Connection:
+    """The same connection at another address: listing models would be refused there already."""
+    assert isinstance(connection, ClaudeApi | ChatEndpoint)
+    connection._url = base_url if isinstance(connection, ClaudeApi) else f"{base_url}/v1"
+    return connection
+
+
+def test_an_endpoint_that_hangs_is_given_up_at_the_limit_and_one_that_is_gone_is_unreachable() -> None:
+    with ModelServer() as server:
+        hanging = endpoint_at(endpoint("chat", server.base_url()), server.base_url("hang"))
+        late = carry(hanging, replace(ASK, timeout_seconds=1))
+        gone = endpoint("chat", server.base_url())
+    unreachable = carry(gone, ASK)
+
+    assert isinstance(late, Refused)
+    assert isinstance(unreachable, Refused)
+    assert (late.error_class, unreachable.error_class) == (ErrorClass.TIMEOUT, ErrorClass.UNREACHABLE)
+
+
+def test_ten_megabytes_of_reply_are_taken() -> None:
+    with ModelServer(script=RuleScript([Rule(say="x" * 10_000_000)])) as server:
+        outcome = carry(endpoint("chat", server.base_url()), ASK)
+
+    assert isinstance(outcome, Answered)
+    assert len(outcome.text) == 10_000_000
+
+
+# -- the opencode server, with recorded answers
+
+
+def opencode_server() -> OpencodeServer:
+    return OpencodeServer(
+        "http://127.0.0.1:4096", "secret", HttpReply(200, '{"healthy": true, "version": "1.18.33"}')
+    )
+
+
+def test_a_first_prompt_makes_a_session_with_denials_and_then_asks_in_it() -> None:
+    connection = opencode_server()
+    created = connection.ask(ASK)
+    assert isinstance(created, HttpRequest)
+    asked = connection.read(replace(ASK, model="p/m"), HttpReply(200, '{"id": "ses_1", "title": "x"}'))
+
+    assert created.url == "http://127.0.0.1:4096/session?directory=%2Fsnapshot"
+    assert {"permission": "bash", "pattern": "*", "action": "deny"} in created.body["permission"]
+    assert isinstance(asked, HttpRequest)
+    assert asked.url.endswith("/session/ses_1/message")
+    assert asked.body["model"] == {"providerID": "p", "modelID": "m"}
+    assert asked.headers["authorization"].startswith("Basic ")
+
+
+LIMITED = {"error": {"name": "APIError", "data": {"message": "x", "statusCode": 429}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "expected"),
+    [
+        (
+            404,
+            {"name": "NotFoundError", "data": {"message": "Session not found"}},
+            ErrorClass.UNKNOWN_SESSION,
+        ),
+        (400, {"name": "BadRequest", "data": {"message": "Expected object"}}, ErrorClass.BAD_USAGE),
+        (500, {"name": "UnknownError", "data": {"message": "x", "ref": "err_1"}}, ErrorClass.UNKNOWN_MODEL),
+        (401, {}, ErrorClass.AUTH),
+        (200, {"info": {"tokens": {}}, "parts": []}, ErrorClass.EMPTY),
+        (200, {"info": LIMITED, "parts": []}, ErrorClass.RATE_LIMIT),
+        (200, "<html>", ErrorClass.MALFORMED),
+    ],
+)
+def test_refusals_of_the_opencode_server(status: int, document: object, expected: ErrorClass) -> None:
+    outcome = opencode_server().read(replace(ASK, session="ses_1"), HttpReply(status, json.dumps(document)))
+
+    assert isinstance(outcome, Refused)
+    assert outcome.error_class is expected

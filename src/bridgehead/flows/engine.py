@@ -71,6 +71,8 @@ class _Play:
             self._context_kind = PhasedContext
             found = stage.opening.checkpoint
             self._book = StateBook(stage.files, stage.run, found, restoring=self._restores)
+            # A crash may have come between the journal and the state file; the journal was first.
+            self._book.note_attempts(stage.journal.attempts(stage.run.id))
 
     def to_pause_or_end(self) -> RunResult:
         """Play until the flow ends or waits; while `wait_seconds` last, the answer is awaited here."""

@@ -72,6 +72,7 @@ class Session:
         input_sha = digest(ask.identity)
         record = self.replay.find(path, "ask", input_sha)
         if record is not None:
+            self.book.note_result(path, record.result)
             return record
         restored = self.book.restored_result(path)
         if restored is not None:

@@ -1,0 +1,174 @@
+"""Asks: typed answers, fallbacks, retries, deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from bridgehead.flows import (
+    AskFailed,
+    Context,
+    Flow,
+    RunOptions,
+)
+from bridgehead.flows.errors import (
+    FlowFailed,
+)
+
+
+@dataclass
+class Review:
+    verdict: str
+    score: int
+
+
+def make(function: Callable[..., Any], version: str = "1", **details: Any) -> Flow:
+    return Flow("demo", version, function, **details)
+
+
+def one_question(ctx: Context) -> str:
+    answer: str = ctx.ask("question", agent="reviewer", prompt="Ready?")
+    return f"<{answer}>"
+
+
+ONE = make(one_question)
+
+
+def test_a_typed_answer_is_checked_and_read(theatre: Any) -> None:
+    def work(ctx: Context) -> str:
+        review = ctx.ask("q", agent="a", prompt="?", result=Review)
+        assert isinstance(review, Review)
+        return review.verdict
+
+    theatre.run(make(work))
+    theatre.answer('Sure:\n```json\n{"verdict": "fine", "score": 4}\n```')
+    assert theatre.resume(make(work)).result == "fine"
+
+
+def test_an_answer_that_breaks_its_schema_takes_the_fallback_and_says_so(theatre: Any) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+    def work(ctx: Context) -> Any:
+        return ctx.ask(
+            "q", agent="a", prompt="?", schema=schema, fallback=lambda failure: {"n": failure.reason}
+        )
+
+    theatre.run(make(work))
+    assert '"required"' in theatre.request()["prompt"]
+    theatre.answer('{"n": "many"}')
+    done = theatre.resume(make(work))
+    assert (done.actions, done.result) == (("fallback",), {"n": "VALIDATION_ERROR"})
+    assert [(remark.kind, remark.path) for remark in done.remarks] == [("fallback", "q#0")]
+
+
+def test_a_failure_without_a_fallback_is_an_exception_the_flow_may_handle(theatre: Any) -> None:
+    def work(ctx: Context) -> str:
+        try:
+            ctx.ask("q", agent="a", prompt="?")
+        except AskFailed as failed:
+            return f"{failed.path} {failed.failure.reason} {ctx.ask('again', agent='a', prompt='?')}"
+        return "unreachable"
+
+    theatre.run(make(work))
+    theatre.answer(None, status="error", error_type="PARSE_ERROR")
+    theatre.resume(make(work))
+    theatre.answer("x")
+    assert theatre.resume(make(work)).result == "q#0 PARSE_ERROR x"
+
+
+def test_a_deadline_is_a_value_for_those_who_ask_for_the_outcome(theatre: Any) -> None:
+    def work(ctx: Context) -> list[Any]:
+        outcome = ctx.ask_outcome("q", agent="a", prompt="?", timeout=10, max_retries=0)
+        return [outcome.ok, outcome.timed_out, outcome.value]
+
+    theatre.run(make(work))
+    theatre.clock.advance(10)
+    assert theatre.resume(make(work)).actions == ("wait",)
+    theatre.clock.advance(0.001)
+    assert theatre.resume(make(work)).result == [False, True, None]
+
+
+def test_a_retry_is_a_new_request_and_an_old_answer_still_counts(theatre: Any) -> None:
+    theatre.run(ONE)
+    first = theatre.request()
+    theatre.clock.advance(121)
+    assert theatre.resume(ONE).actions == ("retry",)
+    second = theatre.request()
+    assert second["request_id"] != first["request_id"]
+    assert (second["retry_count"], second["timeout_seconds"]) == (1, 240)
+
+    theatre.answer("late", request_id=first["request_id"])
+    assert theatre.resume(ONE).result == "<late>"
+
+
+def test_a_failure_of_an_old_attempt_says_nothing_new(theatre: Any) -> None:
+    theatre.run(ONE)
+    first = theatre.request()
+    theatre.answer(None, status="timeout")
+    theatre.resume(ONE)
+    assert theatre.files() == {".agent-request.json"}
+    theatre.answer(None, status="error", request_id=first["request_id"])
+    assert theatre.resume(ONE).actions == ("ignored:old_attempt", "wait")
+
+
+def test_three_attempts_and_then_the_flow_must_do_without(theatre: Any) -> None:
+    theatre.run(ONE)
+    for _ in range(2):
+        theatre.answer(None, status="error", error_type="INVOCATION_FAILED")
+        assert theatre.resume(ONE).actions == ("retry",)
+    theatre.answer(None, status="error", error_type="INVOCATION_FAILED", error_message="quota")
+    with pytest.raises(FlowFailed, match="INVOCATION_FAILED: quota") as failed:
+        theatre.resume(ONE)
+    assert failed.value.exit_code == 1
+    assert theatre.files() == set()
+
+
+def test_the_limit_of_retries_stays_with_the_run(theatre: Any) -> None:
+    theatre.run(ONE, options=RunOptions(max_retries=0))
+    theatre.answer(None, status="timeout")
+    with pytest.raises(FlowFailed):
+        theatre.resume(ONE)
+
+
+def test_a_cancelled_answer_stops_the_flow_and_keeps_its_files(theatre: Any) -> None:
+    theatre.run(ONE)
+    theatre.answer(None, status="cancelled", error_message="not today")
+    with pytest.raises(FlowFailed, match="not today") as failed:
+        theatre.resume(ONE)
+    assert failed.value.error_type == "cancelled"
+    assert theatre.files() == set()
+    assert {path.name for path in failed.value.post_mortem.iterdir()} >= {".agent-request.json"}
+    assert theatre.announcer.kinds[-1] == "flow.cancelled"
+
+
+def test_a_missing_agent_stops_the_flow_and_names_those_there_are(theatre: Any) -> None:
+    known = make(one_question, agents=("reviewer-pro", "tester"))
+    theatre.run(known)
+    theatre.answer(None, status="error", error_type="AGENT_NOT_FOUND")
+    with pytest.raises(FlowFailed) as failed:
+        theatre.resume(known)
+    assert "closest: reviewer-pro" in failed.value.hint and "--on-missing-agent" in failed.value.hint
+
+
+def test_without_agents_every_ask_takes_its_fallback_at_once(theatre: Any) -> None:
+    def work(ctx: Context) -> str:
+        answer: str = ctx.ask("q", agent="a", prompt="?", fallback=lambda failure: failure.reason)
+        return answer
+
+    done = theatre.run(make(work), options=RunOptions(heuristics_only=True))
+    assert (done.result, done.actions) == ("heuristics_only", ("fresh_start",))
+    assert theatre.files() == set()
+
+
+@pytest.mark.parametrize(
+    "described",
+    [{"agent": "Not Legal"}, {"prompt": ""}, {"timeout": 0}, {"timeout": 90_000}, {"agent": "a" * 65}],
+)
+def test_a_request_its_own_schema_refuses_is_never_written(theatre: Any, described: dict[str, Any]) -> None:
+    ask = {"agent": "a", "prompt": "?", **described}
+    with pytest.raises(FlowFailed, match="cannot be sent"):
+        theatre.run(make(lambda ctx: ctx.ask("q", **ask)))
+    assert theatre.files() == set()

@@ -1,0 +1,241 @@
+"""Driving programs that pause, and the handlers that answer for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.errors import UserError
+from bridgehead.flows import Surroundings
+from bridgehead.flows.checkpoint_files import CheckpointFiles
+from bridgehead.flows.handlers import Handler, Reply, make_handler
+from bridgehead.flows.handlers.command import CommandHandler
+from bridgehead.flows.handlers.pending import PendingHandler
+from bridgehead.flows.operations.drive import DriveRequest, DriveResult, NoRequest, drive
+from bridgehead.flows.operations.respond import RespondRequest, respond
+from bridgehead.flows.request import AgentRequest
+from bridgehead.flows.root import FlowRoot
+from bridgehead.flows.words import RequestStatus
+
+ID = "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c01"
+
+# Any executable will do: this one knows nothing of bridgehead but the two files and the number 42.
+PROGRAM = r"""#!/bin/sh
+set -eu
+echo "run $*" >&2
+if [ "${1-}" = --resume ]; then
+    sed -n 's/.*"response": "\(.*\)".*/got \1/p' .agent-response.json
+    rm -f .agent-request.json .agent-response.json
+    exit 0
+fi
+cat > .agent-request.json <<EOF
+{"request_id": "ID", "version": "1.0", "phase": 1, "phase_name": "naming", "agent_name": "namer",
+ "prompt": "A name for a boat?", "created_at": "2026-11-15T10:15:02Z", "timeout_seconds": 5}
+EOF
+exit 42
+""".replace("ID", ID)
+
+
+@pytest.fixture
+def program(theatre: Any) -> Path:
+    path: Path = theatre.root / "program.sh"
+    path.write_text(PROGRAM)
+    path.chmod(0o755)
+    return path
+
+
+def driven(theatre: Any, handler: Handler, *command: str, **details: Any) -> DriveResult:
+    around = Surroundings(clock=theatre.clock, announcer=theatre.announcer)
+    return drive(DriveRequest(command, theatre.root, **details), handler, around)
+
+
+def request(**members: Any) -> AgentRequest:
+    details: dict[str, Any] = {
+        "phase": 1,
+        "phase_name": "p",
+        "agent_name": "namer",
+        "prompt": "ä?",
+        "timeout_seconds": 60,
+    }
+    return AgentRequest(**{**details, **members})
+
+
+@pytest.fixture
+def files(theatre: Any) -> CheckpointFiles:
+    return CheckpointFiles(FlowRoot.open(theatre.root), theatre.clock)
+
+
+def test_a_shell_script_is_driven_to_its_end(theatre: Any, program: Path) -> None:
+    done = driven(
+        theatre,
+        CommandHandler(["sh", "-c", 'read p; printf "%s: Nautilus" "$BRIDGEHEAD_AGENT"']),
+        str(program),
+    )
+    assert (done.exit_code, done.stdout, done.runs) == (0, b"got namer: Nautilus\n", 2)
+    assert theatre.announcer.asked_ids == [ID]
+
+
+def test_what_the_program_says_on_the_way_is_passed_on(theatre: Any, program: Path) -> None:
+    heard: list[bytes] = []
+    drive(DriveRequest((str(program),), theatre.root), CommandHandler(["echo", "x"]), on_stderr=heard.append)
+    assert b"".join(heard) == b"run \nrun --resume\n"
+
+
+def test_the_resume_flag_is_appended_once(theatre: Any) -> None:
+    script = theatre.root / "args.py"
+    script.write_text("import sys; print(sys.argv[1:])")
+    done = driven(theatre, CommandHandler(["true"]), sys.executable, str(script), "--resume")
+    assert done.stdout == b"['--resume']\n"
+
+
+def test_other_exit_codes_end_the_drive_and_are_passed_on(theatre: Any) -> None:
+    assert driven(theatre, CommandHandler(["true"]), "sh", "-c", "echo out; exit 7").exit_code == 7
+
+
+def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(theatre: Any, program: Path) -> None:
+    endless = theatre.root / "endless.sh"
+    endless.write_text(
+        PROGRAM.replace("--resume ]", "--never ]").replace("exit 42", "rm -f .agent-response.json; exit 42")
+    )
+    endless.chmod(0o755)
+    done = driven(theatre, CommandHandler(["echo", "x"]), str(endless), max_iterations=3)
+    assert (done.exit_code, done.runs, done.gave_up) == (1, 3, True)
+    assert ".agent-request.json" in theatre.files()
+    with pytest.raises(UserError, match="at least 1"):
+        driven(theatre, CommandHandler(["true"]), "true", max_iterations=0)
+
+
+@pytest.mark.parametrize(
+    ("leave", "complaint"),
+    [
+        ("exit 42", "there is none"),
+        ("echo '{' > .agent-request.json; exit 42", "not JSON"),
+        ("echo '{}' > .agent-request.json; exit 42", "missing"),
+        ("ln -s /etc/passwd .agent-request.json; exit 42", "symbolic link"),
+        ("echo 'BRIDGEHEAD-PAUSE {nonsense'; exit 42", "cannot be read"),
+        (
+            'echo \'BRIDGEHEAD-PAUSE {"request_file": "/etc/passwd", "response_file": "/tmp/x"}\'; exit 42',
+            "other files",
+        ),
+    ],
+)
+def test_a_program_that_pauses_without_a_request_is_refused(theatre: Any, leave: str, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        driven(theatre, CommandHandler(["true"]), "sh", "-c", leave)
+
+
+def test_a_program_that_cannot_be_started_is_said_so(theatre: Any) -> None:
+    with pytest.raises(UserError, match="could not be started"):
+        driven(theatre, CommandHandler(["true"]), "./no-such-program")
+    assert issubclass(NoRequest, UserError)
+
+
+def test_the_pause_line_says_where_the_request_lies(theatre: Any, tmp_path: Path, program: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    facts = json.dumps(
+        {
+            "request_file": f"{elsewhere}/.agent-request.json",
+            "response_file": f"{elsewhere}/.agent-response.json",
+        }
+    )
+    moved = (
+        program.read_text()
+        .replace("set -eu", f"set -eu; cd {elsewhere}")
+        .replace("exit 42", f"echo 'BRIDGEHEAD-PAUSE {facts}'; exit 42")
+    )
+    program.write_text(moved)
+    assert driven(theatre, CommandHandler(["echo", "there"]), str(program)).stdout == b"got there\\n\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "reply"),
+    [
+        ("cat", Reply(text="ä?")),
+        ("cat; echo; exit 3", ("error", "INVOCATION_FAILED", "ended with 3")),
+        ("echo why >&2; exit 1", ("error", "INVOCATION_FAILED", "why")),
+        ("true", ("error", "INVOCATION_FAILED", "said nothing")),
+        ("printf ' \\n'", ("error", "INVOCATION_FAILED", "said nothing")),
+        ("kill -9 $$", ("error", "INVOCATION_FAILED", "ended with 137")),
+    ],
+)
+def test_a_command_answers_with_its_output_or_fails(files: CheckpointFiles, script: str, reply: Any) -> None:
+    got = CommandHandler(["sh", "-c", script]).answer(request(), files)
+    if isinstance(reply, Reply):
+        assert (got.status, got.text) == (RequestStatus.SUCCESS, reply.text)
+    else:
+        status, error_type, message = reply
+        assert (got.status.value, got.error_type) == (status, error_type)
+        assert message in (got.message or "")
+
+
+def test_a_command_is_stopped_when_the_time_of_the_request_is_over(files: CheckpointFiles) -> None:
+    got = CommandHandler(["sleep", "600"]).answer(request(timeout_seconds=1), files)
+    assert (got.status, got.error_type) == (RequestStatus.TIMEOUT, "TIMEOUT")
+
+
+def test_a_command_that_is_not_there_is_a_failed_invocation(files: CheckpointFiles) -> None:
+    got = CommandHandler(["no-such-agent"]).answer(request(), files)
+    assert (got.status, got.error_type) == (RequestStatus.ERROR, "INVOCATION_FAILED")
+    assert "no-such-agent" in (got.message or "")
+
+
+def test_a_long_prompt_arrives_whole(files: CheckpointFiles) -> None:
+    prompt = "zeile ä\n" * 200_000
+    assert CommandHandler(["cat"]).answer(request(prompt=prompt), files).text == prompt
+
+
+def test_waiting_for_a_person_ends_with_the_answer_or_with_the_time(
+    theatre: Any, files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = PendingHandler().answer(request(), files)
+    assert late is not None and late.status is RequestStatus.TIMEOUT
+    assert theatre.clock.monotonic() == pytest.approx(60)
+
+    def answer_meanwhile(_: float) -> None:
+        files.response_path.touch()
+
+    monkeypatch.setattr(theatre.clock, "sleep", answer_meanwhile)
+    assert PendingHandler().answer(request(), files) is None
+
+
+def test_a_person_answers_a_driven_program(
+    theatre: Any, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer_meanwhile(_: float) -> None:
+        if not theatre.response_path.exists():
+            respond(RespondRequest(theatre.root, Reply(text="Nautilus")))
+
+    monkeypatch.setattr(theatre.clock, "sleep", answer_meanwhile)
+    assert driven(theatre, PendingHandler(), str(program)).stdout == b"got Nautilus\n"
+
+
+def test_the_first_answer_stands_also_against_the_handler(theatre: Any, program: Path) -> None:
+    class Slow(Handler):
+        def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply:
+            respond(RespondRequest(theatre.root, Reply(text="quick")))
+            return Reply(text="slow")
+
+    assert driven(theatre, Slow(), str(program)).stdout == b"got quick\n"
+
+
+def test_handlers_are_found_by_name() -> None:
+    assert isinstance(make_handler("pending"), PendingHandler)
+    assert make_handler("cmd:claude -p 'a b'")._words == ("claude", "-p", "a b")  # type: ignore[attr-defined]
+    mine = PendingHandler()
+    assert make_handler("rig:win-5080", {"rig": lambda name: mine}) is mine
+    for name in ("cmd:", "cmd:'", "rig:x", "nonsense", ""):
+        with pytest.raises(UserError):
+            make_handler(name)
+
+
+def test_no_shell_is_started_for_a_handler(files: CheckpointFiles) -> None:
+    handler = make_handler("cmd:echo $HOME; touch /tmp/never && x")
+    got = handler.answer(request(), files)
+    assert got is not None and got.text == "$HOME; touch /tmp/never && x\n"
+    assert os.environ["HOME"] not in (got.text or "")

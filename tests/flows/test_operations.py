@@ -1,0 +1,199 @@
+"""Answering, looking and cancelling from outside."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.errors import AlreadyAnswered, NotFound, UserError
+from bridgehead.flows import Context, Flow, Surroundings, asking
+from bridgehead.flows.errors import NoCheckpoint
+from bridgehead.flows.handlers import Reply
+from bridgehead.flows.journals import Run
+from bridgehead.flows.operations.cancel import CancelRequest, HasEnded, cancel
+from bridgehead.flows.operations.inspect import ListRequest, StatusRequest, find_run, list_runs, status
+from bridgehead.flows.operations.respond import RespondRequest, respond
+from bridgehead.flows.words import RequestStatus, RunStatus
+
+TEXT = Reply(text="the answer")
+
+
+def one(ctx: Context) -> str:
+    answer: str = ctx.ask("q", agent="a", prompt="?")
+    return answer
+
+
+def two(ctx: Context) -> list[str]:
+    return ctx.gather(asking("left", agent="a", prompt="l"), asking("right", agent="a", prompt="r"))
+
+
+ONE, TWO = Flow("one", "1", one), Flow("two", "1", two)
+
+
+def answer(theatre: Any, reply: Reply = TEXT, request_id: str | None = None) -> Path:
+    around = Surroundings(clock=theatre.clock, announcer=theatre.announcer)
+    return respond(RespondRequest(theatre.root, reply, request_id), around).path
+
+
+def test_an_answer_is_written_whole_and_fits_the_request(theatre: Any) -> None:
+    theatre.run(ONE)
+    reply = Reply(text="größer\r\n", model="m", tokens=0, confidence=0.5, duration_seconds=1.5)
+    assert answer(theatre, reply) == theatre.response_path
+    assert json.loads(theatre.response_path.read_bytes()) == {
+        "request_id": theatre.request()["request_id"],
+        "version": "1.0",
+        "status": "success",
+        "created_at": "2026-11-15T10:15:02Z",
+        "response": "größer\r\n",
+        "duration_seconds": 1.5,
+        "metadata": {"model": "m", "tokens_used": 0, "confidence": 0.5},
+    }
+    assert theatre.resume(ONE).result == "größer\r\n"
+    assert "flow.responded" in theatre.announcer.kinds
+
+
+def test_a_request_takes_one_answer(theatre: Any) -> None:
+    theatre.run(ONE)
+    answer(theatre)
+    before = theatre.response_path.read_bytes()
+    with pytest.raises(AlreadyAnswered, match="first answer stands"):
+        answer(theatre, Reply(text="another"))
+    assert theatre.response_path.read_bytes() == before
+    request_id = theatre.request()["request_id"]
+    theatre.resume(ONE)
+    with pytest.raises(AlreadyAnswered):
+        answer(theatre, request_id=request_id)
+    assert theatre.files() == set()
+
+
+def test_of_many_answers_at_once_exactly_one_wins(theatre: Any) -> None:
+    theatre.run(ONE)
+    outcomes: list[str] = []
+    ready = threading.Barrier(8)
+
+    def contend(number: int) -> None:
+        ready.wait(30)
+        try:
+            respond(RespondRequest(theatre.root, Reply(text=f"answer {number}")))
+        except AlreadyAnswered:
+            outcomes.append("late")
+        else:
+            outcomes.append(f"answer {number}")
+
+    threads = [threading.Thread(target=contend, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = [outcome for outcome in outcomes if outcome != "late"]
+    assert theatre.resume(ONE).result == winner
+
+
+def test_several_requests_may_be_answered_before_the_flow_goes_on(theatre: Any) -> None:
+    theatre.run(TWO)
+    left, right = theatre.announcer.asked_ids
+    assert answer(theatre, Reply(text="L"), left) == theatre.response_path
+    assert answer(theatre, Reply(text="R"), right.upper()).parent.name == "inbox"
+    with pytest.raises(AlreadyAnswered):
+        answer(theatre, Reply(text="R2"), right)
+    done = theatre.resume(TWO)
+    assert (done.result, done.actions) == (["L", "R"], ("accept", "accept"))
+    assert list((theatre.private / "inbox").iterdir()) == []
+
+
+def test_an_attempt_that_has_been_given_up_may_still_be_answered(theatre: Any) -> None:
+    theatre.run(ONE)
+    first = theatre.request()["request_id"]
+    theatre.clock.advance(121)
+    theatre.resume(ONE)
+    answer(theatre, request_id=first)
+    assert theatre.resume(ONE).result == "the answer"
+
+
+def test_a_program_without_a_journal_is_answered_through_its_request_file(theatre: Any) -> None:
+    request = {
+        "request_id": "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c01",
+        "version": "1.0",
+        "phase": 1,
+        "phase_name": "anything",
+        "agent_name": "anyone",
+        "prompt": "?",
+        "created_at": "2026-11-15T10:15:02Z",
+    }
+    theatre.request_path.write_text(json.dumps(request))
+    answer(theatre)
+    assert theatre.files() == {".agent-request.json", ".agent-response.json"}
+    assert not (theatre.root / ".bridgehead").exists()
+
+
+@pytest.mark.parametrize(
+    ("reply", "complaint"),
+    [
+        (Reply(text=None), "needs a text"),
+        (Reply(text=""), "needs a text"),
+        (Reply(text="x", confidence=1.5), "confidence"),
+        (Reply(text="x", duration_seconds=-1), "duration_seconds"),
+        (Reply(RequestStatus.ERROR, error_type="NONSENSE"), "error_type"),
+        (Reply(text="x" * (17 * 1024 * 1024)), "too large"),
+    ],
+)
+def test_an_answer_the_flow_would_refuse_is_refused_here(theatre: Any, reply: Reply, complaint: str) -> None:
+    theatre.run(ONE)
+    with pytest.raises(UserError, match=complaint):
+        answer(theatre, reply)
+    assert theatre.files() == {".agent-request.json"}
+
+
+def test_nobody_asked(theatre: Any) -> None:
+    with pytest.raises(NotFound, match="no request waits"):
+        answer(theatre)
+    theatre.run(ONE)
+    with pytest.raises(NotFound, match="asked for"):
+        answer(theatre, request_id="7c9e6679-7425-40de-944b-e07fc1f90ae7")
+
+
+def test_a_run_shows_its_steps_and_what_it_waits_for(theatre: Any) -> None:
+    theatre.run(TWO)
+    found = status(StatusRequest(theatre.root))
+    assert [call.path for call in found.outstanding] == [
+        "gather#0/branch#0/left#0",
+        "gather#0/branch#1/right#0",
+    ]
+    assert found.run.status is RunStatus.WAITING
+    assert status(StatusRequest(theatre.root, found.run.id[-4:])).run == found.run
+    with pytest.raises(NotFound):
+        status(StatusRequest(theatre.root, "nope"))
+
+
+def test_looking_creates_nothing(theatre: Any) -> None:
+    assert list_runs(ListRequest(theatre.root)).runs == ()
+    with pytest.raises(NotFound, match="no flow has run"):
+        status(StatusRequest(theatre.root))
+    with pytest.raises(NoCheckpoint):
+        cancel(CancelRequest(theatre.root, "x"))
+    assert list(theatre.root.iterdir()) == []
+
+
+def test_an_ambiguous_ending_names_the_candidates() -> None:
+    runs = [Run(f"flow-{n}-4f2a", "f", "1", "", "/", RunStatus.FAILED, {}, "", "") for n in range(2)]
+    assert find_run(runs, "flow-1-4f2a", Path("/")) is runs[1]
+    with pytest.raises(NotFound, match="flow-0-4f2a, flow-1-4f2a"):
+        find_run(runs, "4f2a", Path("/"))
+
+
+def test_cancelling_withdraws_the_requests_and_keeps_the_files(theatre: Any) -> None:
+    run = theatre.run(TWO)
+    around = Surroundings(clock=theatre.clock, announcer=theatre.announcer)
+    done = cancel(CancelRequest(theatre.root, run.flow_id), around)
+    assert theatre.files() == set()
+    assert (done.post_mortem / ".agent-request.json").exists()
+    assert [status for _, status in theatre.announcer.settled_ids] == ["cancelled", "cancelled"]
+    with pytest.raises(HasEnded):
+        cancel(CancelRequest(theatre.root, run.flow_id))
+    with pytest.raises(AlreadyAnswered):
+        answer(theatre, request_id=theatre.announcer.asked_ids[0])
+    assert theatre.run(ONE).exit_code == 42

@@ -1,0 +1,152 @@
+"""The directory a flow runs in: who may write there, what git may not bring, one process at a time."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.errors import FileError
+from bridgehead.flows import Flow
+from bridgehead.flows.errors import JournalTracked, LockHeld, UnsafeRoot
+from bridgehead.flows.root import FlowRoot
+
+NOTHING = Flow("nothing", "1", lambda ctx: "done")
+
+
+def git(root: Path, *words: str) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(root),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        **{
+            f"GIT_{who}_{what}": "t@example.org"
+            for who in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        },
+    }
+    subprocess.run(["git", *words], cwd=root, env=environment, check=True, capture_output=True)
+
+
+def test_the_private_corner_keeps_itself_out_of_version_control(theatre: Any) -> None:
+    git(theatre.root, "init", "-q")
+    theatre.run(NOTHING)
+    assert (theatre.root / ".bridgehead" / ".gitignore").read_text() == "*\n!dismissals.toml\n"
+    assert stat.S_IMODE(theatre.private.stat().st_mode) == 0o700
+    listed = subprocess.run(
+        ["git", "status", "--porcelain", "-uall"], cwd=theatre.root, capture_output=True, check=True
+    )
+    assert listed.stdout == b""
+
+
+def test_an_ignore_file_that_is_there_is_left_alone(theatre: Any) -> None:
+    (theatre.root / ".bridgehead").mkdir()
+    (theatre.root / ".bridgehead" / ".gitignore").write_text("mine\n")
+    theatre.run(NOTHING)
+    assert (theatre.root / ".bridgehead" / ".gitignore").read_text() == "mine\n"
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("index_version", ["2", "4"])
+@pytest.mark.parametrize("below", ["", "sub/dir"])
+def test_a_journal_that_came_with_the_repository_is_refused(
+    theatre: Any, index_version: str, below: str
+) -> None:
+    git(theatre.root, "init", "-q")
+    git(theatre.root, "config", "index.version", index_version)
+    root = theatre.root / below
+    root.mkdir(parents=True, exist_ok=True)
+    shipped = root / ".bridgehead" / "flows" / "journal.db"
+    shipped.parent.mkdir(parents=True)
+    shipped.write_bytes(b"hostile")
+    git(theatre.root, "add", "-f", str(shipped))
+    theatre.root = root
+    for flags in ({}, {"resume": True}, {"fresh": True}):
+        with pytest.raises(JournalTracked, match=r"git tracks .*journal\.db"):
+            theatre.run(NOTHING, **flags)
+    assert shipped.read_bytes() == b"hostile"
+    assert [path.name for path in shipped.parent.iterdir()] == ["journal.db"]
+
+
+@pytest.mark.peer
+def test_a_journal_of_our_own_in_a_repository_is_used(theatre: Any) -> None:
+    git(theatre.root, "init", "-q")
+    (theatre.root / "notes.txt").write_text("about .bridgehead/flows/ and more")
+    git(theatre.root, "add", "notes.txt")
+    theatre.run(NOTHING)
+    assert theatre.resume(NOTHING).actions == ("already_complete",)
+
+
+def test_a_directory_everybody_can_write_to_is_refused(theatre: Any) -> None:
+    theatre.root.chmod(0o777)
+    with pytest.raises(UnsafeRoot, match="everybody may write"):
+        theatre.run(NOTHING)
+    assert not (theatre.root / ".bridgehead").exists()
+    theatre.root.chmod(0o1777)
+    assert theatre.run(NOTHING).result == "done"
+
+
+def test_a_directory_the_group_can_write_to_is_mentioned(
+    theatre: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    theatre.root.chmod(0o775)
+    theatre.run(NOTHING)
+    assert "writable for its group" in caplog.text
+
+
+def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "missing"):
+        with pytest.raises(UnsafeRoot):
+            FlowRoot.open(path)
+
+
+def test_a_private_corner_behind_a_link_is_refused(theatre: Any, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (theatre.root / ".bridgehead").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileError, match="symbolic link"):
+        theatre.run(NOTHING)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_the_root_is_canonical_however_it_is_named(theatre: Any, tmp_path: Path) -> None:
+    (tmp_path / "alias").symlink_to(theatre.root)
+    assert FlowRoot.open(tmp_path / "alias").path == theatre.root
+
+
+def test_a_second_process_is_told_who_holds_the_root(theatre: Any) -> None:
+    root = FlowRoot.open(theatre.root)
+    root.prepare()
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with root.locked():
+            held.set()
+            release.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert held.wait(30)
+        with pytest.raises(LockHeld, match=f"pid {os.getpid()}"):
+            theatre.run(NOTHING)
+    finally:
+        release.set()
+        holder.join()
+    assert theatre.run(NOTHING).result == "done"
+
+
+def test_half_written_files_of_dead_processes_are_swept(theatre: Any) -> None:
+    dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
+    leftover = theatre.root / f"..agent-request.json.{dead}.{'0' * 16}.tmp"
+    living = theatre.root / f"..agent-request.json.{os.getpid()}.{'0' * 16}.tmp"
+    foreign = theatre.root / ".something.tmp"
+    for path in (leftover, living, foreign):
+        path.touch()
+    theatre.run(NOTHING)
+    assert [path.exists() for path in (leftover, living, foreign)] == [False, True, True]

@@ -1,0 +1,141 @@
+"""One run per root; settings, failures, and who is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.flows import (
+    Context,
+    Flow,
+    RunOptions,
+)
+from bridgehead.flows.announcer import FlowEvent
+from bridgehead.flows.errors import (
+    FlowFailed,
+    FlowMistake,
+    NoCheckpoint,
+    OtherRun,
+)
+
+
+def make(function: Callable[..., Any], version: str = "1", **details: Any) -> Flow:
+    return Flow("demo", version, function, **details)
+
+
+def one_question(ctx: Context) -> str:
+    answer: str = ctx.ask("question", agent="reviewer", prompt="Ready?")
+    return f"<{answer}>"
+
+
+ONE = make(one_question)
+
+
+def test_another_flow_is_refused_where_one_is_paused(theatre: Any) -> None:
+    first = theatre.run(ONE)
+    other = Flow("other", "1", one_question)
+    for request in ({}, {"resume": True}, {"fresh": True}):
+        with pytest.raises(OtherRun, match="flow demo") as refused:
+            theatre.run(other, **request)
+    assert first.flow_id in refused.value.hint
+    assert theatre.request()["prompt"] == "Ready?"
+
+
+def test_settings_that_contradict_the_paused_run_are_refused(theatre: Any) -> None:
+    def work(ctx: Context, tag: str, count: int = 3) -> str:
+        return ctx.ask("q", agent="a", prompt=tag) + str(count)
+
+    theatre.run(make(work), given={"tag": "v1"}, defaults={"count": 3}, options=RunOptions(max_retries=5))
+    for given in ({"tag": "v2"}, {"count": 4}):
+        with pytest.raises(OtherRun, match=r"with (tag|count)"):
+            theatre.run(make(work), given=given)
+        with pytest.raises(OtherRun):
+            theatre.resume(make(work), given=given)
+    with pytest.raises(OtherRun, match="max_retries"):
+        theatre.run(make(work), options=RunOptions(max_retries=4), given={"tag": "v1"})
+    theatre.answer("x")
+    assert theatre.resume(make(work), given={"tag": "v1"}).result == "x3"
+
+
+def test_a_required_setting_that_is_missing_starts_nothing(theatre: Any) -> None:
+    def work(ctx: Context, tag: str) -> str:
+        return tag
+
+    theatre.run(ONE)
+    with pytest.raises(FlowMistake, match="needs --tag"):
+        theatre.run(make(work), fresh=True)
+    assert theatre.resume(ONE).actions == ("wait",)
+
+
+def test_settings_have_the_types_of_the_parameters(theatre: Any) -> None:
+    def work(ctx: Context, folder: Path, names: list[str], limit: int | None = None) -> list[Any]:
+        return [isinstance(folder, Path), names, limit]
+
+    given = {"folder": Path("/a"), "names": ["x"], "limit": 3}
+    assert theatre.run(make(work), given=given).result == [True, ["x"], 3]
+    with pytest.raises(FlowFailed, match="does not fit"):
+        theatre.run(make(work), given={**given, "limit": "x"})
+
+
+def test_a_flow_that_raises_fails_and_keeps_its_traceback(theatre: Any) -> None:
+    def work(ctx: Context) -> None:
+        ctx.ask("q", agent="a", prompt="?")
+        raise RuntimeError("boom \ud800")
+
+    theatre.run(make(work))
+    theatre.answer("x")
+    with pytest.raises(FlowFailed, match="RuntimeError: boom") as failed:
+        theatre.resume(make(work))
+    assert "RuntimeError" in (failed.value.post_mortem / "traceback.txt").read_text()
+    with pytest.raises(NoCheckpoint):
+        theatre.resume(make(work))
+
+
+def test_a_flow_cannot_fake_a_pause_with_its_exit_code(theatre: Any) -> None:
+    def work(ctx: Context) -> None:
+        raise SystemExit(42)
+
+    with pytest.raises(FlowFailed, match="SystemExit: 42"):
+        theatre.run(make(work))
+
+
+def test_only_the_newest_post_mortems_are_kept(theatre: Any) -> None:
+    def work(ctx: Context) -> None:
+        raise RuntimeError
+
+    for _ in range(12):
+        theatre.clock.advance(1)
+        with pytest.raises(FlowFailed):
+            theatre.run(make(work))
+    assert len(theatre.graves()) == 10
+
+
+def test_listeners_are_told_what_happens(theatre: Any) -> None:
+    theatre.run(ONE)
+    theatre.clock.advance(121)
+    theatre.resume(ONE)
+    first, second = theatre.announcer.asked_ids
+    assert theatre.announcer.settled_ids == [(first, "superseded")]
+    theatre.answer("x")
+    theatre.resume(ONE)
+    assert theatre.announcer.kinds == [
+        *("flow.started", "flow.paused", "flow.resumed", "flow.paused"),
+        *("flow.resumed", "flow.completed"),
+    ]
+    assert theatre.announcer.settled_ids[-1] == (second, "completed")
+
+
+def test_an_event_that_is_announced_again_has_the_same_id(theatre: Any) -> None:
+    ids: list[str] = []
+
+    def heard(event: FlowEvent) -> None:
+        ids.append(event.id)
+
+    theatre.announcer.happened = heard
+    theatre.run(ONE)
+    theatre.resume(ONE)
+    paused = [event_id for event_id in ids if "paused" in event_id]
+    assert len(paused) == 2 and len(set(paused)) == 1

@@ -271,10 +271,13 @@ class Bridge:
         if not self._registrations.has_room(participant, admitted):
             crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)
             return self._refuse(participant, crowded, size, now)
+        crossed = hops if isinstance(hops, int) else 0
         effects = self._own_session(participant, admitted, now)
+        if crossed or participant.hops:
+            participant.hops[hub_session] = crossed
         effects += self._registrations.note(participant, admitted)
         self.known.place(participant, self._router.site_of(message))
-        effects.append(self._written(message, participant.id, hops if isinstance(hops, int) else 0, now))
+        effects.append(self._written(message, participant.id, crossed, now))
         effects.append(Outcome(participant.id, "in", message.type, "delivered", None, hub_session, size))
         return effects
 
@@ -309,6 +312,10 @@ class Bridge:
         if denied.session is not None:
             context["session"] = denied.session
         return Message(POLICY_DENIED, dict(denied.details), context)
+
+    def hops_in(self, hub_session: str) -> int:
+        """Bridges the last utterance of this session had crossed when it came in here."""
+        return max((p.hops.get(hub_session, 0) for p in self.known.by_session(hub_session)), default=0)
 
     def relayed(self, message: Message, author: str, hops: int, now: float) -> list[Effect]:
         """A message that came from an upstream bridge; its echo is offered to everybody it concerns."""

@@ -19,9 +19,10 @@ TIMEOUT_S: Final = 30.0
 
 
 class Escalate(msgspec.Struct, frozen=True):
-    """Send this upstream."""
+    """Send this upstream; `hops` is what its frame says."""
 
     message: Message
+    hops: int
 
 
 class PutOnHub(msgspec.Struct, frozen=True):
@@ -51,8 +52,9 @@ class _Open(msgspec.Struct):
 class Cascade:
     """Escalations of one bridge, at most one for a session at a time."""
 
-    def __init__(self, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, *, timeout_s: float = TIMEOUT_S, hop_limit: int = 4) -> None:
         self._timeout_s = timeout_s
+        self._hop_limit = hop_limit
         self._open: dict[str, _Open] = {}
         self._due: list[CascadeEffect] = []
         self._upstream_is_there = False
@@ -64,20 +66,25 @@ class Cascade:
             for session in list(self._open):
                 self._give_up(session)
 
-    def holds_back(self, message: Message, now: float) -> bool:
-        """Whether a hub message is kept from participants for now; what to do is in `take_due`."""
+    def holds_back(self, message: Message, now: float, *, hops: int = 0) -> bool:
+        """Whether a hub message is kept from participants for now; what to do is in `take_due`.
+
+        `hops` counts the bridges the utterance has crossed, so that two that escalate to each other come to an end.
+        """
         session = context_session_id(message.context)
         waiting = self._open.get(session)
         if message.type == UNMATCHED and waiting is None:
-            return self._begin(session, message, now)
+            return self._begin(session, message, now, hops)
         if message.type == HANDLED and waiting is not None and len(waiting.held) == 1:
             waiting.held.append(message)
             return True
         return False
 
-    def _begin(self, session: str, unmatched: Message, now: float) -> bool:
+    def _begin(self, session: str, unmatched: Message, now: float, hops: int) -> bool:
         utterances = unmatched.data.get("utterances")
         if not self._upstream_is_there or session == DEFAULT or len(self._open) >= MAX_OPEN:
+            return False
+        if hops >= self._hop_limit:
             return False
         if not isinstance(utterances, list) or not utterances:
             return False
@@ -88,19 +95,23 @@ class Cascade:
         data: dict[str, Any] = {
             key: json_copy(value) for key, value in unmatched.data.items() if key in ("utterances", "lang")
         }
-        self._due.append(Escalate(Message(HANDLE, data, context)))
+        self._due.append(Escalate(Message(HANDLE, data, context), hops + 1))
         return True
 
     def answered(self, message: Message, hops: int) -> None:
         """The upstream bridge sent a message."""
         session = context_session_id(message.context)
         waiting = self._open.get(session)
-        if waiting is None or message.type not in (SPEAK, HANDLED, UNMATCHED):
+        if waiting is None:
             return
-        # The local entry decides who hears it; its session is the participant's own affair.
-        self._due.append(PutOnHub(waiting.entry.forward(message.type, message.data), hops))
-        if message.type == HANDLED:
-            del self._open[session]
+        if message.type == UNMATCHED:
+            # Upstream did not understand it either, so the local answer stands.
+            self._give_up(session)
+        elif message.type in (SPEAK, HANDLED):
+            # The local entry decides who hears it; its session is the participant's own affair.
+            self._due.append(PutOnHub(waiting.entry.forward(message.type, message.data), hops))
+            if message.type == HANDLED:
+                del self._open[session]
 
     def tick(self, now: float) -> None:
         """Escalations that took too long are given up."""

@@ -31,12 +31,12 @@ from bridgehead.bus.relay import Relay
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
 from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
 from bridgehead.bus.sockets.origin import own_names, refusal
+from bridgehead.bus.tls_files import FRAMED_PATH
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 _log: Final = logging.getLogger("bridgehead.bus")
 
-FRAMED_PATH: Final = "/bridge/v1"
 RAW_PATH: Final = "/bridge/raw"
 CLAIM_HEADER: Final = "x-bridgehead-claimed-id"
 STRANGER_BYTES: Final = 8192

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from bridgehead.bus.session import Session
+from bridgehead.host.clock import Clock, SystemClock
 
 _log: Final = logging.getLogger("bridgehead.bus")
 
@@ -60,9 +61,10 @@ class AgentQuestion(msgspec.Struct, frozen=True):
 
     session_id: str
     text: str
+    """What was said, as it was said; for agents that do not take prompts."""
     lang: str | None
-    earlier: tuple[tuple[str, str], ...] = ()
-    """Earlier turns of the conversation: (what was said, what was answered)."""
+    prompt: str
+    """The whole prompt, with everything foreign in it behind a fence."""
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):
@@ -73,6 +75,15 @@ class AgentAnswer(msgspec.Struct, frozen=True):
 
 
 class Agent(Protocol):
-    """A model that answers. Text of the question is foreign: it goes through the fencing door into prompts."""
+    """A model that answers. Whatever it raises becomes a spoken apology; the cause goes to the log."""
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer: ...
+
+
+class Outside(msgspec.Struct, frozen=True):
+    """What the rest of the product lends to a running bus."""
+
+    announcer: Announcer = LogAnnouncer()
+    approvals: Approvals | None = None
+    agent: Agent | None = None
+    clock: Clock = SystemClock()

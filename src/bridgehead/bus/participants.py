@@ -29,6 +29,9 @@ class Participant:
         self.sessions: dict[str, str] = {}
         """Hub session id to the participant's own; in order of last use."""
         self.hub_ids: dict[str, str] = {}
+        """The same the other way round."""
+        self.hops: dict[str, int] = {}
+        """Bridges crossed by the last message of a session; only peers have any."""
         self.skills: dict[tuple[str, str], None] = {}
         self.site: str | None = None
         self.held = Backlog()
@@ -120,6 +123,7 @@ class Register:
         self._by_session.setdefault(hub_session, {})[participant.id] = participant
 
     def disown(self, participant: Participant, hub_session: str) -> None:
+        participant.hops.pop(hub_session, None)
         local_id = participant.sessions.pop(hub_session, None)
         if local_id is not None:
             participant.hub_ids.pop(local_id, None)

@@ -91,6 +91,40 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
         return _SATELLITE_TOPICS.match(topic)
 
     @property
+    def publishable(self) -> list[str]:
+        """The publish list in force, defaults filled in."""
+        if self.publish is not None:
+            return self.publish.listed()
+        if self.mode == "manage":
+            return ["*"]
+        host = Grant.REGISTER_SKILLS in self.grants
+        return [*_SKILL_HOST_TOPICS.listed(), "answers to polls"] if host else _SATELLITE_TOPICS.listed()
+
+    def effective(self) -> dict[str, Any]:
+        """The record as it is in force, for people and programs to read."""
+        return {
+            "id": self.id,
+            "role": str(self.role),
+            "mode": self.mode,
+            "claimed_id": self.claimed_id,
+            "names": self.names,
+            "grants": sorted(self.grants),
+            "publish": self.publishable,
+            "deliver": self.deliver.listed(),
+            "policy": self.policy.to_table(),
+            "site_determination": self.site_determination,
+            "lang": self.lang,
+            "managed_session_id": self.managed_session_id,
+            "tts": self.tts,
+            "limits": {
+                "max_frame_bytes": self.max_frame_bytes,
+                "max_depth": self.limits.max_depth,
+                "messages_per_second": self.limits.messages_per_second,
+                "burst": self.limits.burst,
+            },
+        }
+
+    @property
     def max_frame_bytes(self) -> int:
         """The largest frame taken from this participant."""
         if self.limits.max_frame_bytes is not None:

@@ -15,7 +15,6 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from bridgehead.bus.bridge import Bridge
-from bridgehead.bus.cascade import Cascade
 from bridgehead.bus.effects import (
     Close,
     CloseCode,
@@ -60,6 +59,12 @@ class ParticipantConnection(Protocol):
     def close(self, code: CloseCode) -> None: ...
 
 
+class HubFilter(Protocol):
+    """Sees hub messages before participants do."""
+
+    def holds_back(self, message: Message) -> bool: ...
+
+
 class Relay:
     """One bridge at work."""
 
@@ -90,7 +95,7 @@ class Relay:
         self._saving: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
-        self.cascade: Cascade | None = None
+        self.filter: HubFilter | None = None
         """Escalation to an upstream bridge, where there is one (bus §7)."""
         self._carry_out: dict[type, Callable[[Any], None]] = {
             ToBus: self._write,
@@ -148,8 +153,12 @@ class Relay:
 
     def heard(self, message: Message) -> None:
         """The hub carried a message."""
-        if self.cascade is None or not self.cascade.holds_back(message, self._now()):
-            self._execute(self.bridge.heard(message, self._now()))
+        if self.filter is None or not self.filter.holds_back(message):
+            self.offer(message)
+
+    def offer(self, message: Message) -> None:
+        """Offer a hub message to the participants it concerns."""
+        self._execute(self.bridge.heard(message, self._now()))
 
     def ignored(self, reason: str) -> None:
         self.ledger.hub_ignored[reason] += 1

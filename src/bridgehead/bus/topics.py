@@ -125,6 +125,10 @@ class TopicPatterns(msgspec.Struct, frozen=True):
                 exact.add(pattern)
         return cls(frozenset(exact), tuple(prefixes), everything)
 
+    def listed(self) -> list[str]:
+        """The patterns as one writes them."""
+        return ["*"] if self.everything else sorted(self.exact) + [f"{prefix}*" for prefix in self.prefixes]
+
     def match(self, topic: str) -> bool:
         return self.everything or topic in self.exact or topic.startswith(self.prefixes)
 

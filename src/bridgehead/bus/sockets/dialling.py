@@ -33,6 +33,8 @@ class Target(msgspec.Struct, frozen=True):
     client_cert: tuple[str, str] | None = None
     """Files of certificate and key, for mutual TLS."""
     ca_file: str | None = None
+    accept_any_certificate: bool = False
+    """For pairing only, where a person judges the certificate."""
 
 
 async def dial(
@@ -88,7 +90,7 @@ def _is_pinned(transport: asyncio.Transport, sha256: str) -> bool:
 
 def _tls(target: Target) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=target.ca_file)
-    if target.cert_sha256 is not None:
+    if target.cert_sha256 is not None or target.accept_any_certificate:
         # Exactly one certificate is accepted, and `_open` compares it before anything is sent.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

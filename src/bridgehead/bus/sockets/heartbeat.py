@@ -33,9 +33,12 @@ class Heartbeat:
     def watched(self) -> int:
         return len(self._watched)
 
+    def now(self) -> float:
+        """The time connections note when they hear something."""
+        return asyncio.get_running_loop().time()
+
     def watch(self, pulse: Pulse) -> None:
-        now = asyncio.get_running_loop().time()
-        pulse.last_heard = pulse.last_pinged = now
+        pulse.last_heard = pulse.last_pinged = self.now()
         self._watched[pulse] = None
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._beat())
@@ -49,10 +52,9 @@ class Heartbeat:
             self._task = None
 
     async def _beat(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._ping_s / 4)
-            now = loop.time()
+            now = self.now()
             for pulse in list(self._watched):
                 self._look_at(pulse, now)
 

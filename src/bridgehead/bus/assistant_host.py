@@ -1,0 +1,101 @@
+"""The assistant on a hub: carries out what the state machine decides, and asks the agent (bus §15)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from typing import Final
+
+from bridgehead.bus.assistant import Ask, Assistant, AssistantConfig, AssistantEffect, Cancel, Emit
+from bridgehead.bus.assistant_prompt import assistant_prompt
+from bridgehead.bus.conversations import Conversations
+from bridgehead.bus.hub import Hub
+from bridgehead.bus.interfaces import Agent, AgentQuestion
+from bridgehead.bus.message import Message
+from bridgehead.contract.fencing import Fence
+
+_log: Final = logging.getLogger("bridgehead.bus.assistant")
+
+
+class AssistantHost:
+    """One assistant listening to one embedded hub."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        agent: Agent,
+        config: AssistantConfig | None = None,
+        conversations: Conversations | None = None,
+    ) -> None:
+        self._hub = hub
+        self._agent = agent
+        self._assistant = Assistant(config)
+        self._conversations = conversations or Conversations()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._place: object | None = None
+
+    def start(self) -> None:
+        self._place = self._hub.listen(self._heard)
+
+    async def stop(self) -> None:
+        if self._place is not None:
+            self._hub.silence(self._place)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for task in self._asking.values():
+            task.cancel()
+        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+
+    def _heard(self, message: Message) -> None:
+        self._carry_out(self._assistant.heard(message, self._now()))
+
+    def _carry_out(self, effects: list[AssistantEffect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Emit):
+                self._hub.publish(effect.message, self._place)
+            elif isinstance(effect, Ask):
+                self._asking[effect.request] = asyncio.get_running_loop().create_task(self._ask(effect))
+            elif isinstance(effect, Cancel) and (task := self._asking.pop(effect.request, None)):
+                task.cancel()
+        self._set_alarm()
+
+    async def _ask(self, ask: Ask) -> None:
+        try:
+            answer = await self._agent.ask(self._question(ask))
+        except Exception as error:  # whatever a model's adapter raises, the person gets an answer
+            _log.warning("request %s failed: %s: %s", ask.request, type(error).__name__, error)
+            self._settle(ask, self._assistant.failed(ask.request))
+            return
+        if answer.text.strip():
+            self._conversations.note(ask.session_id, ask.text, answer.text, self._now())
+        self._settle(ask, self._assistant.answered(ask.request, answer.text, answer.session))
+
+    def _settle(self, ask: Ask, effects: list[AssistantEffect]) -> None:
+        self._asking.pop(ask.request, None)
+        self._carry_out(effects)
+
+    def _question(self, ask: Ask) -> AgentQuestion:
+        prompt = assistant_prompt(
+            ask.text,
+            lang=ask.lang,
+            earlier=self._conversations.earlier(ask.session_id, self._now()),
+            session_id=ask.session_id,
+            fence=Fence(secrets.choice),
+        )
+        return AgentQuestion(ask.session_id, ask.text, ask.lang, prompt)
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        deadline = self._assistant.next_deadline()
+        if deadline is not None:
+            self._alarm = asyncio.get_running_loop().call_at(deadline, self._wake)
+
+    def _wake(self) -> None:
+        self._carry_out(self._assistant.tick(self._now()))
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,128 @@
+"""The [bus] table (bus §17): options of the bridge, plus addresses, files and what is served. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.bus.record import Grant
+from bridgehead.bus.settings import BadBusSetting, BridgeSettings
+from bridgehead.errors import ConfigError
+
+HUB_ADDRESS: Final = "127.0.0.1:8181"
+GATEWAY_ADDRESS: Final = "127.0.0.1:8182"
+
+
+class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Keys of [bus] that are not options of the bridge itself."""
+
+    hub: str | None = None
+    """URL of a foreign hub; None runs the embedded one."""
+    hub_token: str | None = None
+    hub_listen: str = HUB_ADDRESS
+    hub_socket: str | None = None
+    """Also serve the embedded hub on this Unix socket."""
+    listen: str = GATEWAY_ADDRESS
+    public_url: str | None = None
+    """What join files say; None is made from `listen`."""
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    client_ca: str | None = None
+    allow_tls12: bool = False
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    assistant: str | None = None
+    assistant_lang: str | None = None
+    assistant_timeout_s: float = 30
+    chat_grants: tuple[Grant, ...] = ()
+    hook_wait_s: float = 30
+    pairing: bool = False
+    nats: str | None = None
+    """Fabric between several hubs (bus §13)."""
+    deployment: str = "home"
+    state: str | None = None
+    debug_outcomes: bool = False
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a listener is opened."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isdigit() or int(port) > 65535:
+            raise BadAddress(text)
+        return cls(host, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class BusSettings(msgspec.Struct, frozen=True):
+    """Everything `bus serve` and `bus bridge` need to know."""
+
+    bridge: BridgeSettings = BridgeSettings()
+    serving: ServingSettings = ServingSettings()
+
+    @classmethod
+    def parse(cls, table: dict[str, Any]) -> BusSettings:
+        """Read the [bus] table; every mistake names its key."""
+        own = {key: value for key, value in table.items() if key in ServingSettings.__struct_fields__}
+        rest = {key: value for key, value in table.items() if key not in own}
+        try:
+            serving = msgspec.convert(own, ServingSettings)
+        except msgspec.ValidationError as error:
+            raise BadBusSetting(str(error)) from error
+        settings = cls(BridgeSettings.parse(rest), serving)
+        settings.check()
+        return settings
+
+    def check(self) -> None:
+        """Refuse combinations that would be unsafe or cannot work."""
+        serving = self.serving
+        if not Address.parse(serving.hub_listen).is_loopback:
+            raise HubBeyondLoopback(serving.hub_listen)
+        Address.parse(serving.listen)
+        if (serving.tls_cert is None) != (serving.tls_key is None):
+            raise BadBusSetting("tls_cert and tls_key belong together")
+        if serving.client_ca is not None and not self.uses_tls:
+            raise BadBusSetting("client_ca needs TLS: set tls_cert and tls_key, or listen beyond loopback")
+
+    @property
+    def uses_tls(self) -> bool:
+        """Plain connections exist on loopback only (bus §10.1)."""
+        return self.serving.tls_cert is not None or not Address.parse(self.serving.listen).is_loopback
+
+
+class BadAddress(ConfigError):
+    """Not an address to listen on."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"{text!r} is no address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182"
+        )
+
+
+class HubBeyondLoopback(ConfigError):
+    """The hub has no participants, only members that see everything."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"the hub cannot listen on {address}: whoever reaches it sees and says everything",
+            hint="let other machines join through the gateway (listen), which authenticates them",
+        )

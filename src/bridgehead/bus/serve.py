@@ -1,0 +1,229 @@
+"""A running bus: embedded or foreign hub, bridge, gateway, chat, webhooks, assistant, wired from settings (bus §17)."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from bridgehead.bus.assistant import AssistantConfig
+from bridgehead.bus.assistant_host import AssistantHost
+from bridgehead.bus.bridge import Bridge
+from bridgehead.bus.bus_settings import Address, BusSettings
+from bridgehead.bus.certificates import fingerprint
+from bridgehead.bus.chat import ChatRoom
+from bridgehead.bus.credentials import NO_BINDING, certificate_binding
+from bridgehead.bus.directory import Directory
+from bridgehead.bus.gateway import Gateway, GatewaySettings
+from bridgehead.bus.health import HealthEvent
+from bridgehead.bus.hooks import HookRoom
+from bridgehead.bus.hub import Hub, HubSettings
+from bridgehead.bus.hub_link import HubLink
+from bridgehead.bus.interfaces import Agent, Outside
+from bridgehead.bus.join_file import JoinFile
+from bridgehead.bus.message import Message
+from bridgehead.bus.metrics import MetricsRoom
+from bridgehead.bus.pairing import PairingRoom
+from bridgehead.bus.record import Grant
+from bridgehead.bus.relay import Relay
+from bridgehead.bus.sockets.listening import Listener, listen, listen_unix
+from bridgehead.bus.state_folder import StateFolder
+from bridgehead.bus.tls_files import TlsFiles, public_url
+from bridgehead.bus.topics import HEALTH, NOTICE
+from bridgehead.bus.transports import transport_for
+from bridgehead.bus.transports.base import Transport
+from bridgehead.bus.transports.memory import MemoryTransport
+from bridgehead.bus.upstream import Upstream
+from bridgehead.host.clock import iso_ms
+
+_log: Final = logging.getLogger("bridgehead.bus")
+
+
+class BusServer:
+    """Everything of one bus in one process. `start`, then `stop`."""
+
+    def __init__(
+        self,
+        settings: BusSettings,
+        folder: StateFolder,
+        outside: Outside,
+        *,
+        upstream: JoinFile | None = None,
+    ) -> None:
+        self.settings = settings
+        self.folder = folder
+        self._outside = outside
+        self._upstream_join = upstream
+        self.hub: Hub | None = None
+        self.relay: Relay
+        self.gateway: Gateway
+        self.chat: ChatRoom
+        self.link: HubLink
+        self.upstream: Upstream | None = None
+        self._closing = AsyncExitStack()
+        self.gateway_address = ""
+        self.hub_address = ""
+
+    # -- start ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open hub, bridge and gateway in this order; raises if an address is taken."""
+        self.folder.prepare()
+        try:
+            await self._start_hub()
+            self._start_bridge()
+            await self._start_gateway()
+        except BaseException:
+            await self.stop()
+            raise
+        self.link.start()
+        if self._upstream_join is not None:
+            self.upstream = Upstream(self.relay, self._upstream_join, self._announcing("upstream"))
+            self.upstream.start()
+            self._closing.push_async_callback(self.upstream.stop)
+        if self.hub is not None and self._outside.agent is not None:
+            self._start_assistant(self.hub, self._outside.agent)
+
+    def _start_assistant(self, hub: Hub, agent: Agent) -> None:
+        serving = self.settings.serving
+        config = AssistantConfig(lang=serving.assistant_lang, timeout_s=serving.assistant_timeout_s)
+        assistant = AssistantHost(hub, agent, config)
+        assistant.start()
+        self._closing.push_async_callback(assistant.stop)
+
+    async def _start_hub(self) -> None:
+        serving = self.settings.serving
+        if serving.hub is not None:
+            return
+        self.hub = Hub(HubSettings(token=serving.hub_token, origins=serving.origins, hosts=serving.hosts))
+        self._closing.push_async_callback(self.hub.close)
+        address = Address.parse(serving.hub_listen)
+        self.hub_address = self._opened(await listen(self.hub, address.host, address.port))
+        if serving.hub_socket is not None:
+            self._opened(await listen_unix(self.hub, Path(serving.hub_socket)))
+
+    def _opened(self, listener: Listener) -> str:
+        self._closing.push_async_callback(listener.close)
+        return listener.address
+
+    def _start_bridge(self) -> None:
+        state = self.folder.state()
+        self._closing.callback(state.close)
+        self._directory = Directory(self.folder)
+        bridge = Bridge(
+            self.settings.bridge,
+            secret=self.folder.secret(),
+            random_word=lambda: secrets.token_hex(3),
+            own_hub=self.hub is not None,
+            remembered=state.load(),
+            records=self._directory.records,
+            now=self._outside.clock.monotonic(),
+        )
+        transport = self._transport()
+        self.relay = Relay(
+            bridge,
+            transport,
+            state=state,
+            announcer=self._outside.announcer,
+            clock=self._outside.clock,
+            debug=self.settings.serving.debug_outcomes,
+        )
+        bridge.hub_lost()  # until the link says otherwise
+        self.link = HubLink(transport, self.relay, self._announcing("hub"), jitter=_jitter)
+        self._closing.push_async_callback(self.link.stop)
+        self._closing.push_async_callback(self.relay.stop)
+
+    def _transport(self) -> Transport:
+        if self.hub is not None:
+            return MemoryTransport(self.hub)
+        serving = self.settings.serving
+        return transport_for(str(serving.hub), token=serving.hub_token)
+
+    async def _start_gateway(self) -> None:
+        serving, outside = self.settings.serving, self._outside
+        tls = TlsFiles.prepare(self.settings, self.folder)
+        self.gateway = Gateway(
+            self.relay,
+            self._directory,
+            GatewaySettings(
+                serving.origins, serving.hosts, client_certificates=serving.client_ca is not None
+            ),
+            binding=NO_BINDING if tls is None else certificate_binding(tls.certificate),
+            approvals=outside.approvals,
+            announcer=outside.announcer,
+            clock=outside.clock,
+        )
+        self.chat = ChatRoom(self.gateway, grants=frozenset(serving.chat_grants), lang=serving.assistant_lang)
+        self.gateway.rooms |= {
+            "chat": self.chat,
+            "hook": HookRoom(self.gateway, wait_s=serving.hook_wait_s),
+            "metrics": MetricsRoom(self.relay, self.hub),
+        }
+        address = Address.parse(serving.listen)
+        context = None if tls is None else tls.context
+        self._closing.push_async_callback(self.gateway.stop)
+        self.gateway_address = self._opened(
+            await listen(self.gateway, address.host, address.port, tls=context)
+        )
+        if serving.pairing and outside.approvals is not None:
+            self.gateway.rooms["pair"] = PairingRoom(
+                self.gateway,
+                self.folder,
+                outside.approvals,
+                url=self.join_url,
+                cert_sha256=None if tls is None else fingerprint(tls.certificate),
+            )
+        self.gateway.watch_files()
+
+    # -- what others ask ------------------------------------------------------------------------------------------
+
+    @property
+    def join_url(self) -> str:
+        """Where participants connect."""
+        return self.settings.serving.public_url or public_url(self.settings, self.gateway_address)
+
+    @property
+    def chat_url(self) -> str:
+        """A fresh link to the chat page; it works once."""
+        scheme = "https" if self.settings.uses_tls else "http"
+        return f"{scheme}://{self.gateway_address}{self.chat.new_link()}"
+
+    def notify(self, notice: dict[str, Any]) -> int:
+        """Send a notice to every participant with the grant `notices`; how many there are (design §1)."""
+        told = [p for p in self.relay.bridge.known if p.record.has(Grant.NOTICES)]
+        for participant in told:
+            context = {"source": self.settings.bridge.bridge_id, "destination": participant.source}
+            self.relay.publish(Message(NOTICE, notice, context))
+        return len(told)
+
+    # -- health ---------------------------------------------------------------------------------------------------
+
+    def _announcing(self, link: str) -> Any:
+        def announce(event: HealthEvent) -> None:
+            facts = {
+                "at": iso_ms(self._outside.clock.now()),
+                "bridge": self.settings.bridge.bridge_id,
+                "link": link,
+                "state": str(event.state),
+                "previous": None if event.previous is None else str(event.previous),
+                "reason": event.reason,
+                "ttl_s": event.ttl_s,
+                "refresh": event.refresh,
+            }
+            self._outside.announcer.announce("bus.bridge.health", facts)
+            if self.settings.bridge.health_on_bus and not event.refresh:
+                self.relay.publish(Message(HEALTH, facts, {"source": self.settings.bridge.bridge_id}))
+
+        return announce
+
+    # -- stop -----------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Close everything in the reverse order of the start; participants are told."""
+        await self._closing.aclose()
+
+
+def _jitter() -> float:
+    return 0.5 + secrets.randbelow(1000) / 1000

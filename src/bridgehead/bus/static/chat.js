@@ -1,0 +1,165 @@
+"use strict";
+// The chat page: everything that comes from the bus is put in as text, never as markup.
+
+const log = document.getElementById("log");
+const empty = document.getElementById("empty");
+const form = document.getElementById("form");
+const text = document.getElementById("text");
+const send = document.getElementById("send");
+const stop = document.getElementById("stop");
+const state = document.getElementById("state");
+
+let socket = null;
+let wait = 500;
+let open = 0; // rounds without an end marker
+let mayAnswer = false;
+let thinking = null;
+
+function add(kind, content) {
+  empty.hidden = true;
+  const line = document.createElement("li");
+  line.className = kind;
+  if (typeof content === "string") line.textContent = content;
+  else line.append(...content);
+  log.insertBefore(line, thinking);
+  line.scrollIntoView({ block: "end" });
+  return line;
+}
+
+function paragraph(kind, words) {
+  const element = document.createElement("p");
+  element.className = kind;
+  element.textContent = words;
+  return element;
+}
+
+function setOpen(count) {
+  open = Math.max(0, count);
+  stop.hidden = open === 0;
+  if (open > 0 && thinking === null) {
+    thinking = add("thinking", "thinking …");
+  } else if (open === 0 && thinking !== null) {
+    thinking.remove();
+    thinking = null;
+  }
+}
+
+function show(name, words) {
+  state.dataset.state = name;
+  document.getElementById("state-text").textContent = words;
+  send.disabled = name !== "connected";
+}
+
+const SENTENCES = {
+  policy_denied: "This is not allowed here.",
+  rate_limited: "That was too fast; wait a moment.",
+  too_large: "That was too long.",
+  malformed: "That could not be read.",
+};
+
+function notice(data) {
+  const parts = [paragraph("what", String(data.title ?? "Notice"))];
+  parts.push(paragraph("where", [data.kind, data.id, data.status].filter(Boolean).join(" · ")));
+  if (mayAnswer && data.kind === "pending" && data.id) {
+    const buttons = document.createElement("div");
+    buttons.className = "buttons";
+    for (const choice of data.choices ?? ["yes", "no"]) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = String(choice);
+      button.addEventListener("click", () => {
+        buttons.querySelectorAll("button").forEach((other) => { other.disabled = true; });
+        socket.send(JSON.stringify({ answer: { id: String(data.id), text: String(choice) } }));
+      });
+      buttons.append(button);
+    }
+    parts.push(buttons);
+  }
+  add("notice", parts);
+}
+
+function received(event) {
+  const said = JSON.parse(event.data);
+  if (said.welcome) {
+    mayAnswer = said.welcome.may_answer;
+    show("connected", "connected");
+  } else if (said.speak) {
+    const line = add("theirs", said.speak.utterance);
+    if (said.speak.lang) line.lang = said.speak.lang;
+  } else if (said.handled) {
+    setOpen(open - 1);
+  } else if (said.unmatched) {
+    add("remark", "Nothing here understood that.");
+  } else if (said.notice) {
+    notice(said.notice);
+  } else if (said.answered) {
+    add(said.answered.ok ? "remark" : "remark bad", said.answered.message);
+  } else if (said.error) {
+    setOpen(open - 1);
+    add("remark bad", SENTENCES[said.error.code] ?? "The bridge refused that (" + said.error.code + ").");
+  }
+}
+
+function closed(event) {
+  setOpen(0);
+  if (event.code === 4009) {
+    show("closed", "open in another tab");
+    return;
+  }
+  if (event.code === 4003) {
+    show("closed", "closed by the operator");
+    return;
+  }
+  show("closed", "connection lost, trying again");
+  setTimeout(connect, wait);
+  wait = Math.min(wait * 2, 15000);
+}
+
+function connect() {
+  show("connecting", "connecting");
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  socket = new WebSocket(scheme + "//" + location.host + "/chat");
+  socket.addEventListener("open", () => { wait = 500; });
+  socket.addEventListener("message", received);
+  socket.addEventListener("close", closed);
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const words = text.value.trim();
+  if (!words || socket.readyState !== WebSocket.OPEN) return;
+  add("mine", words);
+  setOpen(open + 1);
+  socket.send(JSON.stringify({ text: words }));
+  text.value = "";
+  grow();
+});
+
+stop.addEventListener("click", () => socket.send(JSON.stringify({ stop: true })));
+
+function grow() {
+  text.style.height = "auto";
+  text.style.height = text.scrollHeight + 2 + "px";
+}
+text.addEventListener("input", grow);
+text.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    form.requestSubmit();
+  }
+});
+
+const theme = localStorage.getItem("bridgehead-theme");
+if (theme) document.documentElement.dataset.theme = theme;
+document.getElementById("theme").addEventListener("click", () => {
+  const dark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("bridgehead-theme", document.documentElement.dataset.theme);
+});
+
+// The link's token is used up; keep it out of the address bar, the history and screenshots.
+if (location.search) history.replaceState(null, "", "/chat");
+connect();
+text.focus();

@@ -1,0 +1,128 @@
+"""Being a participant of another bridge, so that what is not understood here can be asked there (bus §7)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from bridgehead.bus.cascade import Cascade, CascadeEffect, Escalate, PutOnHub, Release
+from bridgehead.bus.hub_link import HubLink
+from bridgehead.bus.join_file import JoinFile
+from bridgehead.bus.message import Message
+from bridgehead.bus.relay import Relay
+from bridgehead.bus.satellite import Incoming, MessageRefused, NotAdmitted, Satellite
+from bridgehead.bus.session import context_session_id
+from bridgehead.bus.sockets.mailbox import ConnectionEnded
+from bridgehead.bus.transports.base import HubRefused
+
+_log: Final = logging.getLogger("bridgehead.bus")
+AUTHOR: Final = "upstream bridge"
+
+
+class Upstream:
+    """The connection, and the cascade that uses it."""
+
+    def __init__(self, relay: Relay, join: JoinFile, announce: Any, cascade: Cascade | None = None) -> None:
+        self._relay = relay
+        self._join = join
+        self._cascade = cascade or Cascade(hop_limit=relay.bridge.settings.hop_limit)
+        self._satellite: Satellite | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self.link = HubLink(self, self, announce)
+
+    def start(self) -> None:
+        self._relay.filter = self
+        self.link.start()
+
+    async def stop(self) -> None:
+        self._relay.filter = None
+        await self.link.stop()
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    # -- HubFilter ------------------------------------------------------------------------------------------------
+
+    def holds_back(self, message: Message) -> bool:
+        hops = self._relay.bridge.hops_in(context_session_id(message.context))
+        held = self._cascade.holds_back(message, self._now(), hops=hops)
+        self._carry_out(self._cascade.take_due())
+        return held
+
+    # -- Dialled --------------------------------------------------------------------------------------------------
+
+    async def connect(self, ear: HubLink) -> None:
+        try:
+            self._satellite = await Satellite.connect(self._join)
+        except NotAdmitted as error:
+            raise HubRefused(self._join.url, error.message) from error
+        self._reading = asyncio.get_running_loop().create_task(self._read(self._satellite, ear))
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+        if self._satellite is not None:
+            await self._satellite.close()
+
+    async def _read(self, satellite: Satellite, ear: HubLink) -> None:
+        try:
+            while True:
+                event = await satellite.receive()
+                if isinstance(event, Incoming):
+                    self._cascade.answered(event.message, event.hops)
+                    self._carry_out(self._cascade.take_due())
+                elif isinstance(event, MessageRefused):
+                    _log.warning("the upstream bridge refused a message: %s %s", event.code, event.details)
+        except ConnectionEnded as ended:
+            ear.lost(ended.message)
+
+    # -- LinkedEar ------------------------------------------------------------------------------------------------
+
+    def heard(self, message: Message) -> None:
+        pass
+
+    def ignored(self, reason: str) -> None:
+        pass
+
+    def opened(self) -> None:
+        self._cascade.upstream(there=True)
+
+    def lost(self, reason: str) -> None:
+        self._satellite = None
+        self._cascade.upstream(there=False)
+        self._carry_out(self._cascade.take_due())
+
+    # -- carrying out ---------------------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: list[CascadeEffect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Escalate):
+                asyncio.get_running_loop().create_task(self._send(effect))
+            elif isinstance(effect, PutOnHub):
+                self._relay.inject(effect.message, author=AUTHOR, hops=effect.hops)
+            elif isinstance(effect, Release):
+                self._relay.offer(effect.message)
+        self._set_alarm()
+
+    async def _send(self, escalation: Escalate) -> None:
+        if self._satellite is not None:
+            try:
+                await self._satellite.send(escalation.message, hops=escalation.hops)
+            except ConnectionEnded:
+                pass  # the reader notices too, and gives up what was open
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        deadline = self._cascade.next_deadline()
+        if deadline is not None:
+            self._alarm = asyncio.get_running_loop().call_at(deadline, self._wake)
+
+    def _wake(self) -> None:
+        self._cascade.tick(self._now())
+        self._carry_out(self._cascade.take_due())
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,174 @@
+"""`bridgehead bus participant`: enrol, list, show, revoke; and what `bus policy` shares with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from bridgehead.assembly import bus as assembled
+from bridgehead.assembly.application import Assembly
+from bridgehead.bus import enrolment
+from bridgehead.bus.bus_settings import BusSettings
+from bridgehead.bus.certificates import fingerprint
+from bridgehead.bus.join_file import write_join_file
+from bridgehead.bus.record import ParticipantRecord, Role
+from bridgehead.bus.state_folder import StateFolder
+from bridgehead.bus.tls_files import TlsFiles, public_url
+from bridgehead.cli.lazy import Command, Group
+from bridgehead.cli.output import App
+from bridgehead.cli.text import columns
+from bridgehead.host.clock import SystemClock
+
+
+def placed(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--state", metavar="DIR", help="State folder of the bridge.")(command)
+
+
+def at_home(app: App, state: str | None) -> tuple[BusSettings, StateFolder]:
+    assembly = Assembly(app.cwd, app.environ)
+    settings = assembled.bus_settings(assembly, {"state": state})
+    return settings, assembled.state_folder(assembly, settings)
+
+
+@click.group(cls=Group)
+def participant() -> None:
+    """Who may take part."""
+
+
+@participant.command(
+    "add",
+    cls=Command,
+    examples=(
+        "bridgehead bus participant add kitchen",
+        "bridgehead bus participant add bot --token --expires 90d --mode manage",
+    ),
+)
+@click.argument("participant_id", metavar="ID")
+@click.option("--role", type=click.Choice([str(role) for role in Role]), help="Default: satellite.")
+@click.option("--mode", type=click.Choice(["relay", "manage"]), help="manage: for channels without sessions.")
+@click.option(
+    "--names", type=click.Choice(["spec", "legacy"]), help="legacy: for programs with the old topics."
+)
+@click.option("--token", is_flag=True, help="A bearer token instead of a device key.")
+@click.option("--expires", metavar="D", help="When the token ends, such as 90d.")
+@click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default ID.join.json.")
+@click.option("--url", metavar="U", help="What the join file says instead of the listening address.")
+@placed
+@click.pass_obj
+def add_participant(
+    app: App,
+    /,
+    participant_id: str,
+    token: bool,
+    expires: str | None,
+    path: Path | None,
+    url: str | None,
+    state: str | None,
+    **record: str | None,
+) -> None:
+    """Enrol a participant and write its join file, the only place where its secret is shown."""
+    settings, folder = at_home(app, state)
+    folder.prepare()
+    tls = TlsFiles.prepare(settings, folder)
+    request = enrolment.Enrolment(
+        participant_id,
+        {key: value for key, value in record.items() if value is not None},
+        url or settings.serving.public_url or public_url(settings),
+        None if tls is None else fingerprint(tls.certificate),
+        token,
+        None if expires is None else enrolment.parse_duration(expires),
+    )
+    target = path or app.cwd / f"{participant_id}.join.json"
+    enrolment.enrol_to_file(folder, request, SystemClock(), target)
+    app.emit(
+        {"participant": participant_id, "join_file": str(target), "url": request.url},
+        lambda: (
+            f"{participant_id} enrolled; its join file is {target}\n"
+            f"on the device: bridgehead bus chat --join {target.name}"
+        ),
+    )
+
+
+@participant.command(
+    "pair", cls=Command, examples=("bridgehead bus participant pair wss://hub.local:8182 --id den",)
+)
+@click.argument("url", metavar="URL")
+@click.option("--id", "participant_id", required=True, metavar="ID", help="The name this device asks for.")
+@click.option(
+    "--join",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Join file; default ID.join.json.",
+)
+@click.pass_obj
+def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
+    """Ask a bridge that runs with --pairing to let this device in; someone there compares six digits."""
+    from bridgehead.bus.loop import run
+    from bridgehead.bus.pairing import pair as pair_with
+
+    target = path or app.cwd / f"{participant_id}.join.json"
+
+    def show(code: str) -> None:
+        app.say(f"this device shows {code}\nwaiting for someone to answer yes (bridgehead pending)")
+
+    join = run(pair_with(f"{url.rstrip('/')}/pair", participant_id, show))
+    write_join_file(target, join)
+    app.emit(
+        {"participant": participant_id, "join_file": str(target)},
+        lambda: f"paired; the join file is {target}",
+    )
+
+
+@participant.command("list", cls=Command, examples=("bridgehead bus participant list --json",))
+@placed
+@click.pass_obj
+def list_participants(app: App, state: str | None) -> None:
+    """Who is enrolled, and with what."""
+    _settings, folder = at_home(app, state)
+    listed = enrolment.listing(folder, SystemClock().now())
+    head = ("id", "role", "mode", "credential", "expires")
+    rows = [(p.id, p.role, p.mode, p.credential, p.expires or "–") for p in listed]
+    app.emit(
+        {"participants": [msgspec.to_builtins(p) for p in listed]},
+        lambda: columns([head, *rows], width=120, flexible=0) if rows else "nobody is enrolled yet\n",
+    )
+
+
+@participant.command("show", cls=Command, examples=("bridgehead bus participant show kitchen",))
+@click.argument("participant_id", metavar="ID")
+@placed
+@click.pass_obj
+def show_participant(app: App, participant_id: str, state: str | None) -> None:
+    """The record of one participant as it is in force, defaults included."""
+    _settings, folder = at_home(app, state)
+    show_record(app, enrolment.find_record(folder, participant_id))
+
+
+@participant.command("revoke", cls=Command, examples=("bridgehead bus participant revoke kitchen",))
+@click.argument("participant_id", metavar="ID")
+@placed
+@click.pass_obj
+def revoke_participant(app: App, participant_id: str, state: str | None) -> None:
+    """Take the credential away; a running bridge closes the connection at once."""
+    _settings, folder = at_home(app, state)
+    enrolment.revoke(folder, participant_id)
+    app.emit({"revoked": participant_id}, lambda: f"{participant_id} is revoked")
+
+
+def show_record(app: App, record: ParticipantRecord) -> None:
+    """The effective record of a participant."""
+    effective = record.effective()
+    rows = [(key, _cell(value)) for key, value in effective.items()]
+    app.emit({"participant": effective}, lambda: columns(rows, width=app.width, flexible=1))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_cell(inner)}" for key, inner in value.items()) or "–"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "–"
+    return "–" if value is None else str(value)

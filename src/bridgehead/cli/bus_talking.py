@@ -1,0 +1,190 @@
+"""`bridgehead bus send`, `tail` and `chat`: as a participant with a join file, or directly on a hub."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from bridgehead.bus.bus_settings import HUB_ADDRESS
+from bridgehead.bus.hub_client import HubClient
+from bridgehead.bus.join_file import read_join_file
+from bridgehead.bus.loop import run
+from bridgehead.bus.message import Accepted, Message, read_frame
+from bridgehead.bus.satellite import Incoming, ItemAnswered, Satellite, Spoken
+from bridgehead.bus.tailing import described, line
+from bridgehead.cli.lazy import Command
+from bridgehead.cli.output import App
+from bridgehead.errors import UserError
+from bridgehead.exit_codes import ExitCode
+from bridgehead.host.clock import SystemClock, iso_ms
+from bridgehead.host.terminal import escape_controls
+
+DEFAULT_HUB = f"ws://{HUB_ADDRESS}/core"
+
+
+def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option("--hub-token", metavar="TOKEN", help="Bearer token of the hub.")(command)
+    command = click.option("--hub", metavar="URL", default=DEFAULT_HUB, show_default=True, help="A hub.")(
+        command
+    )
+    return click.option(
+        "--join", type=click.Path(path_type=Path), help="Take part as this participant instead."
+    )(command)
+
+
+async def _reach(join: Path | None, hub: str, token: str | None) -> Satellite | HubClient:
+    if join is not None:
+        return await Satellite.connect(read_join_file(join))
+    return await HubClient.connect(hub, token=token)
+
+
+def _talk(main: Coroutine[Any, Any, int]) -> int:
+    with suppress(KeyboardInterrupt):
+        return run(main)
+    return ExitCode.INTERRUPTED
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead bus send ovos.stop",
+        'bridgehead bus send --join kitchen.join.json --say "what time is it" --wait 10',
+    ),
+)
+@click.argument("topic", required=False)
+@click.argument("data", required=False)
+@click.option("--say", metavar="TEXT", help="Send an utterance instead, and print what is spoken.")
+@click.option("--lang", metavar="TAG", help="Language of the utterance.")
+@click.option(
+    "--wait", "wait_s", type=float, default=30.0, show_default=True, help="Seconds to wait for the end."
+)
+@_reaching
+@click.pass_obj
+def send(
+    app: App,
+    topic: str | None,
+    data: str | None,
+    say: str | None,
+    lang: str | None,
+    wait_s: float,
+    join: Path | None,
+    hub: str,
+    hub_token: str | None,
+) -> int:
+    """Send one message: TOPIC with DATA (a JSON object), or an utterance with --say."""
+    if (topic is None) == (say is None):
+        raise UserError("give a TOPIC or --say TEXT")
+
+    async def main() -> int:
+        async with await _reach(join, hub, hub_token) as reached:
+            if say is not None:
+                spoken = await reached.ask(say, lang, wait_s=wait_s)
+                app.emit(_spoken(spoken), partial(_words, spoken))
+                return ExitCode.DONE if spoken.handled else ExitCode.FAILURE
+            message = _message(topic or "", data)
+            await reached.send(message)
+        app.emit({"sent": message.type}, lambda: f"sent {message.type}")
+        return ExitCode.DONE
+
+    return _talk(main())
+
+
+def _message(topic: str, data: str | None) -> Message:
+    frame = b'{"type":%b,"data":%b}' % (msgspec.json.encode(topic), (data or "{}").encode())
+    read = read_frame(frame)
+    if not isinstance(read, Accepted):
+        raise UserError(f"this is no message: {read.reason}", hint="DATA must be one JSON object")
+    return read.message
+
+
+@click.command(
+    cls=Command, examples=("bridgehead bus tail", "bridgehead bus tail --topic ovos.utterance. --data")
+)
+@click.option("--topic", "prefix", default="", help="Only topics that begin with this.")
+@click.option("--data", "with_data", is_flag=True, help="Show what messages carry, too.")
+@click.option("--count", type=click.IntRange(1), help="End after so many.")
+@_reaching
+@click.pass_obj
+def tail(
+    app: App,
+    prefix: str,
+    with_data: bool,
+    count: int | None,
+    join: Path | None,
+    hub: str,
+    hub_token: str | None,
+) -> int:
+    """Show messages as they pass: on a hub all of them, as a participant those for it."""
+
+    async def main() -> int:
+        shown = 0
+        async with await _reach(join, hub, hub_token) as reached:
+            while count is None or shown < count:
+                event = await reached.receive()
+                message = event.message if isinstance(event, Incoming) else event
+                if isinstance(message, Message) and message.type.startswith(prefix):
+                    shown += 1
+                    facts = described(message, iso_ms(SystemClock().now()), with_data=with_data)
+                    app.emit_line(facts, partial(_line, facts))
+        return ExitCode.DONE
+
+    return _talk(main())
+
+
+@click.command(cls=Command, examples=("bridgehead bus chat --join kitchen.join.json",))
+@click.option("--lang", metavar="TAG", help="Language you write in.")
+@_reaching
+@click.pass_obj
+def chat(app: App, lang: str | None, join: Path | None, hub: str, hub_token: str | None) -> int:
+    """Talk to the assistant line by line. `/answer ID TEXT` answers a pending item; an empty line ends."""
+
+    async def main() -> int:
+        async with await _reach(join, hub, hub_token) as reached:
+            while said := (await asyncio.to_thread(_prompt, app)).strip():
+                if said.startswith("/answer ") and isinstance(reached, Satellite):
+                    await _answer(app, reached, said)
+                    continue
+                spoken = await reached.ask(said, lang)
+                app.emit_line(_spoken(spoken), partial(_words, spoken))
+        return ExitCode.DONE
+
+    return _talk(main())
+
+
+def _line(facts: dict[str, Any]) -> str:
+    return escape_controls(line(facts))
+
+
+def _spoken(spoken: Spoken) -> dict[str, Any]:
+    return {"speak": list(spoken.speak), "handled": spoken.handled}
+
+
+def _words(spoken: Spoken) -> str:
+    silence = "(nothing was said)" if spoken.handled else "(no answer in time)"
+    return escape_controls(spoken.text or silence)
+
+
+def _prompt(app: App) -> str:
+    if sys.stdin.isatty():
+        app.stderr.write("> ")
+        app.stderr.flush()
+    return sys.stdin.readline()
+
+
+async def _answer(app: App, satellite: Satellite, said: str) -> None:
+    _, item_id, text = said.split(maxsplit=2) if len(said.split()) > 2 else ("", "", "")
+    if not item_id:
+        app.say("usage: /answer ID TEXT")
+        return
+    await satellite.answer(item_id, text)
+    while not isinstance(event := await satellite.receive(), ItemAnswered):
+        pass
+    app.say(event.sentence)

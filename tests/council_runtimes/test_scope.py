@@ -9,7 +9,7 @@ import pytest
 from bridgehead.council.git import NoSuchRevision
 from bridgehead.council.scope import EmptyScope, Scope, ScopeRequest, SeveralScopes, UnknownScope
 from bridgehead.council.scope_resolution import NoRepository, resolve_scope
-from bridgehead.council.withheld import Reason
+from bridgehead.council.withheld import LeftOut, Reason
 
 # Looks like a key of a well-known service and is none.
 FAKE_KEY = "aws_key = 'AKIA" + "Q3EGRIXLZJ7P2WMV'\n"
@@ -93,6 +93,16 @@ def test_what_may_not_be_shown_is_left_out_and_reported(
     assert path not in scope.texts
     shown = reasons(scope)
     assert shown.get(path, shown.get(f"{path.split('/')[0]}/")) is reason
+
+
+def test_notes_say_what_was_left_out_and_why() -> None:
+    entries = [LeftOut(f"k{number}.pem", Reason.SECRET) for number in range(7)]
+    scope = Scope(("src",), {}, (*entries, LeftOut("logo.png", Reason.BINARY)))
+
+    assert scope.notes == (
+        "left out (secret): k0.pem, k1.pem, k2.pem, k3.pem, k4.pem and 2 more",
+        "left out (binary): logo.png",
+    )
 
 
 def test_an_example_of_an_environment_file_is_shown(

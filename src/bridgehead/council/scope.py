@@ -17,6 +17,7 @@ from bridgehead.council.withheld import LeftOut, Reason, is_ours, withheld_by_co
 from bridgehead.errors import UserError
 
 MOST_TEXT_BYTES: Final = 128 * 1024 * 1024
+NAMED_IN_NOTES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,14 @@ class Scope:
         """Newlines, as the timeout table counts them (council §5)."""
         return sum(text.count("\n") for text in self.texts.values())
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, for the reader of the report: one sentence per reason, with the first few names."""
+        by_reason: dict[Reason, list[str]] = {}
+        for entry in self.left_out:
+            by_reason.setdefault(entry.reason, []).append(entry.path)
+        return tuple(_left_out_note(reason, paths) for reason, paths in by_reason.items())
+
     @cached_property
     def fingerprint(self) -> str:
         """Commit and contents in one value; a resumed run compares it."""
@@ -101,6 +110,12 @@ class Scope:
             content = hashlib.sha256(self.texts[path].encode("utf-8", "surrogatepass")).hexdigest()
             digest.update(f"\n{content} {path}".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
+
+
+def _left_out_note(reason: Reason, paths: list[str]) -> str:
+    named = ", ".join(paths[:NAMED_IN_NOTES])
+    more = f" and {len(paths) - NAMED_IN_NOTES} more" if len(paths) > NAMED_IN_NOTES else ""
+    return f"left out ({reason}): {named}{more}"
 
 
 class Sieve:

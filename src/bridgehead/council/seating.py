@@ -124,14 +124,14 @@ class LocalSeats:
                 return self._examine(cancel)
             if bridge.startswith(RIG_MARK):
                 return self._post(bridge)
-            return self._settled(bridge, self._preflight(self._setup(bridge)))
+            return self._settled(bridge, self.preflight(self.setup(bridge)))
         except Exception as error:  # a runtime from outside is a guest and must not end the council
             logger.warning("the check of %s failed", bridge, exc_info=True)
             return OwnReport(skipped_report(self.task, self._facts(bridge), f"cli_error: {error}"))
 
     def check_again(self, bridge: str, refused: Refused, connection: Connection) -> SeatOutcome:
-        setup = replace(self._setup(bridge), retired=refused.error_class == "retired")
-        again = self._preflight(setup, barred=frozenset({connection.runtime_name}))
+        setup = replace(self.setup(bridge), retired=refused.error_class == "retired")
+        again = self.preflight(setup, barred=frozenset({connection.runtime_name}))
         if isinstance(again, Ready):
             return again
         runtime = find_runtime(bridge, outside=self.outside)
@@ -169,7 +169,8 @@ class LocalSeats:
         claim = SeatEvent(bridge, "remote_claim", dict(read.claim))
         return OwnReport(read.report, (claim,), answer.verified)
 
-    def _preflight(self, setup: SeatSetup, barred: frozenset[str] = frozenset()) -> Ready | NotSeated:
+    def preflight(self, setup: SeatSetup, barred: frozenset[str] = frozenset()) -> Ready | NotSeated:
+        """The steps of council §4 for a bridge that takes prompts."""
         runtime = find_runtime(setup.bridge, outside=self.outside)
         return check_seat(runtime, setup, self.task, self.machine, self.wishes, barred_before=barred)
 
@@ -188,10 +189,11 @@ class LocalSeats:
             report = skipped_report(self.task, facts, outcome.reason)
         return OwnReport(report, outcome.events)
 
-    def _setup(self, bridge: str) -> SeatSetup:
+    def setup(self, bridge: str) -> SeatSetup:
+        """What is known about a seat before anything was looked at."""
         return SeatSetup(
             bridge=bridge,
-            settings=self._entry(bridge),
+            settings=self.entry(bridge),
             environment=self.machine.environment,
             pass_env=self.pass_env,
             native=self.native.get(bridge),
@@ -200,12 +202,13 @@ class LocalSeats:
             retired=bridge in self.retired,
         )
 
-    def _entry(self, bridge: str) -> BridgeSettings:
+    def entry(self, bridge: str) -> BridgeSettings:
+        """The bridge's part of the settings file."""
         return self.settings.bridges.get(bridge) or BridgeSettings()
 
     def _examine(self, cancel: Cancel) -> SeatOutcome:
         """The static seat: analysers instead of a model (council §23)."""
-        setup = self._setup(STATIC)
+        setup = self.setup(STATIC)
         if not setup.settings.enabled:
             return OwnReport(skipped_report(self.task, self._facts(STATIC), DISABLED))
         analysers = available_analysers(setup, self.machine)
@@ -245,7 +248,7 @@ class LocalSeats:
     def _post(self, bridge: str) -> SeatOutcome:
         """A rig: send the request, and let the council go on without it."""
         rig_id = bridge.removeprefix(RIG_MARK)
-        setup = self._setup(bridge)
+        setup = self.setup(bridge)
         if not setup.settings.enabled:
             return OwnReport(skipped_report(self.task, self._facts(bridge), DISABLED))
         if self.transport is None or not self.transport.knows(rig_id):

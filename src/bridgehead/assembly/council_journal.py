@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.council_kept import KeptCouncil
+from bridgehead.contract.words import Status
 from bridgehead.council.calls import Call, Input, Interrupted, SeatReported
 from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
@@ -58,6 +59,10 @@ class CouncilBook:
 
     def newest_open(self) -> str | None:
         return next((run.id for run in self._journal.runs() if not run.status.ended), None)
+
+    def is_open(self, review_id: str) -> bool:
+        run = self._journal.run(review_id)
+        return run is not None and not run.status.ended
 
     def calls_of(self, review_id: str) -> KeptJournal:
         return KeptJournal(self._journal, review_id, self._clock)
@@ -107,12 +112,16 @@ class KeptJournal:
         text = msgspec.json.encode(happened).decode()
         path = f"{_INPUT}#{len(self._inputs)}"
         now = iso_ms(self._clock.now())
-        self._journal.append(
-            self._review_id, Record(path, _INPUT, None, "completed", text, None, now, now)
-        )
+        self._journal.append(self._review_id, Record(path, _INPUT, None, "completed", text, None, now, now))
         self._inputs.append(happened)
 
     def halt_message(self, bridge: str) -> str:
         """What a halted bridge said a person should do."""
         said = [one.report for one in self._inputs if isinstance(one, SeatReported)]
         return next((one.halt_message or "" for one in reversed(said) if one.bridge == bridge), "")
+
+    def completed(self, bridge: str) -> bool:
+        """Whether the bridge gave a report of its own that counts; seats that ran with us are judged by the run."""
+        said = [one.report for one in self._inputs if isinstance(one, SeatReported)]
+        last = next((one for one in reversed(said) if one.bridge == bridge), None)
+        return last is not None and last.status is Status.COMPLETED

@@ -1,15 +1,17 @@
-"""A council as it is kept from its first moment on: enough to build the same run again in another process (council §4)."""
+"""A council as it is kept: enough to build the same run again in another process (council §4)."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from bridgehead.assembly.council_request import CouncilRequest
+from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
+from bridgehead.council.calls import Input
 from bridgehead.council.council_run import CouncilRun
 from bridgehead.council.domains import load_registry
 from bridgehead.council.findings.history import Record
@@ -111,10 +113,21 @@ class KeptScope(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_run(kept: KeptCouncil, scope: Scope) -> CouncilRun:
     """The run of a kept council over a scope."""
-    return CouncilRun(kept.plan(), _surroundings(kept, scope))
+    return CouncilRun(kept.plan(), surroundings_of(kept, scope))
 
 
-def _surroundings(kept: KeptCouncil, scope: Scope) -> Surroundings:
+def seat_reports(kept: KeptCouncil, scope: Scope, inputs: Sequence[Input]) -> list[BridgeReport]:
+    """The last report of every seat, found by going through what happened once more."""
+    if not inputs:
+        return []
+    run = make_run(kept, scope)
+    turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
+    last = {report.bridge: report for turn in turns for report in turn.bridge_reports}
+    return [last[bridge] for bridge in kept.bridges if bridge in last]
+
+
+def surroundings_of(kept: KeptCouncil, scope: Scope) -> Surroundings:
+    """What the pure parts of the council are given besides the plan."""
     named = [path for path in scope.described if path in scope.texts]
     # A file that may not be shown is there all the same: a citation of it is unreadable, not invented.
     hidden: Mapping[str, str | None] = dict.fromkeys((entry.path for entry in scope.left_out), None)

@@ -222,9 +222,7 @@ def _host_seat(request: CouncilRequest, executor: str) -> str | None:
     return bridge
 
 
-def _bridges(
-    request: CouncilRequest, settings: Settings, task_type: TaskType, route: str
-) -> tuple[str, ...]:
+def _bridges(request: CouncilRequest, settings: Settings, task_type: TaskType, route: str) -> tuple[str, ...]:
     """Who sits, in dispatch order."""
     if request.fallback:
         return ("claude",)
@@ -286,7 +284,8 @@ def _warnings(settings: Settings, scope: Scope) -> tuple[str, ...]:
 def _left_out(scope: Scope) -> list[str]:
     reasons = sorted({entry.reason.value for entry in scope.left_out if entry.reason.value != "ignored"})
     return [
-        f"left_out:{reason}:{sum(entry.reason.value == reason for entry in scope.left_out)}" for reason in reasons
+        f"left_out:{reason}:{sum(entry.reason.value == reason for entry in scope.left_out)}"
+        for reason in reasons
     ]
 
 
@@ -296,4 +295,3 @@ def _new_id(is_taken: Callable[[str], bool]) -> str:
         if not is_taken(drawn):
             return drawn
     raise RuntimeError("no free review id was drawn")
-

@@ -39,12 +39,8 @@ VERBS: Final[dict[str, Verb]] = {
     "brainstorm": Verb(
         TaskType.PLANNING, Mode.BRAINSTORM, "Collect proposals and what they rest on.", takes_words=True
     ),
-    "design": Verb(
-        TaskType.PLANNING, Mode.DESIGN, "Weigh designs and recommend one.", takes_words=True
-    ),
-    "synthesize": Verb(
-        TaskType.ANALYSIS, Mode.SYNTHESIS, "Bring several views together.", takes_words=True
-    ),
+    "design": Verb(TaskType.PLANNING, Mode.DESIGN, "Weigh designs and recommend one.", takes_words=True),
+    "synthesize": Verb(TaskType.ANALYSIS, Mode.SYNTHESIS, "Bring several views together.", takes_words=True),
     "debate": Verb(
         TaskType.REVIEW,
         Mode.REVIEW,

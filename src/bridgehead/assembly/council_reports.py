@@ -1,0 +1,211 @@
+"""Reports of earlier councils: found through the record, read from the project, shown, judged, dismissed from."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.assembly.announcing import append_event
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council_files import append_dismissal
+from bridgehead.assembly.council_writing import Written
+from bridgehead.contract.words import Part, Severity, Verdict
+from bridgehead.control_plane.records import Run, RunFilter
+from bridgehead.council.finding_entry import anchor_of
+from bridgehead.council.findings.dismissals import code_of
+from bridgehead.council.findings.tree import Tree
+from bridgehead.council.render.text import Screen, render_text
+from bridgehead.council.report import AbortedReport, CouncilReport, FindingEntry, council_report_from_json
+from bridgehead.council.sarif_report import sarif_of
+from bridgehead.council.working_files import read_working
+from bridgehead.errors import NotFound, UserError
+from bridgehead.host.clock import Clock, SystemClock
+from bridgehead.host.files import read_bounded
+
+MOST_REPORT_BYTES: Final = 256 << 20
+MOST_LISTED: Final = 500
+
+
+class NoReport(NotFound):
+    """There is nothing to show."""
+
+    def __init__(self, reference: str | None) -> None:
+        super().__init__(
+            f"no report of council {reference!r} in this project"
+            if reference
+            else "no report in this project yet",
+            hint="bridgehead council list",
+        )
+
+
+class NoVerdict(UserError):
+    """A report that was not judged cannot pass or fail a gate."""
+
+    def __init__(self, review_id: str) -> None:
+        super().__init__(f"the report of council {review_id} has no verdict")
+
+
+class CriticalNotAccepted(UserError):
+    """A critical finding is not dismissed in passing."""
+
+    def __init__(self, finding_id: str) -> None:
+        super().__init__(f"{finding_id} is CRITICAL", hint="add --accept-critical if you mean it")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """A report with its files."""
+
+    project: Path
+    review_id: str
+    files: Written
+    report: CouncilReport | AbortedReport
+
+    def document(self) -> dict[str, Any]:
+        return {**msgspec.to_builtins(self.report), "report_files": self.files.files}
+
+    def render(self, form: str, *, width: int, colour: bool) -> str:
+        """The report as text, or the file in that form."""
+        if form == "text":
+            return render_text(self.report, Screen(width=width, colour=colour, saved_at=self.files.markdown))
+        if form == "sarif":
+            if isinstance(self.report, AbortedReport):
+                raise NoVerdict(self.review_id)
+            return json.dumps(sarif_of(self.report).log, ensure_ascii=False, indent=1)
+        name = self.files.html if form == "html" else self.files.markdown
+        return read_bounded(self.project / name, MOST_REPORT_BYTES, root=self.project).decode()
+
+    def gate_verdict(self) -> tuple[Verdict, str]:
+        """What a gate judges."""
+        verdict = self.report.gate_verdict if isinstance(self.report, CouncilReport) else None
+        if verdict is None:
+            raise NoVerdict(self.review_id)
+        return verdict, self.review_id
+
+
+@dataclass(frozen=True, slots=True)
+class DismissRequest:
+    """Live with a finding."""
+
+    finding_id: str
+    reason: str
+    until: dt.date | None = None
+    paths: tuple[str, ...] = ()
+    accept_critical: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DismissedNow:
+    entry: dict[str, Any]
+    path: str
+
+
+class ReportShelf:
+    """The councils the record knows of this project."""
+
+    def __init__(self, assembly: Assembly, clock: Clock | None = None) -> None:
+        self._assembly = assembly
+        self._clock = clock or SystemClock()
+
+    def runs(self, *, limit: int, everywhere: bool = False) -> list[Run]:
+        """The latest first."""
+        project = None if everywhere else self._assembly.project
+        with self._assembly.store(read_only=True) as store:
+            return store.runs(RunFilter(parts=(Part.COUNCIL,), project=project), limit=limit)
+
+    def find(self, reference: str | None) -> StoredReport:
+        """The report of the council whose id begins like this; the newest without one."""
+        runs = [run for run in self.runs(limit=MOST_LISTED) if isinstance(run.data.get("report"), dict)]
+        if reference is not None:
+            exact = [run for run in runs if run.id == reference]
+            runs = exact or [run for run in runs if run.id.startswith(reference)]
+            if len(runs) > 1:
+                raise UserError(f"{reference!r} begins several councils: {', '.join(run.id for run in runs)}")
+        if not runs:
+            raise NoReport(reference)
+        return self._stored(runs[0])
+
+    def dismiss(self, reference: str | None, request: DismissRequest) -> DismissedNow:
+        """Append the entry of council §25.4; nothing is written when anything about it is wrong."""
+        if not request.reason.strip():
+            raise UserError("--reason is empty", hint="say why the project lives with it")
+        stored = self.find(reference)
+        if isinstance(stored.report, AbortedReport):
+            raise NotFound(f"council {stored.review_id} has no findings")
+        finding = _finding(stored.report, request.finding_id)
+        if finding.severity is Severity.CRITICAL and not request.accept_critical:
+            raise CriticalNotAccepted(finding.id)
+        entry = self._entry(finding, request)
+        append_dismissal(self._assembly.places.project, entry)
+        facts = {"finding": finding.id, "title": finding.title, "fingerprint": finding.fingerprint}
+        append_event(self._assembly.project, "council.dismissed", facts, run_id=stored.review_id)
+        plain = {key: str(value) if isinstance(value, dt.date) else value for key, value in entry.items()}
+        return DismissedNow(plain, ".bridgehead/dismissals.toml")
+
+    def _stored(self, run: Run) -> StoredReport:
+        files = Written.of(run.data["report"])
+        project = Path(run.project)
+        content = read_bounded(project / files.json, MOST_REPORT_BYTES, root=project)
+        return StoredReport(project, run.id, files, council_report_from_json(content))
+
+    def _entry(self, finding: FindingEntry, request: DismissRequest) -> dict[str, Any]:
+        anchor = anchor_of(finding)
+        entry: dict[str, Any] = {
+            "fingerprint": finding.fingerprint,
+            "title": finding.title,
+            "reason": request.reason.strip(),
+            "author": self._author(),
+            "date": self._clock.now().date(),
+        }
+        if request.until is not None:
+            entry["expires"] = request.until
+        if paths := list(request.paths) or ([anchor.path] if anchor else []):
+            entry["paths"] = paths
+        if finding.severity is not None:
+            entry["severity"] = finding.severity.value
+        if (
+            anchor is not None
+            and not finding.weak_identity
+            and (code := code_of(anchor, self._tree(anchor.path)))
+        ):
+            entry["code"] = code
+        if request.accept_critical:
+            entry["accept_critical"] = True
+        return entry
+
+    def _tree(self, path: str) -> Tree:
+        content = read_working(self._assembly.places.project, path)
+        return Tree.of({path: None if content is None else content.decode("utf-8", "replace")})
+
+    def _author(self) -> str:
+        """Who dismisses: git's user where there is one."""
+        from bridgehead.council.git import GitFailed, repository_at
+
+        git = repository_at(self._assembly.places.project, self._assembly.environ)
+        if git is not None:
+            try:
+                name = git.run("config", "user.name").decode("utf-8", "replace").strip()
+            except GitFailed:
+                name = ""
+            if name:
+                return name
+        return self._assembly.environ.get("USER", "unknown")
+
+
+def _finding(report: CouncilReport, finding_id: str) -> FindingEntry:
+    wanted = finding_id.upper()
+    found: Sequence[FindingEntry] = [one for one in _all(report) if one.id.upper() == wanted]
+    if not found:
+        known = ", ".join(one.id for one in _all(report)) or "none"
+        raise NotFound(f"council {report.review_id} has no finding {finding_id!r}", hint=f"it has: {known}")
+    return found[0]
+
+
+def _all(report: CouncilReport) -> Iterator[FindingEntry]:
+    return report.findings()

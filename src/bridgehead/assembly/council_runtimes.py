@@ -1,0 +1,88 @@
+"""Who could sit in a council here: pre-flight of every bridge, without any model call (council §24)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council_files import read_seats_file
+from bridgehead.assembly.council_seats import make_machine, retired_bridges
+from bridgehead.contract.task import BridgeInput
+from bridgehead.council.preflight import Ready, Wishes, check_seat
+from bridgehead.council.runtimes import find_runtime, runtime_names
+from bridgehead.council.runtimes.base import SeatSetup
+from bridgehead.council.runtimes.machine import Machine
+from bridgehead.council.runtimes.static_analysis import available_analysers
+from bridgehead.council.settings import BridgeSettings, Settings, is_rig
+from bridgehead.host.clock import SystemClock
+
+STATIC: Final = "static"
+_NOTHING_TO_DO: Final = BridgeInput(
+    session_id="look", scope=".", task_description="look around", domains=("architecture",)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """One bridge: whether it could sit, how, and what keeps it out."""
+
+    bridge: str
+    can_sit: bool
+    connection: str | None = None
+    version: str | None = None
+    models: tuple[str | None, ...] = ()
+    status: str | None = None
+    reason: str = ""
+    advice: str = ""
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def look_around(assembly: Assembly) -> list[Sitting]:
+    """Every bridge in the order of dispatch, then the rigs that the settings name."""
+    settings = read_seats_file(assembly).settings(SystemClock().now())
+    machine = make_machine(assembly)
+    retired = retired_bridges(assembly)
+    rigs = [name for name in settings.bridges if is_rig(name)]
+    return [
+        *(_look(name, assembly, settings, machine, retired) for name in runtime_names()),
+        *(Sitting(name, settings.bridges[name].enabled, "rig", reason="asked by envelope") for name in rigs),
+    ]
+
+
+def _look(
+    bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]
+) -> Sitting:
+    setup = SeatSetup(
+        bridge=bridge,
+        settings=settings.bridges.get(bridge) or BridgeSettings(),
+        environment=machine.environment,
+        pass_env=assembly.settings.texts("council.pass_env"),
+        project=assembly.places.project,
+        retired=bridge in retired,
+    )
+    if bridge == STATIC:
+        return _look_at_analysers(setup, machine)
+    runtime = find_runtime(bridge)
+    found = check_seat(runtime, setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
+    if isinstance(found, Ready):
+        seat = found.seat
+        return Sitting(
+            bridge, True, seat.connection, found.connection.version, seat.models, reason=seat.runtime or ""
+        )
+    return Sitting(
+        bridge, False, found.connection, status=found.status.value, reason=found.reason, advice=found.message
+    )
+
+
+def _look_at_analysers(setup: SeatSetup, machine: Machine) -> Sitting:
+    if not setup.settings.enabled:
+        return Sitting(STATIC, False, status="SKIPPED", reason="disabled_in_settings")
+    names = [analyser.name for analyser in available_analysers(setup, machine)]
+    if not names:
+        return Sitting(
+            STATIC, False, status="SKIPPED", reason="no_connection", advice="pip install 'bridgehead[static]'"
+        )
+    return Sitting(STATIC, True, "embedded", reason=", ".join(names))

@@ -1,0 +1,293 @@
+"""`bridgehead council`: call several agents together, take a council up again, look at what came of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bridgehead.assembly.council_request import VERBS
+from bridgehead.cli.council_options import (
+    council_options,
+    gate_option,
+    request_from,
+    sarif_option,
+    watch_option,
+)
+from bridgehead.cli.council_shelf import dismiss, gate, list_, show
+from bridgehead.cli.lazy import Command, Group
+from bridgehead.cli.output import SCHEMA_VERSION, App
+from bridgehead.contract.words import TaskType
+from bridgehead.host.files import write_atomic
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.council import Company, Councils, Finished
+    from bridgehead.assembly.council_request import CouncilRequest
+    from bridgehead.council.calls import UserQuestion
+    from bridgehead.council.clarify import ClarifyingQuestion
+    from bridgehead.council.dry_run import DryRun
+
+EXAMPLES = {
+    "review": (
+        "bridgehead council review src/",
+        "bridgehead council review --diff main --gate fail --sarif findings.sarif",
+        'bridgehead council review src/auth.py --task "is the session handling safe?" --intensity thorough',
+        "bridgehead council review --staged --runtime codex --runtime claude",
+    ),
+    "audit": ("bridgehead council audit src/ --requirements requirements.yaml",),
+    "implement": ('bridgehead council implement --runtime codex --task "bind the order id"',),
+    "ask": ('bridgehead council ask "careful look at src/orders.py before we go to production"',),
+}
+
+
+@click.group(cls=Group)
+def council() -> None:
+    """Let several agents look at the same thing, argue, and end in one report.
+
+    A report is written whatever its verdict and the command exits 0; --gate makes the verdict an exit code. Without
+    any agent installed the static seat (ruff, bandit, lizard, detect-secrets) still reports, and says that it is alone.
+    """
+
+
+def _convene(app: App, verb: str, scope: tuple[str, ...], options: dict[str, Any]) -> int:
+    """One council, from what was typed to the exit code."""
+    request = request_from(app, verb, scope, options)
+    councils = _councils(app)
+    if options["dry_run"]:
+        planned = councils.dry_run(request, _company(app, request))
+        app.emit(_calls_document(planned), lambda: _calls_text(planned))
+        return 0
+    from bridgehead.council.exit_code import Gate
+
+    gate = Gate(options["gate"]) if options["gate"] else None
+    with _watching(app, request, watch=options["watch"]) as company:
+        finished = councils.call(request, company, gate=gate)
+    return _ended(app, finished, gate=gate, sarif=options["sarif"], watch=options["watch"])
+
+
+def _verb_command(verb: str) -> click.Command:
+    def run(app: App, scope: tuple[str, ...], **options: Any) -> int:
+        return _convene(app, verb, scope, options)
+
+    function: Callable[..., Any] = council_options(click.pass_obj(run))
+    if verb == "debate":
+        function = click.option(
+            "--task-type", type=click.Choice([str(one) for one in TaskType]), help="Default: review."
+        )(function)
+        function = click.option(
+            "--preset",
+            type=click.Choice(("default", "security-elevated")),
+            help="How much the doubter weighs.",
+        )(function)
+    metavar = "REQUEST" if verb == "ask" else "[SCOPE]..."
+    function = click.argument("scope", nargs=-1, metavar=metavar)(function)
+    command = click.command(
+        verb,
+        cls=Command,
+        help=VERBS[verb].sentence,
+        examples=EXAMPLES.get(verb, (f"bridgehead council {verb} src/",)),
+    )
+    return command(function)
+
+
+for _verb in VERBS:
+    council.add_command(_verb_command(_verb))
+for _command in (show, list_, gate, dismiss):
+    council.add_command(_command)
+
+
+@council.command(
+    examples=(
+        "bridgehead council resume",
+        "bridgehead council resume k3v9qa --retry codex",
+        "bridgehead council resume --close --gate fail",
+    )
+)
+@click.argument("review_id", required=False)
+@click.option("--retry", multiple=True, metavar="BRIDGE", help="Seat this one again; repeatable.")
+@click.option("--close", is_flag=True, help="Wait for nobody any longer.")
+@gate_option
+@sarif_option
+@watch_option
+@click.pass_obj
+def resume(
+    app: App,
+    review_id: str | None,
+    retry: tuple[str, ...],
+    close: bool,
+    gate: str | None,
+    sarif: Path | None,
+    watch: bool,
+) -> int:
+    """Go on with a council: fold in answers that came, seat someone again, or stop waiting.
+
+    Without REVIEW_ID the newest open one. A finished call is never made again.
+    """
+    from bridgehead.council.exit_code import Gate
+
+    wanted = Gate(gate) if gate else None
+    with _watching(app, None, watch=watch) as company:
+        finished = _councils(app).resume(review_id, company, retry=retry, close=close, gate=wanted)
+    return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
+
+
+def _councils(app: App) -> Councils:
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.council import Councils
+
+    return Councils(Assembly(app.cwd, app.environ))
+
+
+# -- who is with a running council
+
+
+@contextmanager
+def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Iterator[Company]:
+    """The observers of a run: NDJSON, a live table on a terminal, or just warnings."""
+    from dataclasses import replace
+
+    from bridgehead.cli.council_display import LiveDisplay, SpokenWarnings, WatchLines
+
+    company = replace(_company(app, request), handle_signals=True)
+    if watch:
+        yield replace(company, watchers=(WatchLines(app),))
+    elif not app.stderr.isatty() or (request is not None and request.interactive):
+        # A table that moves would write over the questions a person is asked.
+        yield replace(company, watchers=(SpokenWarnings(app),))
+    else:
+        with LiveDisplay(_title(request)) as display:
+            yield replace(company, watchers=(display, SpokenWarnings(app)))
+
+
+def _title(request: CouncilRequest | None) -> str:
+    if request is None:
+        return "taken up again"
+    return f"{request.verb} of {', '.join(request.scope.paths) or 'this project'}"
+
+
+def _company(app: App, request: CouncilRequest | None) -> Company:
+    from bridgehead.assembly.council import Company
+
+    if request is None or not request.interactive:
+        return Company()
+    return Company(
+        ask=lambda question: _ask_before(app, question), ask_user=lambda question: _ask_halted(app, question)
+    )
+
+
+def _ask_before(app: App, question: ClarifyingQuestion) -> str | None:
+    choices = f"  [{' / '.join(question.choices)}]" if question.choices else ""
+    return _typed(app, f"{question.text}{choices}  (Enter: leave it to me) ")
+
+
+def _ask_halted(app: App, question: UserQuestion) -> str | None:
+    app.say(f"{question.bridge} cannot sit: {question.message}")
+    return _typed(app, f"{' / '.join(question.choices)}? ")
+
+
+def _typed(app: App, prompt: str) -> str | None:
+    app.stderr.write(prompt)
+    app.stderr.flush()
+    line = sys.stdin.readline()
+    return line.strip() if line else None
+
+
+# -- how it ended
+
+
+def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch: bool) -> int:
+    from bridgehead.council.report import CouncilReport
+
+    report = finished.report
+    if sarif is not None and isinstance(report, CouncilReport):
+        _write_sarif(app, sarif, report)
+    document = _document(finished)
+    if watch:
+        from bridgehead.cli.council_display import WatchLines
+
+        WatchLines(app).write({"event": "report", "schema_version": SCHEMA_VERSION, **document})
+    else:
+        app.emit(document, lambda: _text(app, finished))
+    if finished.pause is not None:
+        app.say(finished.pause.line())
+    return finished.exit_code(gate)
+
+
+def _document(finished: Finished) -> dict[str, Any]:
+    import msgspec
+
+    if finished.report is None:
+        return {
+            "type": "deep-council",
+            "status": "PENDING",
+            "review_id": finished.kept.review_id,
+            "waiting_for": list(finished.waiting_for),
+            "outstanding": finished.pause.outstanding if finished.pause else 0,
+        }
+    files = finished.written.files if finished.written else {}
+    return {**msgspec.to_builtins(finished.report), "report_files": files}
+
+
+def _text(app: App, finished: Finished) -> str:
+    from bridgehead.council.render.text import Screen, render_text
+
+    if finished.report is None:
+        waiting = ", ".join(finished.waiting_for)
+        how = f"bridgehead council resume {finished.kept.review_id}"
+        return f"WAITING   council {finished.kept.review_id} waits for {waiting}; answer, then: {how}"
+    saved = finished.written.markdown if finished.written else None
+    width = min(app.width, 120)
+    text = render_text(finished.report, Screen(width=width, colour=app.color, saved_at=saved))
+    if finished.written and finished.written.branch:
+        text += f"branch  {finished.written.branch}      patch  {finished.written.patch}\n"
+    return text
+
+
+def _write_sarif(app: App, path: Path, report: Any) -> None:
+    import json
+
+    from bridgehead.council.sarif_report import sarif_of
+
+    log = sarif_of(report)
+    write_atomic(path, json.dumps(log.log, ensure_ascii=False, indent=1) + "\n")
+    for warning in log.warnings:
+        app.warn(warning)
+
+
+def _calls_document(planned: DryRun) -> dict[str, Any]:
+    return {
+        "seats": [
+            {
+                "bridge": seat.bridge,
+                "connection": seat.connection,
+                "models": list(seat.models),
+                "first_calls": [
+                    {"key": str(call.key), "characters": len(call.prompt)} for call in seat.first_calls
+                ],
+                "most_calls": seat.most_calls,
+            }
+            for seat in planned.seats
+        ],
+        "coordinator": planned.coordinator,
+        "stage_b_calls": planned.stage_b_calls,
+        "no_calls": dict(planned.no_calls),
+        "first_calls": planned.first_calls,
+        "most_calls": planned.most_calls,
+    }
+
+
+def _calls_text(planned: DryRun) -> str:
+    lines: list[str] = []
+    for seat in planned.seats:
+        models = ", ".join(model or "default model" for model in seat.models)
+        lines.append(f"{seat.bridge}   {seat.connection}, {models}   at most {seat.most_calls} calls")
+        lines += [f"  {call.key}   {len(call.prompt):,} characters" for call in seat.first_calls]
+    if planned.coordinator:
+        lines.append(f"second look   {planned.coordinator}   at most {planned.stage_b_calls} calls")
+    lines += [f"{bridge}   no model call: {reason}" for bridge, reason in planned.no_calls.items()]
+    lines.append(f"{planned.first_calls} calls for certain, at most {planned.most_calls}; none was made")
+    return "\n".join(lines) + "\n"

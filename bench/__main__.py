@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.harness import Outcome, Progress, compare, table
 
-SUITES = ("startup",)
+SUITES = ("startup", "rigs")
 
 
 def main() -> int:

@@ -16,9 +16,9 @@ from bridgehead.errors import NotFound, UserError
 
 NAMESPACES = 'namespaces="git"'
 _FIELD = re.compile(r'(?:[^\s"]|"[^"]*")+')
-_PRINCIPAL = re.compile(r'[^\s",#][^\s"]*')
+_PRINCIPAL = re.compile(r'[^\s",#][^\s",]*')
 _KEY_TYPE = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+")
-_PUBLIC_KEY = re.compile(rf"\s*({_KEY_TYPE.pattern})\s+([A-Za-z0-9+/]+=*)(?:\s+([^\r\n]*))?\s*")
+_PUBLIC_KEY = re.compile(rf"\s*({_KEY_TYPE.pattern})[ \t]+([A-Za-z0-9+/]+=*)(?:[ \t]+([^\r\n]*))?\s*")
 
 
 class PublicKey(NamedTuple):

@@ -26,9 +26,11 @@ def find_hook(clone: Clone) -> Path | None:
 def is_tracked_hook(clone: Clone, hook: Path) -> bool:
     """Tell whether anything on the way to the hook, links included, is a tracked file."""
     top_level = clone.location.top_level
+    configured = clone.settings.path("core.hookspath")  # git has followed its links already, we must not
+    ways = [hook, hook.resolve(), *([top_level / configured / hook.name] if configured else ())]
     inside = {
         str(place.relative_to(top_level))
-        for place in _places_on_the_way(hook)
+        for place in _places_on_the_way(ways)
         if place.is_relative_to(top_level) and place != top_level
     }
     if not inside:
@@ -77,9 +79,9 @@ def _run(
     )
 
 
-def _places_on_the_way(hook: Path) -> Iterator[Path]:
-    """Yield the hook, every directory above it, and the same for wherever links lead."""
-    pending = [hook, hook.resolve()]
+def _places_on_the_way(ways: list[Path]) -> Iterator[Path]:
+    """Yield each path, every directory above it, and the same for wherever links lead."""
+    pending = list(ways)
     for _ in range(_LONGEST_CHAIN):
         if not pending:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from bridgehead.rigs.repositories.git_command import Git
+from bridgehead.rigs.repositories.git_command import Git, demand
 
 _REMOTE = re.compile(r"remote\..+\.url", re.DOTALL)
 _TRUE = frozenset({"true", "yes", "on", "1"})
@@ -21,7 +21,8 @@ class GitSettings:
     def read(cls, git: Git) -> GitSettings:
         """Ask git; later files override earlier ones, as they do for git itself."""
         values = {}
-        for entry in git.read("config", "--list", "-z").fields:
+        answer = demand("config", git.ask("config", "--list", "-z", hooks_path_shown=True))
+        for entry in answer.fields:
             key, separator, value = entry.partition("\n")
             values[key] = value if separator else "true"
         return cls(values)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from bridgehead.rigs.attestation import Signature
-from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git_clone import Clone
 from bridgehead.rigs.repositories.git_objects import read_objects
 from bridgehead.rigs.repositories.records import UNSIGNED, SignatureCheck
@@ -14,6 +14,12 @@ from bridgehead.rigs.repositories.records import UNSIGNED, SignatureCheck
 _FORMAT = "--format=%H%x00%G?%x00%GS%x00%GF%x00%GP%x00%GK%x00"
 _FIELDS = 6
 # git's U is a good signature by somebody nobody vouches for; X and Y are past their time; E and N could not be checked.
+_BAD = SignatureCheck(Signature.BAD)
+_SIGNATURE = re.compile(rb"\ngpgsig(?:-sha256)? ([^\n]*)")
+_KNOWN_FORMS = frozenset(
+    f"-----BEGIN {form}-----".encode()
+    for form in ("SSH SIGNATURE", "PGP SIGNATURE", "PGP MESSAGE", "SIGNED MESSAGE")
+)
 _JUDGEMENTS = {"G": Signature.KNOWN, "B": Signature.BAD, "R": Signature.BAD}
 
 
@@ -21,19 +27,22 @@ def check_signatures(
     clone: Clone, commits: Sequence[str], allowed_signers: Path | None
 ) -> dict[str, SignatureCheck]:
     """Return the judgement on every commit; one without a signature is simply unsigned."""
-    headers = read_objects(clone.git, commits)
-    signed = [commit for commit in commits if _is_signed(headers.get(commit))]
     checks = dict.fromkeys(commits, UNSIGNED)
-    if signed:
-        checks.update(_judge(clone, signed, allowed_signers))
+    readable = []
+    for commit, raw in read_objects(clone.git, commits).items():
+        signature = _SIGNATURE.search((raw or b"").partition(b"\n\n")[0])
+        if signature and signature[1] in _KNOWN_FORMS:
+            readable.append(commit)
+        elif signature:
+            checks[commit] = _BAD
+    checks.update(_judge(clone, readable, allowed_signers))
     return checks
 
 
-def _is_signed(commit: bytes | None) -> bool:
-    return commit is not None and b"\ngpgsig" in commit.partition(b"\n\n")[0]
-
-
 def _judge(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
+    """Let git check them all at once; if it chokes on one, one by one, so that this one alone is bad."""
+    if not commits:
+        return {}
     answer = clone.git.ask(
         "log",
         "--no-walk=unsorted",
@@ -45,7 +54,9 @@ def _judge(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -
         settings=(f"gpg.ssh.allowedSignersFile={allowed_signers or '/dev/null'}",),
     )
     if answer.code != 0:
-        raise GitFailed("the signatures could not be checked", answer.says)
+        if len(commits) == 1:
+            return {commits[0]: _BAD}
+        return {commit: _judge(clone, [commit], allowed_signers)[commit] for commit in commits}
     fields = answer.fields
     rows = (fields[start : start + _FIELDS] for start in range(0, len(fields), _FIELDS))
     return {row[0].lstrip("\n"): _read_check(row) for row in rows}

@@ -23,6 +23,8 @@ COMMANDS = {
         "bridgehead.cli.rig_group:rig",
         "Messages between agents on different machines, with git as the queue.",
     ),
+    "flow": ("bridgehead.cli.flows:flow", "Programs that pause for an agent and go on when it has answered."),
+    "bus": ("bridgehead.cli.bus:bus", "A live bridge between a message bus and remote participants."),
     "pending": ("bridgehead.cli.pending:pending", "What waits for someone, over all projects."),
     "answer": ("bridgehead.cli.pending:answer", "Answer a pending item, once."),
     "events": ("bridgehead.cli.events:events", "What happened, in order."),

@@ -31,16 +31,24 @@ help: ## What can be made here
 
 .venv/peers: .venv/pip tests/peers/package.json
 	@if command -v npm >/dev/null 2>&1; then \
-	  printf '\033[2m—\033[0m %s\n' "installing the peer programs the tests drive"; \
+	  printf '\033[2m—\033[0m %s\n' "installing the npm programs the tests drive (about 1 GB, once)"; \
 	  mkdir -p .venv/npm && cp tests/peers/package.json .venv/npm/; \
-	  npm install --prefix .venv/npm --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error; \
-	else echo "npm not found: tests against npm peers will be skipped, visibly"; fi
+	  npm install --prefix .venv/npm --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error \
+	    || echo "npm failed: tests against npm programs will be skipped, visibly"; \
+	else echo "npm not found: tests against npm programs will be skipped, visibly"; fi
+	@touch $@
+
+.venv/ovos/ready: .venv/pip tests/peers/ovos.txt
+	$(SAY) "installing the OVOS programs the bus is tested with"
+	@$(PYTHON) -m venv .venv/ovos
+	@.venv/ovos/bin/python -m pip --disable-pip-version-check install --quiet --requirement tests/peers/ovos.txt \
+	  || echo "pip failed: tests against OVOS will be skipped, visibly"
 	@touch $@
 
 demo: .venv/user ## A first look, under two minutes on a bare machine
 	@$(BIN)/python -m bridgehead.demo
 
-test: lint .venv/peers ## ruff, mypy --strict and all tests
+test: lint .venv/peers .venv/ovos/ready ## ruff, mypy --strict and all tests
 	$(SAY) "tests"
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
@@ -50,7 +58,7 @@ lint: .venv/dev ## ruff and mypy --strict
 	$(SAY) "mypy --strict"
 	@$(BIN)/mypy
 
-bench: .venv/dev .venv/peers ## Us and the peers in one run, ratios printed
+bench: .venv/dev .venv/peers .venv/ovos/ready ## Us and the peers in one run, ratios printed
 	@$(BIN)/python -m bench
 
 fuzz: .venv/dev ## Property tests with many more examples

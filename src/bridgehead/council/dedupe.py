@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -11,12 +11,15 @@ from typing import Final
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputType, Severity, severity_rank
-from bridgehead.council.file_references import FileReference, Relation, find_references, relate
+from bridgehead.council.file_references import NEARBY_LINES, FileReference, Relation, find_references, relate
 from bridgehead.council.similarity import Wording, scores_above
 
 ALIKE: Final = Fraction(7, 10)
 ALIKE_AT_SAME_LINES: Final = Fraction(35, 100)
 
+_ANYWHERE: Final = "*"
+_LINES_PER_SLOT: Final = 16
+_WIDE_RANGE: Final = 2_000
 _GAP_FAMILY: Final = frozenset({OutputType.FINDING, OutputType.COMPLIANCE_GAP})
 
 
@@ -101,10 +104,8 @@ def cluster(
     leaders = _Leaders(ordered)
     groups: list[list[Candidate]] = []
     for candidate in ordered:
-        home = next(
-            (i for i in leaders.near(candidate) if matches(groups[i][0], candidate, same_domain=same_domain)),
-            None,
-        )
+        near = leaders.near(candidate)
+        home = next((i for i in near if matches(groups[i][0], candidate, same_domain=same_domain)), None)
         if home is None:
             leaders.add(candidate, len(groups))
             groups.append([candidate])
@@ -117,39 +118,91 @@ def cluster(
 class _Leaders:
     """Finds the few first members that could match, so that thousands of outputs need not be compared pairwise.
 
-    A match needs more than 0.70 in title or description, or nearby lines of one file. Two sets whose Dice overlap is
-    above t share an element among the first |A| - o + 1 of each in any common order, o = floor(t|A| / (2 - t)) + 1;
-    with rare tokens first these prefixes are short lists to look up.
+    Two outputs that both name files match only if they share one; then they are at nearby lines, or their titles or
+    descriptions overlap by more than 0.70. Two sets whose Dice overlap is above t share two elements among the first
+    |A| - o + 2 of each in any common order, o = floor(t|A| / (2 - t)) + 1 (a set of one: its only element); with rare
+    tokens first these prefixes are short lists to look up.
     """
 
     ordered: Sequence[Candidate]
-    _rarity: Counter[str] = field(default_factory=Counter)
-    _by_token: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    _by_file: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _rank: dict[str, int] = field(default_factory=dict)
+    """Of every token, rare ones first."""
+    _index: defaultdict[tuple[object, ...], list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
+        counts: Counter[str] = Counter()
         for candidate in self.ordered:
-            self._rarity.update(candidate.wording.title | candidate.wording.description)
+            counts.update(candidate.wording.title | candidate.wording.description)
+        rare_first = sorted(counts, key=lambda token: (counts[token], token))
+        self._rank = {token: rank for rank, token in enumerate(rare_first)}
 
     def near(self, candidate: Candidate) -> list[int]:
         """Numbers of the clusters worth comparing with, ascending."""
+        names = _file_names(candidate)
+        # Without a place anybody may match; with one, those in the same file or without a place.
+        homes: list[str | None] = [*names, None] if names else [_ANYWHERE]
         found: set[int] = set()
-        for token in self._keys(candidate):
-            found.update(self._by_token.get(token, ()))
-        for name in {reference.name for reference in candidate.references}:
-            found.update(self._by_file.get(name, ()))
+        for part, prefix in self._prefixes(candidate):
+            hits: Counter[int] = Counter()
+            for token in prefix:
+                for home in homes:
+                    hits.update(self._index.get((part, home, token), ()))
+            enough = min(len(prefix), 2)
+            found.update(number for number, count in hits.items() if count >= enough)
+        for key in _places_wanted(candidate):
+            found.update(self._index.get(key, ()))
         return sorted(found)
 
     def add(self, candidate: Candidate, number: int) -> None:
-        for token in self._keys(candidate):
-            self._by_token[token].append(number)
-        for name in {reference.name for reference in candidate.references}:
-            self._by_file[name].append(number)
+        names: list[str | None] = [*_file_names(candidate)] or [None]
+        for part, prefix in self._prefixes(candidate):
+            for token in prefix:
+                for home in (_ANYWHERE, *names):
+                    self._index[part, home, token].append(number)
+        for key in _places_held(candidate):
+            self._index[key].append(number)
 
-    def _keys(self, candidate: Candidate) -> set[str]:
-        return self._prefix(candidate.wording.title) | self._prefix(candidate.wording.description)
+    def _prefixes(self, candidate: Candidate) -> Iterator[tuple[str, list[str]]]:
+        for part, words in (("title", candidate.wording.title), ("text", candidate.wording.description)):
+            # A set of one matches only its equal, so it is kept apart from the others.
+            name = part if len(words) > 1 else f"{part} of one"
+            needed = ALIKE.numerator * len(words) // (2 * ALIKE.denominator - ALIKE.numerator) + 1
+            yield name, sorted(words, key=self._rank.__getitem__)[: len(words) - needed + 2]
 
-    def _prefix(self, words: frozenset[str]) -> set[str]:
-        needed = ALIKE.numerator * len(words) // (2 * ALIKE.denominator - ALIKE.numerator) + 1
-        rare_first = sorted(words, key=lambda word: (self._rarity[word], word))
-        return set(rare_first[: len(words) - needed + 1])
+
+def _file_names(candidate: Candidate) -> list[str]:
+    return list(dict.fromkeys(reference.name for reference in candidate.references))
+
+
+def _places_held(candidate: Candidate) -> Iterator[tuple[object, ...]]:
+    """Keys under which a candidate's lines are found; a range as long as a file is kept apart."""
+    for reference in _with_lines(candidate):
+        yield "lined", reference.name
+        if _is_wide(reference):
+            yield "wide", reference.name
+        else:
+            yield from _slots(reference, margin=0)
+
+
+def _places_wanted(candidate: Candidate) -> Iterator[tuple[object, ...]]:
+    """Keys under which candidates at nearby lines are held."""
+    for reference in _with_lines(candidate):
+        if _is_wide(reference):
+            yield "lined", reference.name
+        else:
+            yield "wide", reference.name
+            yield from _slots(reference, margin=NEARBY_LINES)
+
+
+def _with_lines(candidate: Candidate) -> list[FileReference]:
+    return [reference for reference in candidate.references if reference.first_line is not None]
+
+
+def _is_wide(reference: FileReference) -> bool:
+    return (reference.last_line or 0) - (reference.first_line or 0) > _WIDE_RANGE
+
+
+def _slots(reference: FileReference, *, margin: int) -> Iterator[tuple[object, ...]]:
+    first, last = (reference.first_line or 0) - margin, (reference.last_line or 0) + margin
+    for slot in range(first // _LINES_PER_SLOT, last // _LINES_PER_SLOT + 1):
+        yield "slot", reference.name, slot

@@ -102,7 +102,7 @@ class Registry:
             return Expert(
                 normalise_domain(name), entry.role, entry.lens, entry.focus, entry.standards, "registry"
             )
-        ranked = self._ranked(name, f"{name} {reason} {title}")
+        ranked = self._ranked(name, f"{_spoken(name)} {reason} {title}")
         wish = f"{_spoken(name)}: {reason or task}"
         if ranked and ranked[0][0] >= SELECTED_AT and (len(ranked) == 1 or ranked[0][0] > ranked[1][0]):
             return _adapted(name, wish, ranked[0][1])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
@@ -362,6 +363,32 @@ def test_codex_counts_per_thread_and_we_count_per_turn(locate: Callable[..., Cli
     ]
 
 
+def test_codex_is_held_to_a_schema_until_a_provider_refuses_it(machine: StandIn, stand_in: StandIn) -> None:
+    def program(command: Command) -> tuple[int, str]:
+        flags = "--json --sandbox --config --output-schema --skip-git-repo-check"
+        return 0, "codex 1.2.3" if "--version" in command.argv else flags
+
+    here = machine({"codex": program})
+    found = CodexCli.locate(SeatSetup("codex", environment=here.environment), here)
+    assert isinstance(found, CodexCli)
+    shaped = replace(ASK, schema={}, schema_file=Path("/snapshot/items.json"))
+    failed = {
+        "type": "turn.failed",
+        "error": {"message": "Invalid schema for response_format 'codex_output_schema'"},
+    }
+    refusal = CommandResult(
+        ("x",), Ended.EXITED, 1, datetime(2026, 11, 15, tzinfo=UTC), stdout=json.dumps(failed).encode()
+    )
+
+    first = command(found, shaped)
+    again = found.read(shaped, refusal)
+
+    assert list(first.argv)[-3:] == ["--output-schema", "/snapshot/items.json", "-"]
+    assert isinstance(again, Command)
+    assert "--output-schema" not in again.argv
+    assert isinstance(found.read(shaped, refusal), Refused)
+
+
 def test_an_opencode_that_runs_in_circles_is_stopped_at_the_third_unknown_step() -> None:
     step = json.dumps({"type": "step_finish", "part": {"reason": "unknown"}}).encode() + b"\n"
     guard = LoopGuard()
@@ -451,6 +478,29 @@ def test_an_endpoint_that_hangs_is_given_up_at_the_limit_and_one_that_is_gone_is
     assert isinstance(late, Refused)
     assert isinstance(unreachable, Refused)
     assert (late.error_class, unreachable.error_class) == (ErrorClass.TIMEOUT, ErrorClass.UNREACHABLE)
+
+
+def test_an_endpoint_that_does_not_know_schemas_is_asked_without_one() -> None:
+    asked: list[bool] = []
+
+    def refuses_schemas(request: httpx.Request) -> httpx.Response:
+        asked.append(b"response_format" in request.content)
+        if asked[-1]:
+            return httpx.Response(400, json={"error": {"message": "unknown field response_format"}})
+        return httpx.Response(200, json={"choices": [{"message": {"content": "fine"}}]})
+
+    connection = ChatEndpoint("http://127.0.0.1:1/v1", None, None, HttpReply(200))
+    shaped = replace(ASK, schema={"type": "object"})
+
+    async def run() -> list[Outcome]:
+        async with Carrier() as carrier:
+            carrier._clients[True] = httpx.AsyncClient(transport=httpx.MockTransport(refuses_schemas))
+            key = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
+            call = Call(key, "look", 60, Answer.ITEMS, ASK.profile)
+            return [await carrier.carry(connection, call, shaped) for _ in range(2)]
+
+    assert anyio.run(run) == [Answered("fine"), Answered("fine")]
+    assert asked == [True, False, False]
 
 
 def test_ten_megabytes_of_reply_are_taken() -> None:

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import ErrorClass
+from bridgehead.council.answers import schema_of
 from bridgehead.council.call_results import as_result
 from bridgehead.council.calls import (
     Call,
@@ -336,6 +337,8 @@ class _Conductor:
             reasoning=seated.ready.reasoning,
             session=call.session,
             title=f"council {self._run.plan.review_id}",
+            schema=schema_of(call.answer),
+            schema_file=self._seats.schema_file(call.answer),
         )
 
     def _deliver(self, call: Call, outcome: Outcome, duration_seconds: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bridgehead.contract.words import CapabilityProfile
-from bridgehead.council.calls import Seat
+from bridgehead.council.calls import Answer, Seat
 from bridgehead.council.preflight import Ready
 from bridgehead.council.runtimes.base import Connection
 from bridgehead.council.runtimes.exchange import Refused
@@ -45,6 +45,9 @@ class ScriptedSeats:
 
     def workspace(self, connection: Connection, profile: CapabilityProfile) -> Path:
         return Path(tempfile.gettempdir())
+
+    def schema_file(self, answer: Answer) -> Path | None:
+        return None
 
     def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
         found = self._again.get(bridge)

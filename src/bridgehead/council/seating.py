@@ -5,6 +5,7 @@ Everything here blocks and is run in a worker thread by dispatch.py.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.timeouts import estimate_timeout
 from bridgehead.contract.words import CapabilityProfile, Confidence, LocalCouncilType, Status
+from bridgehead.council.answers import schema_of
 from bridgehead.council.bridge_report import (
     Analysed,
     SeatFacts,
@@ -22,7 +24,7 @@ from bridgehead.council.bridge_report import (
     halted_report,
     skipped_report,
 )
-from bridgehead.council.calls import SeatEvent
+from bridgehead.council.calls import Answer, SeatEvent
 from bridgehead.council.halted import DISABLED
 from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.council.runtimes import find_runtime
@@ -49,6 +51,7 @@ from bridgehead.council.settings import BridgeSettings, Settings
 from bridgehead.council.snapshot import Snapshot
 from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.files import write_atomic
 
 STATIC: Final = "static"
 
@@ -88,6 +91,10 @@ class Seats(Protocol):
 
     def workspace(self, connection: Connection, profile: CapabilityProfile) -> Path:
         """The directory a connection works in."""
+        ...
+
+    def schema_file(self, answer: Answer) -> Path | None:
+        """A file with the JSON Schema of what a call asks for, for programs that take one."""
         ...
 
     def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
@@ -155,6 +162,12 @@ class LocalSeats:
         if profile is CapabilityProfile.MODIFY and self.worktree is not None:
             return self.worktree
         return self.snapshot.tree
+
+    def schema_file(self, answer: Answer) -> Path | None:
+        path = self.snapshot.folder / f"{answer}.schema.json"
+        if not path.exists():
+            write_atomic(path, json.dumps(schema_of(answer)), private=True)
+        return path
 
     def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
         """The report of a pending rig, if it has answered; a rejected answer leaves the seat pending."""

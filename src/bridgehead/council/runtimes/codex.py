@@ -24,7 +24,15 @@ from bridgehead.council.runtimes.base import (
 )
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.codex_events import catalogue, read_codex, thread_usage
-from bridgehead.council.runtimes.exchange import NOTHING_REPORTED, Answered, Ask, Outcome
+from bridgehead.council.runtimes.exchange import (
+    NOTHING_REPORTED,
+    Answered,
+    Ask,
+    Outcome,
+    Received,
+    Refused,
+    Request,
+)
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
@@ -51,6 +59,7 @@ class CodexCli(CliConnection):
         super().__init__(setup, path, probe)
         self._key_variable = key_variable
         self._thread_usage: dict[str, CallUsage] = {}
+        self._takes_schemas = True
 
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
@@ -88,7 +97,22 @@ class CodexCli(CliConnection):
             return ["exec", "resume", *self._common(ask), *where, ask.session, "-"]
         where = ["-s", sandbox, "-C", str(ask.workspace)]
         forgets = not self.keeps_history and "--ephemeral" in self.flags
-        return ["exec", *self._common(ask), *where, *(["--ephemeral"] if forgets else []), "-"]
+        return [
+            "exec",
+            *self._common(ask),
+            *where,
+            *(["--ephemeral"] if forgets else []),
+            *self._shape(ask),
+            "-",
+        ]
+
+    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+        """A provider that does not take the schema is asked again without it, and never with it after that."""
+        outcome = super().read(ask, received)
+        if isinstance(outcome, Refused) and self._shape(ask) and "schema" in outcome.message.casefold():
+            self._takes_schemas = False
+            return self.ask(ask)
+        return outcome
 
     def read_result(self, ask: Ask, result: CommandResult) -> Outcome:
         earlier = self._thread_usage.get(ask.session or "", NOTHING_REPORTED)
@@ -96,6 +120,10 @@ class CodexCli(CliConnection):
         if isinstance(outcome, Answered) and outcome.session:
             self._thread_usage[outcome.session] = thread_usage(result)
         return outcome
+
+    def _shape(self, ask: Ask) -> list[str]:
+        usable = self._takes_schemas and ask.schema_file is not None and "--output-schema" in self.flags
+        return ["--output-schema", str(ask.schema_file)] if usable else []
 
     def _common(self, ask: Ask) -> list[str]:
         config = [word for entry in FIXED_CONFIG for word in ("-c", entry)]

@@ -28,6 +28,9 @@ class Ask:
     session: str | None = None
     """The conversation to go on with; None begins a new one."""
     title: str = "bridgehead council"
+    schema: Mapping[str, Any] | None = None
+    """What the answer should look like, for runtimes that can be held to it; it is read all the same (council §10)."""
+    schema_file: Path | None = None
 
     @property
     def may_write(self) -> bool:

@@ -85,8 +85,9 @@ class Machine:
         limit = self._probe_seconds * (SLOW_FACTOR if slow else 1)
         return self._run(command, timeout_seconds=limit, idle_seconds=None)
 
-    def get(self, url: str, headers: Mapping[str, str] | None = None) -> HttpReply:
-        return self._get(url, headers or {}, HTTP_SECONDS)
+    def get(self, url: str, headers: Mapping[str, str] | None = None, *, slow: bool = False) -> HttpReply:
+        """One short GET; a listing may take longer than a sign of life."""
+        return self._get(url, headers or {}, self._probe_seconds * SLOW_FACTOR if slow else HTTP_SECONDS)
 
     def probe(self, version: Command, usage: Command) -> Probe:
         """The version of a program and the flags its help names; both commands start with the same path."""

@@ -6,7 +6,7 @@ One stateless call per prompt; source text goes to `base_url` and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from bridgehead.contract.words import ErrorClass, Status
@@ -36,6 +36,8 @@ from bridgehead.council.runtimes.http_replies import listed_ids, read_http
 from bridgehead.council.runtimes.json_lines import count_at, mapping_at, text_at
 from bridgehead.council.runtimes.machine import Machine
 
+_BAD_REQUEST: Final = (400, 404, 415, 422, 501)
+
 
 class ChatEndpoint(Connection):
     kind = "http-api"
@@ -47,6 +49,7 @@ class ChatEndpoint(Connection):
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         self._key_variable = key_variable
         self._listing = listing
+        self._takes_schemas = True
 
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
@@ -76,11 +79,24 @@ class ChatEndpoint(Connection):
         return next(iter(self.models(machine) or []), None)
 
     def ask(self, ask: Ask) -> Request:
-        body = {"model": ask.model or "", "messages": [{"role": "user", "content": ask.prompt}]}
+        body: dict[str, Any] = {
+            "model": ask.model or "",
+            "messages": [{"role": "user", "content": ask.prompt}],
+        }
+        if ask.schema is not None and self._takes_schemas:
+            shape = {"name": "answer", "schema": ask.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": shape}
         return HttpRequest("POST", f"{self._url}/chat/completions", self._headers, body)
 
     def read(self, ask: Ask, received: Received) -> Outcome | Request:
-        return read_http("the endpoint", received, _read_completion)
+        """A server that does not know `response_format` is asked again without it, and never with it after that."""
+        outcome = read_http("the endpoint", received, _read_completion)
+        complains = isinstance(received, HttpReply) and received.status in _BAD_REQUEST
+        unexplained = isinstance(outcome, Refused) and outcome.error_class is ErrorClass.OTHER
+        if complains and unexplained and ask.schema is not None and self._takes_schemas:
+            self._takes_schemas = False
+            return self.ask(ask)
+        return outcome
 
 
 def _read_completion(document: Mapping[str, Any], reply: HttpReply) -> Outcome:

@@ -52,6 +52,7 @@ class OpencodeServer(Connection):
         self._url = url
         self._headers = _basic_auth(password) if password else {}
         self._health = health
+        self._listing: HttpReply | None = None
         self.version = text_at(object_from(health.text) or {}, "version") or None
 
     @classmethod
@@ -70,11 +71,16 @@ class OpencodeServer(Connection):
         if self._health.status == 401:
             hint = "set OPENCODE_SERVER_PASSWORD to the password of the running opencode server"
             return Barred(Status.HALTED, NOT_AUTHENTICATED, hint)
-        return None if self.models(machine) else Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
+        if self.models(machine):
+            return None
+        listing = self._list_providers(machine)
+        if listing.status != 200:
+            problem = listing.failure or f"HTTP {listing.status}"
+            return Barred(Status.SKIPPED, f"cli_error: {self._url}/config/providers: {problem}")
+        return Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
 
     def models(self, machine: Machine) -> list[str] | None:
-        listed = object_from(machine.get(f"{self._url}/config/providers", self._headers).text) or {}
-        providers = listed.get("providers")
+        providers = (object_from(self._list_providers(machine).text) or {}).get("providers")
         if not isinstance(providers, list):
             return None
         found = [
@@ -84,6 +90,12 @@ class OpencodeServer(Connection):
             for model in mapping_at(provider, "models")
         ]
         return found or None
+
+    def _list_providers(self, machine: Machine) -> HttpReply:
+        """Asked once: it takes seconds, and three steps of pre-flight look at it."""
+        if self._listing is None:
+            self._listing = machine.get(f"{self._url}/config/providers", self._headers, slow=True)
+        return self._listing
 
     def default_model(self, machine: Machine) -> str | None:
         return next(iter(self.models(machine) or []), None)

@@ -28,7 +28,7 @@ from bridgehead.flows.operations.respond import RespondRequest
 from bridgehead.flows.operations.respond import respond as respond_to
 from bridgehead.flows.operations.run import resume_paused, run_named
 from bridgehead.flows.requests import RunResult
-from bridgehead.flows.script import notices_of, output_of
+from bridgehead.flows.script import notices_of, output_of, waiting_for
 from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import AttemptStatus, ErrorType, RequestStatus
 from bridgehead.host.clock import SystemClock
@@ -89,7 +89,7 @@ def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
     parameters of its function.
     """
     line = CommandLine({"root": app.cwd, **_given(flags)}, words)
-    return _ended(app, lambda: run_named(name, line, app.cwd, surroundings(app)))
+    return _ended(app, lambda: run_named(name, line, app.cwd, surroundings(app, line.root)))
 
 
 @flow.command(examples=("bridgehead flow resume", "bridgehead flow resume --dir ../service --wait 30"))
@@ -99,7 +99,7 @@ def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
 def resume(app: App, /, flow_id: str | None, **flags: Any) -> int:
     """Go on with the flow that is paused here."""
     request = CommandLine({"root": app.cwd, **_given(flags)}).request(flow_id=flow_id)
-    return _ended(app, lambda: resume_paused(request, app.cwd, surroundings(app)))
+    return _ended(app, lambda: resume_paused(request, app.cwd, surroundings(app, request.root)))
 
 
 @flow.command(
@@ -136,7 +136,7 @@ def respond(
     """Answer a paused flow's request, once. Nothing is resumed by it."""
     answer = _answer_text(app, path, text)
     reply = Reply(RequestStatus(status), answer, **details)
-    done = respond_to(RespondRequest(root or app.cwd, reply, request_id), surroundings(app))
+    done = respond_to(RespondRequest(root or app.cwd, reply, request_id), surroundings(app, root))
     app.emit({"request_id": done.request_id, "response_file": str(done.path)}, lambda: f"{done.path}\n")
 
 
@@ -146,7 +146,7 @@ def respond(
 @click.pass_obj
 def status(app: App, flow_id: str | None, root: Path | None) -> None:
     """Where a flow stands, and what it waits for; the newest one without an ID."""
-    found = status_of(StatusRequest(root or app.cwd, flow_id), surroundings(app))
+    found = status_of(StatusRequest(root or app.cwd, flow_id), surroundings(app, root))
     app.emit(_status_document(found), lambda: _status_text(found, SystemClock().now()))
 
 
@@ -158,7 +158,7 @@ def status(app: App, flow_id: str | None, root: Path | None) -> None:
 @click.pass_obj
 def list_(app: App, root: Path | None, limit: int) -> None:
     """The flows of this root, newest first."""
-    runs = list_runs(ListRequest(root or app.cwd, limit), surroundings(app)).runs
+    runs = list_runs(ListRequest(root or app.cwd, limit), surroundings(app, root)).runs
     app.emit({"flows": [_run_document(run) for run in runs]}, lambda: _run_table(runs, SystemClock().now()))
 
 
@@ -168,7 +168,7 @@ def list_(app: App, root: Path | None, limit: int) -> None:
 @click.pass_obj
 def cancel(app: App, flow_id: str, root: Path | None) -> None:
     """Give a paused flow up; its files are kept in post-mortem/."""
-    done = cancel_run(CancelRequest(root or app.cwd, flow_id), surroundings(app))
+    done = cancel_run(CancelRequest(root or app.cwd, flow_id), surroundings(app, root))
     document = {"flow_id": done.run.id, "status": "cancelled", "post_mortem": str(done.post_mortem)}
     app.emit(document, lambda: f"{done.run.id} cancelled; its files are in {done.post_mortem}\n")
 
@@ -200,7 +200,7 @@ def drive(
 
     answers = make_handler(handler or _configured_handler(app) or "pending", handler_makers(app))
     request = DriveRequest(command, root or app.cwd, max_iterations)
-    done = drive_command(request, answers, surroundings(app), on_stderr=_pass_on)
+    done = drive_command(request, answers, surroundings(app, root), on_stderr=_pass_on)
     if done.gave_up:
         raise UserError(
             f"{command[0]} still waits after {done.runs} runs; no further request was handed on",
@@ -212,9 +212,14 @@ def drive(
     return done.exit_code
 
 
-def surroundings(_app: App) -> Surroundings:
-    """What flows are given by this surface."""
-    return Surroundings()
+def surroundings(app: App, root: Path | None = None) -> Surroundings:
+    """What flows are given by this surface: a record that is told what happens."""
+    from bridgehead.assembly.flows import RecordingAnnouncer
+
+    return Surroundings(
+        announcer=RecordingAnnouncer(root or app.cwd, app.warn),
+        on_wait=lambda pause: app.say(f"{app.program}: {waiting_for(pause)}"),
+    )
 
 
 def handler_makers(_app: App) -> dict[str, Any]:

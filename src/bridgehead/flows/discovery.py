@@ -71,11 +71,15 @@ def _module_of(file: Path) -> ModuleType:
     sys.modules[spec.name] = module
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
+    keep = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # `python file.py` leaves nothing behind either
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         # The guest's code may fail in any way while it is imported; that is a sentence, not a traceback.
         raise FlowMistake(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.dont_write_bytecode = keep
     return module
 
 

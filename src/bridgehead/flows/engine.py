@@ -90,7 +90,7 @@ class _Play:
             else:
                 result = endings.complete(self._stage, session, value)
                 return self._result(session, RunStatus.COMPLETED, result=result)
-            if not self._answered(wait_until):
+            if not self._answered(waiting, wait_until):
                 return self._result(session, RunStatus.WAITING, waiting=waiting)
             self._restores = False
 
@@ -156,9 +156,11 @@ class _Play:
         session.replay.refuse_unvisited()
         return value
 
-    def _answered(self, wait_until: float) -> bool:
+    def _answered(self, waiting: Pause, wait_until: float) -> bool:
         """Wait for an answer, or for the deadline that would end the wait for it; False when the time is up."""
         clock = self._stage.surroundings.clock
+        if wait_until > clock.monotonic():
+            self._stage.surroundings.on_wait(waiting)
         poll = FIRST_POLL_SECONDS
         while not self._stage.files.response_paths():
             left = wait_until - clock.monotonic()

@@ -9,11 +9,12 @@ from typing import Any
 
 from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
+from bridgehead.flows.codec import storable
 from bridgehead.flows.command_line import FLAGS, split_words
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.operations.run import run_with_options
 from bridgehead.flows.options import options_of
-from bridgehead.flows.requests import RunResult
+from bridgehead.flows.requests import Pause, RunResult
 from bridgehead.flows.surroundings import Surroundings
 
 
@@ -24,16 +25,21 @@ def main(flow: Flow, words: Sequence[str] | None = None, surroundings: Surroundi
         sys.stdout.write(_usage(flow))
         return ExitCode.DONE
     try:
-        result = run_with_options(flow, _source(flow), split_words(given), surroundings)
+        around = surroundings or Surroundings(on_wait=lambda pause: _say(flow, waiting_for(pause)))
+        result = run_with_options(flow, _source(flow), split_words(given), around)
     except BridgeheadError as error:
-        hint = f"\n  hint: {error.hint}" if error.hint else ""
-        sys.stderr.write(f"{flow.name}: {error.message}{hint}\n")
+        _say(flow, error.message + (f"\n  hint: {error.hint}" if error.hint else ""))
         return ExitCode.USER
     for notice in notices_of(result):
-        sys.stderr.write(f"{flow.name}: {notice}\n")
+        _say(flow, notice)
     sys.stdout.write(output_of(result))
     sys.stdout.flush()
     return result.exit_code
+
+
+def waiting_for(pause: Pause) -> str:
+    """What is said while the answer is awaited here."""
+    return f"waiting for {pause.agent_name} to answer {pause.request_file}"
 
 
 def output_of(result: RunResult) -> str:
@@ -46,6 +52,11 @@ def output_of(result: RunResult) -> str:
 def notices_of(result: RunResult) -> list[str]:
     """What goes to stderr: what the user should know although all went well."""
     return [*result.notices, *(f"{remark.kind} at {remark.path}: {remark.text}" for remark in result.remarks)]
+
+
+def _say(flow: Flow, message: str) -> None:
+    sys.stderr.write(storable(f"{flow.name}: {message}\n"))
+    sys.stderr.flush()
 
 
 def _as_text(value: Any) -> str:

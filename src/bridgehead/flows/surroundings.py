@@ -10,6 +10,7 @@ from bridgehead.flows.announcer import Announcer, Silent
 from bridgehead.flows.ids import new_request_id
 from bridgehead.flows.journals.base import Journal
 from bridgehead.flows.journals.sqlite import SqliteJournal
+from bridgehead.flows.requests import Pause
 from bridgehead.flows.root import FlowRoot
 from bridgehead.host.clock import Clock, SystemClock
 
@@ -17,6 +18,10 @@ from bridgehead.host.clock import Clock, SystemClock
 def open_sqlite(root: FlowRoot) -> Journal:
     """The journal of a root, as every command uses it."""
     return SqliteJournal(root.journal)
+
+
+def _say_nothing(_pause: Pause) -> None:
+    """Nobody watches the run."""
 
 
 class Surroundings(NamedTuple):
@@ -28,5 +33,7 @@ class Surroundings(NamedTuple):
     """Answers asks at once, so that the flow never pauses."""
     open_journal: Callable[[FlowRoot], Journal] = open_sqlite
     new_id: Callable[[], str] = new_request_id
+    on_wait: Callable[[Pause], None] = _say_nothing
+    """Told before a run waits for an answer in this process (`--wait`)."""
     response_owners: frozenset[int] | None = None
     """Whose answers are taken, where that is not the allowed owners of the root."""

@@ -46,7 +46,7 @@ def _steps_of(block: str) -> list[Step]:
     for line in block.splitlines():
         if line.startswith("$ "):
             found.append(([line[2:]], []))
-        elif line.startswith("> ") and found and not found[-1][1]:
+        elif (line.startswith("> ") or line == ">") and found and not found[-1][1]:
             found[-1][0].append(line[2:])
         elif found:
             found[-1][1].append(line)
@@ -65,8 +65,8 @@ def run(commands: list[Step], folder: Path, environ: dict[str, str]) -> list[Res
     """Run all commands in one shell; each one's output and exit code."""
     script = "".join(f"printf '\\001start\\n'\n{step.command}\nprintf '\\001%s\\n' $?\n" for step in commands)
     done = subprocess.run(
-        ["bash"],
-        input=script,
+        ["bash", "-c", script],  # not through stdin, which commands may read
+        stdin=subprocess.DEVNULL,
         cwd=folder,
         env=environ,
         stdout=subprocess.PIPE,

@@ -1,7 +1,8 @@
 """Finds and runs the console blocks of a document.
 
 A block fenced as `console` holds commands (`$ …`, continued with `> …` lines) and what they print. All blocks of a
-document run in one shell, in a directory of their own. In expected output `…` stands for anything, on a line of its own for any lines.
+document run in one shell, in a directory of their own. In expected output `…` stands for anything, on a line of its
+own for any lines.
 A command that must end with another exit code than 0 carries the comment `# exits N`. `console no-run` is only shown.
 """
 

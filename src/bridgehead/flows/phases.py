@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from bridgehead.flows.book import NOT_RESTORED
@@ -12,6 +13,16 @@ from bridgehead.flows.context import Context, value_of
 
 class PhasedContext(Context):
     """A context with phases. Inside a phase, asks carry its number and their own name as the request's phase name."""
+
+    @property
+    def flow_id(self) -> str:
+        """The id of the run, the same on every replay."""
+        return self._session.replay.flow_id
+
+    @property
+    def root(self) -> Path:
+        """The canonical directory the flow belongs to."""
+        return self._session.desk.files.root.path
 
     def phase(
         self,

@@ -40,6 +40,10 @@ class Replay:
         self._visited: set[str] = set()
         self._guest: str | None = None
 
+    @property
+    def flow_id(self) -> str:
+        return self._flow_id
+
     def find(
         self, path: str, kind: str, input_sha: str | None, *, rerun_on_change: bool = False
     ) -> Record | None:

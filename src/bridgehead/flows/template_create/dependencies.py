@@ -27,8 +27,14 @@ class Dependency:
 
 # Name of the package, in lower case -> what people call it, and what it is for.
 KNOWN: Final[Mapping[str, tuple[str, str]]] = {
-    **{name: (name, "core") for name in ("click", "typer", "celery", "pydantic", "msgspec", "httpx", "aiohttp")},
-    **{name: (name, "testing") for name in ("pytest", "hypothesis", "jest", "vitest", "mocha", "rspec", "phpunit")},
+    **{
+        name: (name, "core")
+        for name in ("click", "typer", "celery", "pydantic", "msgspec", "httpx", "aiohttp")
+    },
+    **{
+        name: (name, "testing")
+        for name in ("pytest", "hypothesis", "jest", "vitest", "mocha", "rspec", "phpunit")
+    },
     "fastapi": ("FastAPI", "core"),
     "flask": ("Flask", "core"),
     "django": ("Django", "core"),
@@ -175,7 +181,7 @@ def _tried(reader: Callable[[str], Iterator[Dependency]], text: str) -> list[Dep
 
 def _reader_of(path: str) -> Callable[[str], Iterator[Dependency]] | None:
     name = PurePosixPath(path).name
-    if re.fullmatch(r"requirements[\w.-]*\.txt|constraints\.txt", name):
+    if re.fullmatch(r"requirements[\w.-]*\.txt", name):
         return _requirements
     if name.endswith((".csproj", ".fsproj")):
         return _package_references
@@ -185,7 +191,10 @@ def _reader_of(path: str) -> Callable[[str], Iterator[Dependency]] | None:
 def _pyproject(text: str) -> Iterator[Dependency]:
     document = tomllib.loads(text)
     project = document.get("project", {})
-    groups = [*project.get("optional-dependencies", {}).values(), *document.get("dependency-groups", {}).values()]
+    groups = [
+        *project.get("optional-dependencies", {}).values(),
+        *document.get("dependency-groups", {}).values(),
+    ]
     listed = [project.get("dependencies", []), *groups]
     yield from (_requirement(line) for lines in listed for line in lines if isinstance(line, str))
     poetry = document.get("tool", {}).get("poetry", {}).get("dependencies", {})
@@ -223,7 +232,9 @@ def _cargo(text: str) -> Iterator[Dependency]:
 
 
 def _go_mod(text: str) -> Iterator[Dependency]:
-    for name, version in re.findall(r"^\s*(?:require )?([\w.-]+\.[\w.-]+/\S+) v(\S+)", text, flags=re.MULTILINE):
+    for name, version in re.findall(
+        r"^\s*(?:require )?([\w.-]+\.[\w.-]+/\S+) v(\S+)", text, flags=re.MULTILINE
+    ):
         yield Dependency(name, version)
 
 

@@ -12,16 +12,28 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Final
 
-from bridgehead.flows.template_create.languages import is_test, language_of
+from bridgehead.flows.template_create.languages import is_test, language_of, languages_by_files
 from bridgehead.flows.template_create.words_in_names import words_of
 
 SAMPLE_COUNT: Final = 20
 SAMPLE_LINES: Final = 50
 SMALLEST_BYTES: Final = 200
+TESTS_AMONG_SAMPLES: Final = 2
 
 EXCLUDED_DIRECTORIES: Final = frozenset(
     (
-        *("obj", "bin", "packages", "target", "node_modules", "__pycache__", "venv", ".venv", "vendor", "build"),
+        *(
+            "obj",
+            "bin",
+            "packages",
+            "target",
+            "node_modules",
+            "__pycache__",
+            "venv",
+            ".venv",
+            "vendor",
+            "build",
+        ),
         *("dist", ".git", ".svn", ".vscode", ".idea", "coverage", ".pytest_cache", ".bridgehead"),
     )
 )
@@ -35,8 +47,14 @@ SECRET_FILES: Final = (".env*", "*.pem", "id_*", "*.key", "credentials*")
 
 _STRATA: Final[Mapping[str, tuple[int, frozenset[str]]]] = {
     "crud": (40, frozenset({"create", "add", "insert", "new", "post", "update", "edit", "delete", "remove"})),
-    "queries": (20, frozenset({"get", "query", "list", "find", "search", "fetch", "read", "inspect", "status"})),
-    "validators": (15, frozenset({"valid", "validate", "validator", "spec", "specification", "rule", "policy"})),
+    "queries": (
+        20,
+        frozenset({"get", "query", "list", "find", "search", "fetch", "read", "inspect", "status"}),
+    ),
+    "validators": (
+        15,
+        frozenset({"valid", "validate", "validator", "spec", "specification", "rule", "policy"}),
+    ),
     "infrastructure": (
         15,
         frozenset({"infrastructure", "persistence", "repository", "repositories", "store", "stores", "db"})
@@ -66,13 +84,17 @@ def choose_samples(sizes: Mapping[str, int], count: int = SAMPLE_COUNT) -> list[
     """The files that stand for the project: a quota per kind of file, spread over directories."""
     usable = sorted(path for path, size in sizes.items() if language_of(path) and size >= SMALLEST_BYTES)
     main = _main_language(usable)
-    ranked = sorted(usable, key=lambda path: (is_test(path), language_of(path) != main, path))
+    tests = [path for path in usable if is_test(path) and not _is_wiring(path)]
+    sources = [path for path in usable if not is_test(path)]
+    ranked = sorted(sources, key=lambda path: (_is_wiring(path), language_of(path) != main, path))
     strata: dict[str, list[str]] = {name: [] for name in (*_STRATA, _OTHER)}
     for path in ranked:
         strata[_stratum(path)].append(path)
+    shown_tests = _spread(tests)[:TESTS_AMONG_SAMPLES]
     chosen = [path for name, paths in strata.items() for path in _spread(paths)[: _quota(name, count)]]
     rest = [path for path in _spread(ranked) if path not in set(chosen)]
-    return sorted((chosen + rest)[:count])
+    filled = (chosen + rest)[: count - len(shown_tests)]
+    return sorted((*filled, *shown_tests))
 
 
 def first_lines(text: str, lines: int = SAMPLE_LINES) -> str:
@@ -86,7 +108,9 @@ def directory_tree(paths: Iterable[str], *, depth: int = 3, limit: int = 150) ->
         parts = PurePosixPath(path).parts[:-1][:depth]
         for length in range(len(parts) + 1):
             counts[parts[:length]] = counts.get(parts[:length], 0) + 1
-    lines = [f"{'  ' * len(parts)}{parts[-1] if parts else '.'}/ ({n})" for parts, n in sorted(counts.items())]
+    lines = [
+        f"{'  ' * len(parts)}{parts[-1] if parts else '.'}/ ({n})" for parts, n in sorted(counts.items())
+    ]
     shown = lines[:limit]
     return "\n".join([*shown, f"… {len(lines) - limit} more"] if len(lines) > limit else shown)
 
@@ -97,9 +121,12 @@ def _excluded_directory(name: str) -> bool:
     )
 
 
-def _main_language(paths: Sequence[str]) -> str | None:
-    from bridgehead.flows.template_create.languages import languages_by_files
+def _is_wiring(path: str) -> bool:
+    """Files that only put a package together show little of how it is written."""
+    return PurePosixPath(path).stem in ("__init__", "__main__", "index", "mod", "conftest", "setup")
 
+
+def _main_language(paths: Sequence[str]) -> str | None:
     return next(iter(languages_by_files(paths)), None)
 
 

@@ -1,0 +1,167 @@
+"""Read an agent's answer in phase 1 (flows §12): the shape our prompt asks for, or the one upstream's code asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from bridgehead.flows.codec import Unfit
+from bridgehead.flows.template_create.analysis import (
+    UNKNOWN,
+    CodebaseAnalysis,
+    ExampleFile,
+    Framework,
+    Layer,
+    Naming,
+    Pattern,
+    Quality,
+    Testing,
+)
+from bridgehead.flows.template_create.answer_fields import Fields, is_number
+from bridgehead.flows.template_create.dependencies import KNOWN
+
+CATEGORIES = ("design", "error_handling", "di", "state", "navigation", "other")
+FREQUENCIES = ("rare", "occasional", "common", "pervasive")
+LEVELS = ("low", "medium", "high")
+T = TypeVar("T")
+_PURPOSES = {name.lower(): purpose for name, purpose in KNOWN.values()}
+
+
+def read_analysis(candidate: Any, warnings: list[str]) -> tuple[CodebaseAnalysis, float]:
+    """The analysis in an answer and its confidence; Unfit when what is required is missing or wrong."""
+    answer = Fields.of(candidate, "the answer", warnings)
+    answer = Fields(answer.members, warnings)
+    if "technology_stack" not in answer.members and "technology" in answer.members:
+        return _read_upstream(answer)
+    stack = Fields.of(answer.members.get("technology_stack"), "technology_stack", answer.warnings)
+    primary = stack.required_text("primary_language")
+    confidence = answer.required_number("overall_confidence", 0, 1)
+    architecture, quality = answer.child("architecture"), answer.child("quality_indicators")
+    frameworks = tuple(stack.items("frameworks", _framework))
+    patterns = tuple(answer.items("patterns", _reader(answer, _pattern)))
+    return CodebaseAnalysis(
+        primary_language=primary,
+        framework=_first(frameworks),
+        patterns=tuple(pattern.name for pattern in patterns),
+        secondary_languages=stack.texts("secondary_languages"),
+        frameworks=frameworks,
+        build_tools=stack.texts("build_tools"),
+        package_manager=stack.text("package_manager", UNKNOWN),
+        architecture=architecture.text("pattern", UNKNOWN),
+        layers=tuple(architecture.items("layers", _reader(answer, _layer))),
+        module_structure=architecture.text("module_structure"),
+        key_abstractions=architecture.texts("key_abstractions"),
+        pattern_details=patterns,
+        testing=_testing(answer.child("testing")),
+        quality=Quality(
+            quality.whole("solid_compliance", 1, 10, 5),
+            quality.whole("code_organization", 1, 10, 5),
+            quality.choice("documentation_level", LEVELS, "medium"),
+        ),
+        naming=_naming(quality.child("naming_conventions")),
+        example_files=tuple(answer.items("example_files", _reader(answer, _example))),
+        overall_confidence=confidence,
+        notes=answer.text("analysis_notes"),
+        agent_used=True,
+    ), confidence
+
+
+def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
+    """The shape upstream's running code asks for; its three percentages are the confidence."""
+    parts = [
+        Fields.of(answer.members.get(name), name, answer.warnings)
+        for name in ("technology", "architecture", "quality")
+    ]
+    technology, architecture, quality = parts
+    primary = technology.required_text("primary_language")
+    shares = [
+        Fields.of(part.members.get("confidence"), "confidence", answer.warnings).required_number(
+            "percentage", 0, 100
+        )
+        for part in parts
+    ]
+    confidence = sum(shares) / len(shares) / 100
+    frameworks = tuple(technology.items("frameworks", _framework))
+    names = architecture.texts("patterns")
+    return CodebaseAnalysis(
+        primary_language=primary,
+        framework=_first(frameworks),
+        patterns=names,
+        frameworks=frameworks,
+        build_tools=technology.texts("build_tools"),
+        architecture=architecture.text("architectural_style", UNKNOWN),
+        layers=tuple(architecture.items("layers", _reader(answer, _layer))),
+        key_abstractions=architecture.texts("key_abstractions"),
+        pattern_details=tuple(Pattern(name, round(shares[1] / 100, 4)) for name in names),
+        testing=Testing(framework=next(iter(technology.texts("testing_frameworks")), UNKNOWN)),
+        quality=Quality(solid_compliance=_score(quality.members.get("solid_compliance"))),
+        example_files=tuple(answer.items("example_files", _reader(answer, _example))),
+        overall_confidence=round(confidence, 4),
+        agent_used=True,
+    ), confidence
+
+
+def _reader(answer: Fields, read: Callable[[Fields], T]) -> Callable[[Any], T | None]:
+    """Items are objects; a plain string stands for one with only that name or path. Unfit ones give None."""
+
+    def tried(value: Any) -> T | None:
+        members = {"name": value, "path": value} if isinstance(value, str) else value
+        try:
+            return read(Fields.of(members, "the item", answer.warnings))
+        except Unfit:
+            return None
+
+    return tried
+
+
+def _framework(value: Any) -> Framework | None:
+    name = value if isinstance(value, str) else value.get("name") if isinstance(value, dict) else None
+    if not isinstance(name, str) or not name.strip():
+        return None
+    version = value.get("version") if isinstance(value, dict) else None
+    return Framework(name, version if isinstance(version, str) else "", _PURPOSES.get(name.lower(), "core"))
+
+
+def _layer(item: Fields) -> Layer:
+    return Layer(item.required_text("name"), item.texts("directories"), item.text("description"))
+
+
+def _pattern(item: Fields) -> Pattern:
+    return Pattern(
+        item.required_text("name"),
+        item.required_number("confidence", 0, 1),
+        item.choice("category", CATEGORIES, "other"),
+        item.choice("usage_frequency", FREQUENCIES, "common"),
+        item.text("description"),
+        item.texts("example_files"),
+    )
+
+
+def _example(item: Fields) -> ExampleFile:
+    return ExampleFile(
+        item.required_text("path"), item.text("purpose"), item.text("layer"), item.texts("patterns_used")
+    )
+
+
+def _testing(testing: Fields) -> Testing:
+    return Testing(
+        testing.text("framework", UNKNOWN),
+        testing.text("organization", UNKNOWN),
+        testing.choice("coverage_estimate", LEVELS, "low"),
+        testing.texts("patterns"),
+    )
+
+
+def _naming(naming: Fields) -> Naming:
+    return Naming(*(naming.text(name) for name in ("classes", "methods", "variables", "files")))
+
+
+def _first(frameworks: tuple[Framework, ...]) -> str:
+    return frameworks[0].name if frameworks else UNKNOWN
+
+
+def _score(value: Any) -> int:
+    """A score from 1 to 10; upstream's model gives it as a number out of 100 or of 10."""
+    if not is_number(value) or value <= 0:
+        return 5
+    return max(1, min(10, round(value / 10 if value > 10 else value)))

@@ -1,0 +1,62 @@
+"""Judge agents' answers by phase: usable, usable with care, too unsure, or unusable (flows §12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from bridgehead.flows.judging import judge_json
+from bridgehead.flows.log import log_warning
+from bridgehead.flows.outcomes import Accepted, Failed, Verdict
+from bridgehead.flows.settlement import Judge
+from bridgehead.flows.template_create.agents_answer import read_enhancement, read_recommendation
+from bridgehead.flows.template_create.analysis_answer import read_analysis
+from bridgehead.flows.words import LOW_CONFIDENCE
+
+Reader = Callable[[Any, list[str]], tuple[Any, float]]
+"""(JSON value, warnings) -> what it means and how sure the agent is; Unfit when it means nothing."""
+
+
+class Thresholds(NamedTuple):
+    proceed: float
+    warn: float
+
+
+THRESHOLDS: Final = {1: Thresholds(0.85, 0.70), 5: Thresholds(0.85, 0.70), 7: Thresholds(0.80, 0.60)}
+_READERS: Final[dict[int, Reader]] = {1: read_analysis, 5: read_recommendation, 7: read_enhancement}
+
+
+def judge_answer(phase: int, text: str) -> Verdict:
+    """The verdict on an answer's text in an agent phase, with no agents known beforehand."""
+    return judge_of(phase)(text)
+
+
+def judge_of(phase: int, taken: Collection[str] = ()) -> Judge:
+    """The judge of a phase; in phase 5 the names in `taken` belong to agents that exist."""
+    reader = partial(read_recommendation, taken=taken) if phase == 5 else _READERS[phase]
+    return partial(_judge, reader, THRESHOLDS[phase])
+
+
+def _judge(reader: Reader, thresholds: Thresholds, text: str) -> Verdict:
+    confidence = 0.0
+    warnings: list[str] = []
+
+    def fit(candidate: Any) -> Accepted:
+        nonlocal confidence
+        warnings.clear()
+        value, confidence = reader(candidate, warnings)
+        return Accepted(value)
+
+    verdict = judge_json(fit)(text)
+    if isinstance(verdict, Failed):
+        return verdict
+    # Rounded, because three percentages have a mean like 0.8499999999999999.
+    sure = round(confidence, 9)
+    if sure < thresholds.warn:
+        return Failed(LOW_CONFIDENCE, f"the agent is only {sure:g} sure; {thresholds.warn:g} is needed")
+    for warning in warnings:
+        log_warning(f"the agent's answer: {warning}")
+    if sure < thresholds.proceed:
+        return verdict._replace(warning=f"the agent is only {sure:g} sure")
+    return verdict

@@ -1,0 +1,166 @@
+"""What the user chose for a run of template-create, and the command line it is read from (flows §11)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.template_create.languages import slug
+
+TEMPLATE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{2,49}")
+DEFAULT_SIZE_LIMIT: Final = 50 * 1024
+_SIZE: Final = re.compile(r"([0-9]{1,9})(KB|MB)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The settings of a run; they stay with it over all its pauses."""
+
+    output_path: str
+    project_path: str
+    template_name: str | None = None
+    author: str = ""
+    force: bool = False
+    no_agents: bool = False
+    heuristic_agents: bool = False
+    record_source: bool = False
+    no_rules_structure: bool = False
+    skip_validation: bool = False
+    validate: bool = False
+    max_templates: int = 20
+    min_score: float | None = None
+    claude_md_size_limit: int = DEFAULT_SIZE_LIMIT
+    base_template: str | None = None
+
+    @property
+    def root(self) -> Path:
+        return Path(self.project_path)
+
+    @property
+    def output(self) -> Path:
+        return Path(self.output_path)
+
+
+class Option(NamedTuple):
+    """One option: the setting, and how its value is read (None: the option alone says yes)."""
+
+    sets: str
+    read: Callable[[str], Any] | None = None
+
+
+def read_words(words: Sequence[str], root: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings in a command line, and the defaults of a new run; FlowMistake names what cannot be."""
+    canonical = Path(os.path.realpath(root))
+    given: dict[str, Any] = {}
+    rest = list(words)
+    while rest:
+        word, equals, value = rest.pop(0).partition("=")
+        option = OPTIONS.get(word)
+        if option is None:
+            raise FlowMistake(f"template-create has no option {word}; its options: {', '.join(OPTIONS)}")
+        if option.read is None:
+            if equals:
+                raise FlowMistake(f"{word} takes no value")
+            given[option.sets] = word != "--agents"
+            continue
+        if not equals and not rest:
+            raise FlowMistake(f"{word} needs a value")
+        given[option.sets] = option.read(value if equals else rest.pop(0))
+    _refuse_other_project(given, canonical)
+    if "output_path" in given:
+        _refuse_output(Path(given["output_path"]), canonical)
+    return given, _defaults(given, canonical)
+
+
+def _defaults(given: dict[str, Any], root: Path) -> dict[str, Any]:
+    name = given.get("template_name") or f"{slug(root.name) or 'project'}-template"[-50:].lstrip("-")
+    settings = Choices(output_path=str(root / name), project_path=str(root))
+    return {key: value for key, value in vars(settings).items() if value is not None}
+
+
+def _refuse_other_project(given: dict[str, Any], root: Path) -> None:
+    project = given.get("project_path")
+    if project is not None and project != str(root):
+        raise FlowMistake(
+            f"--project {project} is not {root}, where the flow runs; start it with --dir {project}"
+        )
+
+
+def _refuse_output(output: Path, root: Path) -> None:
+    """The package is a directory of its own: not the project, not around it, not inside git's or ours."""
+    resolved = Path(os.path.realpath(output))
+    if resolved == root or root.is_relative_to(resolved):
+        raise FlowMistake(f"--output {output} cannot be used: the project itself lies there")
+    if resolved.is_relative_to(root) and {".git", ".bridgehead"} & set(resolved.relative_to(root).parts):
+        raise FlowMistake(
+            f"--output {output} cannot be used: it lies inside a directory of git or bridgehead"
+        )
+
+
+def _path(value: str) -> str:
+    if not value or not value.isprintable():
+        raise FlowMistake(f"{value!r} cannot be a path")
+    if ".." in Path(value).parts:
+        value = os.path.normpath(Path(value).absolute())
+    return str(Path(value).absolute())
+
+
+def _name(value: str) -> str:
+    if not TEMPLATE_NAME.fullmatch(value):
+        raise FlowMistake(f"{value!r} cannot name a template: 3 to 50 lower-case letters, digits and hyphens")
+    return value
+
+
+def _count(value: str) -> int:
+    if not value.isascii() or not value.isdigit() or not 0 <= int(value[:9]) <= 1000:
+        raise FlowMistake(f"--max-templates is a number from 0 to 1000, not {value!r}")
+    return int(value)
+
+
+def _score(value: str) -> float:
+    try:
+        score = float(value)
+    except ValueError:
+        score = -1.0
+    if not 0 <= score <= 10:
+        raise FlowMistake(f"--min-score is a number from 0 to 10, not {value!r}")
+    return score
+
+
+def _size(value: str) -> int:
+    found = _SIZE.fullmatch(value.strip())
+    if found is None or int(found[1]) == 0:
+        raise FlowMistake(f"--claude-md-size-limit is a size such as 50KB, not {value!r}")
+    unit = {"kb": 1024, "mb": 1024 * 1024}.get((found[2] or "").lower(), 1)
+    return int(found[1]) * unit
+
+
+def _line(value: str) -> str:
+    if not value.isprintable() or len(value) > 200:
+        raise FlowMistake(f"--author is one line of at most 200 characters, not {value[:40]!r}")
+    return value
+
+
+OPTIONS: Final = {
+    "--output": Option("output_path", _path),
+    "--project": Option("project_path", lambda value: os.path.realpath(_path(value))),
+    "--name": Option("template_name", _name),
+    "--author": Option("author", _line),
+    "--base-template": Option("base_template", _path),
+    "--max-templates": Option("max_templates", _count),
+    "--min-score": Option("min_score", _score),
+    "--claude-md-size-limit": Option("claude_md_size_limit", _size),
+    "--force": Option("force"),
+    "--agents": Option("no_agents"),
+    "--no-agents": Option("no_agents"),
+    "--heuristic-agents": Option("heuristic_agents"),
+    "--record-source": Option("record_source"),
+    "--no-rules-structure": Option("no_rules_structure"),
+    "--skip-validation": Option("skip_validation"),
+    "--validate": Option("validate"),
+}

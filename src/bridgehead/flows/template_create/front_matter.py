@@ -1,0 +1,61 @@
+"""Front matter of agent files: written so that nothing in a value can break out of it, read without a YAML library."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9 _./-]*")
+_RESERVED: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
+_LINE: Final = re.compile(r"([A-Za-z_][\w-]*):[ \t]*(.*)")
+
+
+def yaml_text(value: str) -> str:
+    """A value on one line of YAML. JSON's double-quoted form is YAML too, and escapes everything that matters."""
+    line = " ".join(value.split())
+    if _PLAIN.fullmatch(line) and line.lower() not in _RESERVED and not line.endswith(" "):
+        return line
+    return json.dumps(line)
+
+
+def block_list(name: str, values: Iterable[str]) -> list[str]:
+    """A key with a list of dash lines under it."""
+    lines = [f"  - {yaml_text(value)}" for value in values]
+    return [f"{name}:", *lines] if lines else [f"{name}: []"]
+
+
+def front_matter_of(text: str) -> dict[str, str | list[str]] | None:
+    """The simple keys and lists at the head of a Markdown file; None when it has no front matter."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    if not lines or lines[0].strip() != "---":
+        return None
+    found: dict[str, str | list[str]] = {}
+    key = ""
+    for line in lines[1:]:
+        if line.strip() == "---":
+            return found
+        if line.lstrip().startswith("- ") and key:
+            listed = found.get(key)
+            found[key] = [*(listed if isinstance(listed, list) else []), _scalar(line.lstrip()[2:])]
+        elif match := _LINE.fullmatch(line.rstrip()):
+            key = match[1]
+            found[key] = _value(match[2])
+    return None
+
+
+def _value(text: str) -> str | list[str]:
+    if text.startswith("[") and text.endswith("]"):
+        return [_scalar(item) for item in text[1:-1].split(",") if item.strip()]
+    return _scalar(text)
+
+
+def _scalar(text: str) -> str:
+    bare = text.strip()
+    if len(bare) >= 2 and bare[0] == bare[-1] == '"':
+        try:
+            return str(json.loads(bare))
+        except ValueError:
+            return bare[1:-1]
+    return bare[1:-1] if len(bare) >= 2 and bare[0] == bare[-1] == "'" else bare

@@ -1,0 +1,91 @@
+"""The directory a package is built in, and its one step into place (flows §11). Everything is written below it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from bridgehead.flows.errors import FlowMistake
+from bridgehead.host.file_errors import FileMissing, Refusal
+from bridgehead.host.files import make_dir, read_bounded, write_atomic
+
+LARGEST_BYTES = 1024 * 1024
+
+
+class OutputTaken(FlowMistake):
+    def __init__(self, output: Path) -> None:
+        super().__init__(
+            f"{output} exists already",
+            hint="give another directory with --output, or replace it with --force",
+        )
+
+
+class NotReplaceable(FlowMistake):
+    def __init__(self, output: Path) -> None:
+        super().__init__(f"{output} is not a directory, so --force does not replace it")
+
+
+class Staging:
+    """The unfinished package of one run, beside the place it is for."""
+
+    def __init__(self, output: Path, flow_id: str) -> None:
+        self.output = output
+        self.path = output.with_name(f"{output.name}.staging-{flow_id}")
+        self._replaced = output.with_name(f"{output.name}.replaced-{flow_id}")
+
+    def write(self, files: Mapping[str, str]) -> None:
+        """Put files into the package, by their paths in it."""
+        make_dir(self.path)
+        for name, text in files.items():
+            target = self.path / name
+            make_dir(target.parent, root=self.path)
+            write_atomic(target, text, root=self.path)
+
+    def read(self, name: str) -> str | None:
+        """The text of a file of the package; None when it is missing or is no text."""
+        try:
+            return read_bounded(self.path / name, LARGEST_BYTES, root=self.path).decode()
+        except (Refusal, UnicodeDecodeError):
+            return None
+
+    def agents(self) -> dict[str, str]:
+        """The agent files as on disk, by name."""
+        folder = self.path / "agents"
+        if not folder.is_dir():
+            return {}
+        names = sorted(path.stem for path in folder.iterdir() if path.suffix == ".md")
+        return {name: text for name in names if (text := self.read(f"agents/{name}.md")) is not None}
+
+    def is_installed(self, manifest: str) -> bool:
+        """Whether this very package is in place already: the process died after the last step, before its record."""
+        try:
+            return read_bounded(self.output / "manifest.json", LARGEST_BYTES) == manifest.encode()
+        except FileMissing:
+            return False
+
+    def install(self, *, force: bool) -> None:
+        """Rename the package into place; what was there goes only when the new one stands."""
+        if os.path.lexists(self.output):
+            refuse_taken(self.output, force=force)
+            self.output.rename(self._replaced)
+        self.path.rename(self.output)
+        if self._replaced.exists():
+            shutil.rmtree(self._replaced)
+
+    def discard(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def refuse_taken(output: Path, *, force: bool) -> None:
+    """Raise unless the package may be put at `output`."""
+    try:
+        found = os.lstat(output)
+    except FileNotFoundError:
+        return
+    if not force:
+        raise OutputTaken(output)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotReplaceable(output)

@@ -1,0 +1,324 @@
+"""The template-create flow: nine phases, three of which ask an agent (flows §11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from bridgehead.errors import BridgeheadError
+from bridgehead.flows.codec import from_plain
+from bridgehead.flows.definition import flow
+from bridgehead.flows.phases import PhasedContext
+from bridgehead.flows.template_create import agent_enhancement, agent_recommendation, codebase_analysis
+from bridgehead.flows.template_create.agent_enhancement import EnhancedSet
+from bridgehead.flows.template_create.agent_writing import agent_path, render_agent
+from bridgehead.flows.template_create.agents import Recommendation
+from bridgehead.flows.template_create.analysis import CodebaseAnalysis
+from bridgehead.flows.template_create.choices import Choices, read_words
+from bridgehead.flows.template_create.completeness import check_completeness
+from bridgehead.flows.template_create.documentation import make_documents
+from bridgehead.flows.template_create.manifest import Manifest, make_manifest
+from bridgehead.flows.template_create.package import Contents, Package, assemble
+from bridgehead.flows.template_create.progress import Progress
+from bridgehead.flows.template_create.settings import Settings, make_settings
+from bridgehead.flows.template_create.staging import Staging, refuse_taken
+from bridgehead.flows.template_create.templates import TemplateSet, make_templates
+from bridgehead.flows.template_create.tree import read_text
+from bridgehead.flows.words import AgentName
+
+NAMES: Final = {
+    1: "codebase_analysis",
+    2: "manifest_generation",
+    3: "settings_generation",
+    4: "template_generation",
+    5: "agent_recommendation",
+    6: "agent_writing",
+    7: "agent_enhancement",
+    8: "documentation_generation",
+    9: "package_assembly",
+}
+
+
+class ScoreTooLow(Exception):
+    """The package is in place, but not as good as was asked for."""
+
+    def __init__(self, package: Package, wanted: float) -> None:
+        super().__init__(f"{package.path} scores {package.score:g}, and --min-score asks for {wanted:g}")
+
+
+@flow(
+    "template-create",
+    version="1",
+    agents=tuple(agent.value for agent in AgentName),
+    keeps_state_file=True,
+    read_words=read_words,
+)
+def template_create(ctx: PhasedContext, **settings: Any) -> dict[str, Any]:
+    """Make a template package of the project the flow runs in."""
+    given = {key: value for key, value in settings.items() if value is not None}
+    choices: Choices = from_plain({"project_path": str(ctx.root), **given}, Choices)
+    run = _Run(ctx, choices)
+    try:
+        return run.to_the_end()
+    except BridgeheadError:
+        raise  # a full disk or a taken name can be mended, and the run resumed
+    except Exception:
+        run.staging.discard()
+        raise
+
+
+class _Run:
+    """One pass over the phases."""
+
+    def __init__(self, ctx: PhasedContext, choices: Choices) -> None:
+        self._ctx = ctx
+        self._choices = choices
+        self._progress = Progress()
+        self.staging = Staging(choices.output, ctx.flow_id)
+
+    def to_the_end(self) -> dict[str, Any]:
+        self._ctx.step("output_is_free", refuse_output, self._choices.output_path, self._choices.force)
+        analysis = self._analysis()
+        manifest = self._manifest(analysis)
+        settings = self._settings(analysis)
+        templates = self._templates(analysis)
+        recommendation, enhanced = Recommendation(), EnhancedSet()
+        if not self._choices.no_agents:
+            recommendation = self._recommendation(analysis)
+            enhanced = self._agents(analysis, settings, templates, recommendation)
+        self._documents(manifest, settings, analysis, templates, recommendation)
+        fallbacks = fallbacks_of(analysis, recommendation, enhanced)
+        package = self._package(Contents(manifest, settings, templates, recommendation, fallbacks))
+        wanted = self._choices.min_score
+        if wanted is not None and package.score < wanted:
+            raise ScoreTooLow(package, wanted)
+        return summary_of(package, templates, fallbacks)
+
+    def _analysis(self) -> CodebaseAnalysis:
+        found: CodebaseAnalysis | None = self._phase(
+            1,
+            lambda ctx: codebase_analysis.run_phase(ctx, self._choices),
+            _told_analysis,
+            key="codebase_analysis",
+            result=CodebaseAnalysis,
+        )
+        return found or CodebaseAnalysis()
+
+    def _manifest(self, analysis: CodebaseAnalysis) -> Manifest:
+        made: Manifest | None = self._phase(
+            2,
+            lambda ctx: make_manifest(analysis, self._choices, ctx.now()),
+            lambda manifest: f"{manifest.name}, complexity {manifest.complexity}",
+            key="manifest",
+            result=Manifest,
+        )
+        if made is not None and made.is_complete:
+            return made
+        # A state of another writer; what it does not say follows from the analysis, its name stays.
+        choices = replace(
+            self._choices, template_name=self._choices.template_name or (made and made.name) or None
+        )
+        return make_manifest(analysis, choices, self._ctx.now())
+
+    def _settings(self, analysis: CodebaseAnalysis) -> Settings:
+        made: Settings | None = self._phase(
+            3,
+            lambda _: make_settings(analysis),
+            lambda settings: f"{len(settings.layer_mappings)} layers mapped",
+            key="settings",
+            result=Settings,
+        )
+        return made or make_settings(analysis)
+
+    def _templates(self, analysis: CodebaseAnalysis) -> TemplateSet:
+        made: TemplateSet | None = self._phase(
+            4,
+            lambda _: generate_templates(analysis, self._choices),
+            _told_templates,
+            key="templates",
+            result=TemplateSet,
+        )
+        return made or self._ctx.step("templates_again", generate_templates, analysis, self._choices)
+
+    def _recommendation(self, analysis: CodebaseAnalysis) -> Recommendation:
+        found: Recommendation | None = self._phase(
+            5,
+            lambda ctx: agent_recommendation.run_phase(ctx, self._choices, analysis),
+            lambda r: (
+                f"{len(r.create_new)} to make, {len(r.use_existing)} exist{_because(r.fallback_reason)}"
+            ),
+            key="agents",
+            result=Recommendation,
+        )
+        return found or Recommendation()
+
+    def _agents(
+        self,
+        analysis: CodebaseAnalysis,
+        settings: Settings,
+        templates: TemplateSet,
+        recommendation: Recommendation,
+    ) -> EnhancedSet:
+        basics = {agent.name: render_agent(agent) for agent in recommendation.create_new}
+        self._phase(6, lambda _: self._write_agents(basics), lambda count: f"{count} agent files")
+        enhanced: EnhancedSet | None = self._phase(
+            7,
+            lambda ctx: self._enhance(ctx, basics, analysis, templates, settings),
+            _told_enhancement,
+            result=EnhancedSet,
+        )
+        return enhanced or EnhancedSet()
+
+    def _write_agents(self, texts: dict[str, str]) -> int:
+        self.staging.write({agent_path(name): text for name, text in texts.items()})
+        return len(texts)
+
+    def _enhance(
+        self,
+        ctx: PhasedContext,
+        basics: dict[str, str],
+        analysis: CodebaseAnalysis,
+        templates: TemplateSet,
+        settings: Settings,
+    ) -> EnhancedSet:
+        enhanced = agent_enhancement.run_phase(
+            ctx, basics, analysis, templates.templates, settings, self._choices.project_path
+        )
+        self._write_agents({agent.name: agent.content for agent in enhanced.agents})
+        return enhanced
+
+    def _documents(
+        self,
+        manifest: Manifest,
+        settings: Settings,
+        analysis: CodebaseAnalysis,
+        templates: TemplateSet,
+        recommendation: Recommendation,
+    ) -> None:
+        def write(_: PhasedContext) -> int:
+            used = {agent.name: agent.reason for agent in recommendation.use_existing}
+            documents = make_documents(
+                *(manifest, settings, analysis, templates.templates, {**self.staging.agents(), **used}),
+                rules_structure=not self._choices.no_rules_structure,
+                size_limit=self._choices.claude_md_size_limit,
+            )
+            self.staging.write(documents)
+            return len(documents)
+
+        self._phase(8, write, lambda count: f"{count} documents")
+
+    def _package(self, contents: Contents) -> Package:
+        package: Package = self._phase(
+            9,
+            lambda _: assemble(self.staging, contents, self._choices),
+            lambda package: f"{package.path}, score {package.score:g} ({package.grade})",
+            result=Package,
+        )
+        return package
+
+    def _phase(
+        self,
+        number: int,
+        body: Callable[[PhasedContext], Any],
+        summary: Callable[[Any], str],
+        *,
+        key: str | None = None,
+        result: Any = None,
+    ) -> Any:
+        """Run a phase, and tell the user when it was really run and not only remembered."""
+        ran = False
+
+        def noticed(ctx: PhasedContext) -> Any:
+            nonlocal ran
+            value = body(ctx)
+            ran = True
+            return value
+
+        value = self._ctx.phase(
+            number,
+            NAMES[number],
+            noticed,
+            key=key,
+            result=result,
+            summary=lambda value: _told(summary, value),
+        )
+        if ran:
+            self._progress.finished(number, NAMES[number], _told(summary, value))
+        return value
+
+
+def refuse_output(output_path: str, force: bool) -> None:
+    refuse_taken(Path(output_path), force=force)
+
+
+def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> TemplateSet:
+    """Phase 4 with its reading: templates of the example files, then the completeness check."""
+    if not analysis.example_files:
+        survey = codebase_analysis.survey_project(choices.project_path, choices.output_path)
+        analysis = replace(
+            analysis,
+            example_files=survey.analysis.example_files,
+            project_name=analysis.project_name or survey.analysis.project_name,
+        )
+    paths = [example.path for example in analysis.example_files]
+    texts = {path: text for path in paths if (text := read_text(choices.root, path)) is not None}
+    made = make_templates(analysis, texts, author=choices.author, most=choices.max_templates)
+    return made if choices.skip_validation else check_completeness(made)
+
+
+def fallbacks_of(
+    analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet
+) -> tuple[str, ...]:
+    """Where the run had to do without an agent, and why; never silent (flows §6)."""
+    found = []
+    if analysis.fallback_reason:
+        found.append(f"codebase_analysis: heuristic analysis ({analysis.fallback_reason})")
+    if recommendation.fallback_reason:
+        found.append(f"agent_creation: basic agents ({recommendation.fallback_reason})")
+    found += [f"agent_enhancement: basic texts kept ({reason})" for reason in enhanced.fallbacks]
+    if enhanced.kept_basic and not enhanced.fallbacks:
+        found.append(f"agent_enhancement: basic text kept for {', '.join(enhanced.kept_basic)}")
+    return tuple(found)
+
+
+def summary_of(package: Package, templates: TemplateSet, fallbacks: tuple[str, ...]) -> dict[str, Any]:
+    """What the command prints."""
+    return {
+        "template": package.name,
+        "output_path": package.path,
+        "templates": package.templates,
+        "agents": list(package.agents),
+        "score": package.score,
+        "grade": package.grade,
+        "fallbacks": list(fallbacks),
+        "issues": list(templates.issues),
+        "warnings": list(templates.warnings),
+    }
+
+
+def _told(summary: Callable[[Any], str], value: Any) -> str:
+    """A phase restored from a state file may have no result to speak of."""
+    return "restored" if value is None else summary(value)
+
+
+def _told_analysis(analysis: CodebaseAnalysis) -> str:
+    return (
+        f"{analysis.primary_language}, {analysis.architecture}, {len(analysis.layers)} layers, "
+        f"{len(analysis.patterns)} patterns, confidence {analysis.overall_confidence:g}"
+        f"{_because(analysis.fallback_reason)}"
+    )
+
+
+def _told_templates(made: TemplateSet) -> str:
+    return f"{len(made.templates)} templates, completeness {made.completeness_score:g} of 10"
+
+
+def _told_enhancement(enhanced: EnhancedSet) -> str:
+    better = len(enhanced.agents) - len(enhanced.kept_basic)
+    return f"{better} of {len(enhanced.agents)} enhanced{_because('; '.join(enhanced.fallbacks))}"
+
+
+def _because(reason: str) -> str:
+    return f" (fallback: {reason})" if reason else ""

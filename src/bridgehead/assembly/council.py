@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,13 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council_desk import FlowDesk, Pause
-from bridgehead.assembly.council_files import History, SeatsFile, write_history, write_seats_file
+from bridgehead.assembly.council_files import (
+    SeatsFile,
+    carried_history,
+    read_history,
+    write_history,
+    write_seats_file,
+)
 from bridgehead.assembly.council_journal import CouncilBook, KeptJournal
 from bridgehead.assembly.council_kept import KeptCouncil, make_run, seat_reports, surroundings_of
 from bridgehead.assembly.council_opening import AskQuestion, Opened, open_council
@@ -36,6 +43,7 @@ from bridgehead.council.preflight import Ready
 from bridgehead.council.report import AbortedReport, CouncilReport
 from bridgehead.council.run_log import RunLog
 from bridgehead.council.runtimes.machine import Machine
+from bridgehead.council.runtimes.rig import RIG_MARK
 from bridgehead.council.scope import Scope
 from bridgehead.council.seating import OwnReport
 from bridgehead.errors import NotFound, UserError
@@ -44,6 +52,8 @@ from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 SCOPE_CHANGED: Final = "scope_changed_since_start"
+BY_ENVELOPE: Final = "asked by envelope"
+_NO_CALLS: Final = {"static": "static analysis"}
 
 
 class NothingToResume(NotFound):
@@ -154,13 +164,16 @@ class Councils:
         opened = self._open(request, company.ask, None)
         kept, scope = opened.kept, opened.scope
         seats = local_seats(self.assembly, kept, scope, self.machine, self.clock, Workplace.imagined())
+        asked = [
+            bridge for bridge in kept.bridges if bridge not in _NO_CALLS and not bridge.startswith(RIG_MARK)
+        ]
+        no_calls = {
+            bridge: _NO_CALLS.get(bridge, BY_ENVELOPE) for bridge in kept.bridges if bridge not in asked
+        }
         ready: list[Seat] = []
-        no_calls: dict[str, str] = {}
-        for bridge in kept.bridges:
-            if bridge == "static" or bridge.startswith("rig:"):
-                no_calls[bridge] = "static analysis" if bridge == "static" else "asked by envelope"
-                continue
-            outcome = seats.check(bridge, Cancel())
+        with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as threads:
+            outcomes = list(threads.map(lambda bridge: seats.check(bridge, Cancel()), asked))
+        for bridge, outcome in zip(asked, outcomes, strict=True):
             if isinstance(outcome, Ready):
                 ready.append(outcome.seat)
             elif isinstance(outcome, OwnReport):
@@ -259,7 +272,8 @@ class Councils:
                 session.record.save(
                     RunState.WAITING, event="run.waiting", facts={"waiting_for": list(bridges)}
                 )
-                return Finished(kept, None, None, bridges, pause)
+                asked = dict.fromkeys([*bridges, *(call.key.bridge for call in calls)])
+                return Finished(kept, None, None, tuple(asked), pause)
 
     def _report(
         self,
@@ -280,7 +294,8 @@ class Councils:
         )
         judged = isinstance(report, CouncilReport) and is_judged(report.task_type, report.mode)
         if judged and journal.signal is None:
-            write_history(self.assembly, History(review_id=kept.review_id, records=run.records))
+            history = read_history(self.assembly)
+            write_history(self.assembly, carried_history(history, kept.records, run.records, kept.review_id))
         halted = report.auto_skipped_halted_bridges
         session.record.open_halted(
             halted, {one["bridge"]: journal.halt_message(one["bridge"]) for one in halted}

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council_kept import KeptCouncil
+from bridgehead.contract.timeouts import DEFAULT_CONCURRENCY, bridge_deadline, estimate_timeout
 from bridgehead.contract.words import AnswerStatus, ErrorClass, Part, PendingState
 from bridgehead.control_plane.records import QuestionKey
 from bridgehead.council.calls import Call, CallFailed, Reply, Result
@@ -166,9 +167,16 @@ class FlowDesk:
                 "domain": key.domain,
                 "capability_profile": call.profile.value,
             },
-            timeout_seconds=max(1, min(call.timeout_seconds, MOST_SECONDS)),
+            timeout_seconds=self._deadline(key.bridge),
         )
         return Attempt(str(key), request.to_file_dict(), AttemptStatus.QUEUED)
+
+    def _deadline(self, bridge: str) -> int:
+        """The whole seat's time, because the host may answer one after the other (council §4, §5)."""
+        task = self.kept.task
+        estimate = estimate_timeout(files=task.files, loc=task.loc, intensity=task.intensity, bridge=bridge)
+        seconds = bridge_deadline(estimate.timeout_s, task.intensity, len(task.domains), DEFAULT_CONCURRENCY)
+        return max(1, min(seconds, MOST_SECONDS))
 
     def _result(self, call: Call, attempt: Attempt, document: dict[str, Any] | None) -> Result | None:
         at = self._now()

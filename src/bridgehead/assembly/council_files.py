@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +16,9 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.council.findings.history import Record
+from bridgehead.council.findings.tree import current_name
 from bridgehead.council.git import GitFailed, repository_at
+from bridgehead.council.scope import Scope
 from bridgehead.council.settings import Settings, load_settings, without_untrusted
 from bridgehead.errors import ConfigError, FileError
 from bridgehead.host.clock import iso_ms
@@ -80,6 +83,26 @@ def read_history(assembly: Assembly) -> History:
         return msgspec.json.decode(read_bounded(_history_path(assembly), MOST_HISTORY_BYTES), type=History)
     except (FileError, OSError, msgspec.DecodeError):
         return History()
+
+
+def records_in_scope(history: History, scope: Scope, project: Path) -> tuple[Record, ...]:
+    """The records this scope can say something about; one of a file that is there but not looked at stays as it is."""
+    hidden = {entry.path for entry in scope.left_out}
+
+    def is_concerned(record: Record) -> bool:
+        path = None if record.path is None else current_name(record.path, scope.renames)
+        return path is None or path in scope.texts or path in hidden or not (project / path).exists()
+
+    return tuple(filter(is_concerned, history.records))
+
+
+def carried_history(
+    before: History, compared: Sequence[Record], after: Sequence[Record], review_id: str
+) -> History:
+    """The history with the compared records replaced by what became of them."""
+    taken = {record.key for record in (*compared, *after)}
+    untouched = [record for record in before.records if record.key not in taken]
+    return History(review_id=review_id, records=(*after, *untouched))
 
 
 def write_history(assembly: Assembly, history: History) -> None:

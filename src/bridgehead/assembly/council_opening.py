@@ -19,6 +19,7 @@ from bridgehead.assembly.council_files import (
     read_dismissals,
     read_history,
     read_seats_file,
+    records_in_scope,
 )
 from bridgehead.assembly.council_kept import KeptCouncil
 from bridgehead.assembly.council_request import ASK, CouncilRequest, refuse_contradictions
@@ -119,7 +120,7 @@ def open_council(
         withdrawal_guard=settings.withdrawal_guard,
         dismissals=read_dismissals(assembly.places.project),
         base_dismissals=_base_dismissals(assembly, request, machine, scope),
-        records=history.records,
+        records=records_in_scope(history, scope, assembly.places.project),
         previous_review_id=history.review_id,
         notes=tuple(f"assumed: {one}" for one in settled.assumptions),
         warnings=_warnings(settings, scope),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -46,8 +47,12 @@ def look_around(assembly: Assembly) -> list[Sitting]:
     machine = make_machine(assembly)
     retired = retired_bridges(assembly)
     rigs = [name for name in settings.bridges if is_rig(name)]
+    names = runtime_names()
+    # Some programs take seconds to say their version; they are asked side by side.
+    with ThreadPoolExecutor(max_workers=len(names)) as threads:
+        looked = list(threads.map(lambda name: _look(name, assembly, settings, machine, retired), names))
     return [
-        *(_look(name, assembly, settings, machine, retired) for name in runtime_names()),
+        *looked,
         *(Sitting(name, settings.bridges[name].enabled, "rig", reason="asked by envelope") for name in rigs),
     ]
 

@@ -79,3 +79,24 @@ def test_every_setting_is_declared_once_with_a_sentence() -> None:
 
     assert len(names) == len(set(names))
     assert all(setting.summary for setting in SETTINGS)
+
+
+def test_the_declared_bus_settings_are_those_the_bus_reads() -> None:
+    from bridgehead.bus.bus_settings import ServingSettings
+    from bridgehead.bus.settings import BridgeSettings
+
+    declared = {setting.key: setting.default for setting in SETTINGS if setting.section == "bus"}
+    known = {**_defaults(ServingSettings), **_defaults(BridgeSettings)}
+
+    assert declared == {key: known[key] for key in declared}
+    assert set(known) - set(declared) <= UNDECLARED
+
+
+# Keys of the [bus] table that only programs embedding the bus set.
+UNDECLARED = {"reserved_names"}
+
+
+def _defaults(settings: Any) -> dict[str, Any]:
+    import msgspec
+
+    return {field.name: field.default for field in msgspec.structs.fields(settings)}

@@ -39,11 +39,18 @@ class Setting:
         return f"BRIDGEHEAD_{self.section}_{self.key}".upper()
 
 
+_TEXT, _NUMBER, _FLAG, _TEXTS = Kind.TEXT, Kind.NUMBER, Kind.FLAG, Kind.TEXTS
+
+
+def _bus(key: str, kind: Kind, default: Value, summary: str, *, trusted_only: bool = False) -> Setting:
+    return Setting("bus", key, kind, default, summary, trusted_only)
+
+
 SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "store",
         "url",
-        Kind.TEXT,
+        _TEXT,
         None,
         "where the record is kept: a file, or postgresql://…; default record.db in your data directory",
         trusted_only=True,
@@ -51,7 +58,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "council",
         "pass_env",
-        Kind.TEXTS,
+        _TEXTS,
         (),
         "environment variables handed on to AI runtimes besides the allow-list",
         trusted_only=True,
@@ -59,11 +66,72 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "flows",
         "handler",
-        Kind.TEXT,
+        _TEXT,
         None,
         "who answers the requests of `flow drive`: runtime:NAME, rig:ID, cmd:WORDS or pending",
         trusted_only=True,
     ),
+    _bus("hub", _TEXT, None, "URL of a foreign hub; absent runs the embedded one", trusted_only=True),
+    _bus("hub_token", _TEXT, None, "token for the foreign hub", trusted_only=True),
+    _bus(
+        "hub_listen", _TEXT, "127.0.0.1:8181", "address of the embedded hub, loopback only", trusted_only=True
+    ),
+    _bus("hub_socket", _TEXT, None, "also serve the embedded hub on this Unix socket", trusted_only=True),
+    _bus(
+        "listen",
+        _TEXT,
+        "127.0.0.1:8182",
+        "address of the gateway; beyond loopback with TLS only",
+        trusted_only=True,
+    ),
+    _bus("public_url", _TEXT, None, "the URL that join files name", trusted_only=True),
+    _bus("tls_cert", _TEXT, None, "certificate of the gateway", trusted_only=True),
+    _bus("tls_key", _TEXT, None, "its key", trusted_only=True),
+    _bus("client_ca", _TEXT, None, "ask participants for certificates of this authority", trusted_only=True),
+    _bus("allow_tls12", _FLAG, False, "accept TLS 1.2 besides 1.3", trusted_only=True),
+    _bus("origins", _TEXTS, (), "web origins that may open a connection", trusted_only=True),
+    _bus("hosts", _TEXTS, (), "host names under which the gateway may be reached", trusted_only=True),
+    _bus(
+        "assistant", _TEXT, None, "the agent that answers utterances: openai or scripted", trusted_only=True
+    ),
+    _bus("assistant_lang", _TEXT, None, "language of the assistant"),
+    _bus("assistant_timeout_s", _NUMBER, 30, "seconds an answer may take"),
+    _bus("chat_grants", _TEXTS, (), "grants of participants of the chat page", trusted_only=True),
+    _bus("hook_wait_s", _NUMBER, 30, "seconds a webhook waits for what is spoken"),
+    _bus("pairing", _FLAG, False, "let unknown devices ask for admission", trusted_only=True),
+    _bus("nats", _TEXT, None, "URL of the NATS servers that join several hubs", trusted_only=True),
+    _bus("deployment", _TEXT, "home", "name that the hubs of one deployment share"),
+    _bus("profile", _TEXT, "auto", "topic names of the hub: spec, legacy or auto"),
+    _bus("state", _TEXT, None, "folder of records and credentials", trusted_only=True),
+    _bus("debug_outcomes", _FLAG, False, "an event for the outcome of every message"),
+    _bus("bridge_id", _TEXT, "bridgehead", "name of this bridge on the bus"),
+    _bus("nat", _FLAG, True, "translate session ids per participant"),
+    _bus("routing", _TEXTS, ("destination", "session_id"), "what decides who hears a message"),
+    _bus("session_routing", _TEXT, "absent_destination", "or always"),
+    _bus(
+        "hardened",
+        _FLAG,
+        None,
+        "deliver only what a participant must hear; default by role",
+        trusted_only=True,
+    ),
+    _bus("hardened_extra", _TEXTS, (), "topics let through in hardened mode", trusted_only=True),
+    _bus("poll_filter", _FLAG, True, "keep polls of the bus away from participants"),
+    _bus("topology_hiding", _TEXT, "off", "hide who else is on the bus"),
+    _bus("group_topics", _TEXTS, ("ovos.stop",), "topics that reach everybody of a session"),
+    _bus("ignored_sites", _TEXTS, ("unknown",), "site ids that say nothing"),
+    _bus("policy_denied_event", _FLAG, False, "tell a participant what was refused"),
+    _bus("health_on_bus", _FLAG, False, "put changes of health on the bus"),
+    _bus("grace_s", _NUMBER, 30, "seconds a participant may be away"),
+    _bus("max_held", _NUMBER, 256, "messages kept for one that is away"),
+    _bus("max_held_bytes", _NUMBER, 4_194_304, "and their bytes"),
+    _bus("max_queued", _NUMBER, 1024, "messages queued for a slow participant"),
+    _bus("max_queued_bytes", _NUMBER, 8_388_608, "and their bytes"),
+    _bus("max_sessions", _NUMBER, 256, "sessions per participant"),
+    _bus("max_skills", _NUMBER, 256, "skills per participant"),
+    _bus("max_participants", _NUMBER, 10_000, "participants at a time"),
+    _bus("hop_limit", _NUMBER, 4, "bridges a message may cross"),
+    _bus("readiness_topics", _TEXTS, ("mycroft.ready",), "topics that say the hub is ready"),
 )
 
 

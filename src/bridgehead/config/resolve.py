@@ -164,8 +164,9 @@ def _from_text(declared: Setting, text: str) -> Value:
             if text.strip().lower() in _TRUE | _FALSE:
                 return text.strip().lower() in _TRUE
         case Kind.NUMBER:
-            try:
-                return float(text)
-            except ValueError:
-                pass
+            for number in (int, float):
+                try:
+                    return number(text)
+                except ValueError:
+                    continue
     raise ConfigError(f"{declared.name} must be a {declared.kind}, not {text!r}")

@@ -37,7 +37,7 @@ class AssistantHost:
         self._place: object | None = None
 
     def start(self) -> None:
-        self._place = self._hub.listen(self._heard)
+        self._place = self._hub.listen(self._heard, hears_itself=False)
 
     async def stop(self) -> None:
         if self._place is not None:

@@ -77,15 +77,21 @@ class Bridge:
     def _restore(self, past: Remembrance, records: Mapping[str, ParticipantRecord], now: float) -> None:
         """After a restart everybody remembered counts as disconnected at this moment (bus §13)."""
         for participant_id in past.sources:
-            if (record := records.get(participant_id)) is None:
-                continue
-            participant = self.known.add(record, self._sources.assign(record, None), now)
-            for hub_id, local in past.hub_ids.get(participant_id, {}).items():
-                self.known.own(participant, hub_id, local)
-                participant.hub_ids[local] = hub_id
-            for hub_id, skill in past.skills.get(participant_id, ()):
-                self.known.track(participant, hub_id, skill)
-            self.known.leaves(participant, now, self.settings.grace_s)
+            if (record := records.get(participant_id)) is not None:
+                self.recall(record, past, now)
+
+    def recall(self, record: ParticipantRecord, past: Remembrance, now: float) -> None:
+        """Know a participant again as one that has just left: with its source, its sessions and its skills."""
+        if record.id not in past.sources:
+            return
+        self._sources.remember(record.id, past.sources[record.id])
+        participant = self.known.add(record, self._sources.assign(record, None), now)
+        for hub_id, local in past.hub_ids.get(record.id, {}).items():
+            self.known.own(participant, hub_id, local)
+            participant.hub_ids[local] = hub_id
+        for hub_id, skill in past.skills.get(record.id, ()):
+            self.known.track(participant, hub_id, skill)
+        self.known.leaves(participant, now, self.settings.grace_s)
 
     # -- participants come and go --------------------------------------------------------------------------------
 
@@ -134,6 +140,21 @@ class Bridge:
             effects += self._gone(participant, now, "revoked")
         self._sources.forget(participant_id)
         return effects
+
+    def moved(self, participant_id: str, now: float) -> list[Effect]:
+        """The participant came back at another bridge of the deployment; what it has registered is not cleaned up."""
+        participant = self.known.get(participant_id)
+        if participant is None:
+            return []
+        effects: list[Effect] = [Close(participant_id, CloseCode.REPLACED)] if participant.connected else []
+        effects.append(Left(participant_id, gone=True, reason="moved"))
+        effects += self._deliveries.give_up(participant, now, "expired", None)
+        self.known.remove(participant)
+        return effects
+
+    def clean_up(self, hub_session: str, skill_id: str, now: float) -> list[Effect]:
+        """Deregister a skill of a participant that left with another bridge."""
+        return self._originate([self._registrations.deregistration(hub_session, skill_id)], now)
 
     def record_changed(self, record: ParticipantRecord, now: float) -> None:
         """A changed record counts from the next message on (B-30)."""

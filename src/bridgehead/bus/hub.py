@@ -67,6 +67,7 @@ class Hub:
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._members: dict[HubMember, None] = {}
         self._listeners: dict[object, Listener] = {}
+        self._deaf_to_self: set[object] = set()
         self._untold: deque[_Published] = deque()
         self._unsent: list[_Published] = []
         self._telling = False
@@ -119,14 +120,17 @@ class Hub:
         self._members.pop(member, None)
         self._heartbeat.forget(member)
 
-    def listen(self, listener: Listener) -> object:
+    def listen(self, listener: Listener, *, hears_itself: bool = True) -> object:
         """Hear everything inside this process; the returned token names the listener when it publishes."""
         token = object()
         self._listeners[token] = listener
+        if not hears_itself:
+            self._deaf_to_self.add(token)
         return token
 
     def silence(self, token: object) -> None:
         self._listeners.pop(token, None)
+        self._deaf_to_self.discard(token)
 
     def take(self, frame: bytes, sender: HubMember) -> None:
         """A member sent a frame: check it before anybody else sees it (bus §1.1)."""
@@ -164,9 +168,10 @@ class Hub:
         self._telling = True
         try:
             while self._untold:
-                message = self._untold.popleft().message
-                for listener in list(self._listeners.values()):
-                    listener(message)
+                published = self._untold.popleft()
+                for token, listener in list(self._listeners.items()):
+                    if token is not published.sender or token not in self._deaf_to_self:
+                        listener(published.message)
         finally:
             self._telling = False
 

@@ -78,6 +78,8 @@ class Register:
         self._hosts: dict[str, Participant] = {}
         self._leaving: list[tuple[float, int, str]] = []
         self._ordinal = 0
+        self.changes = 0
+        """Grows whenever sources or sites do not stay the same."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -100,14 +102,22 @@ class Register:
     def skill_hosts(self) -> Iterable[Participant]:
         return self._hosts.values()
 
+    def sources(self) -> frozenset[str]:
+        return frozenset(self._by_source)
+
+    def sites(self) -> frozenset[str]:
+        return frozenset(self._by_site)
+
     def add(self, record: ParticipantRecord, source: str, now: float) -> Participant:
         self._ordinal += 1
+        self.changes += 1
         participant = Participant(record, source, self._ordinal, now)
         self._by_id[record.id] = participant
         self._by_source[source] = participant
         return participant
 
     def remove(self, participant: Participant) -> None:
+        self.changes += 1
         del self._by_id[participant.id]
         del self._by_source[participant.source]
         for hub_session in list(participant.sessions):
@@ -133,6 +143,7 @@ class Register:
         """The participant's group is that of its last message (B-15)."""
         if site == participant.site:
             return
+        self.changes += 1
         if participant.site is not None:
             _discard(self._by_site, participant.site, participant.id)
         participant.site = site

@@ -86,9 +86,10 @@ class Registrations:
         for skill in skills:
             self._known.untrack(participant, hub_id, skill)
             effects.append(SkillDropped(participant.id, hub_id, skill))
-        return [self._deregistration(hub_id, skill) for skill in skills]
+        return [self.deregistration(hub_id, skill) for skill in skills]
 
-    def _deregistration(self, hub_id: str, skill: str) -> Message:
+    def deregistration(self, hub_id: str, skill: str) -> Message:
+        """What the hub is told about a skill that is gone (B-46)."""
         context = {
             "source": self._settings.bridge_id,
             "skill_id": skill,

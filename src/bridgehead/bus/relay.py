@@ -91,6 +91,7 @@ class Relay:
         self._to_do: deque[Effect] = deque()
         self._busy = False
         self._write_failed = False
+        self._told_changes = 0
         self._changes: list[Remembered] = []
         self._saving: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
@@ -115,6 +116,8 @@ class Relay:
         self, record: ParticipantRecord, connection: ParticipantConnection, claim: object = None
     ) -> None:
         """An authenticated participant is there; it is welcomed with its source."""
+        if not record.ephemeral and self.bridge.known.get(record.id) is None:
+            self.bridge.recall(record, self._state.recall(record.id), self._now())
         effects = self.bridge.connected(record, self._now(), claim=claim)
         self._coming = connection
         self._execute(effects)
@@ -141,6 +144,14 @@ class Relay:
         """The participant's credential is gone: close, clean up, forget (bus §10.3)."""
         self._execute(self.bridge.revoked(participant_id, self._now()))
         self.ledger.forget(participant_id)
+
+    def moved(self, participant_id: str) -> None:
+        """The participant is now connected to another bridge of the same deployment."""
+        self._execute(self.bridge.moved(participant_id, self._now()))
+
+    def clean_up(self, hub_session: str, skill_id: str) -> None:
+        """Deregister a skill whose host is present nowhere any more."""
+        self._execute(self.bridge.clean_up(hub_session, skill_id, self._now()))
 
     def change_record(self, record: ParticipantRecord) -> None:
         self.bridge.record_changed(record, self._now())
@@ -228,11 +239,12 @@ class Relay:
                 self._carry_out[type(effect)](effect)
         finally:
             self._busy = False
+        if self.bridge.known.changes != self._told_changes:
+            self._told_changes = self.bridge.known.changes
+            self._transport.expect(self.bridge.known)
 
     def _write(self, effect: ToBus) -> None:
         self._write_failed = not self._transport.send(effect.message)
-        if self._write_failed:
-            self.lost("the hub takes nothing more")
 
     def _deliver(self, effect: ToParticipant) -> None:
         connection = self._connections.get(effect.participant)
@@ -253,6 +265,7 @@ class Relay:
         assert self._coming is not None
         self._connections[effect.participant], self._coming = self._coming, None
         self._connections[effect.participant].welcome(effect.source)
+        self._state.present(effect.participant)
         self._announce("bus.joined", participant=effect.participant, source=effect.source, first=effect.first)
 
     def _left(self, effect: Left) -> None:

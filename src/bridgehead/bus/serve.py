@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.bus.assistant import AssistantConfig
 from bridgehead.bus.assistant_host import AssistantHost
@@ -30,13 +31,17 @@ from bridgehead.bus.record import Grant
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.sockets.listening import Listener, listen, listen_unix
 from bridgehead.bus.state_folder import StateFolder
+from bridgehead.bus.state_store import StateStore
 from bridgehead.bus.tls_files import TlsFiles, public_url
 from bridgehead.bus.topics import HEALTH, NOTICE
 from bridgehead.bus.transports import transport_for
-from bridgehead.bus.transports.base import Transport
+from bridgehead.bus.transports.base import Audience, Transport
 from bridgehead.bus.transports.memory import MemoryTransport
 from bridgehead.bus.upstream import Upstream
 from bridgehead.host.clock import iso_ms
+
+if TYPE_CHECKING:
+    from bridgehead.bus.nats_registry import NatsRegistry
 
 _log: Final = logging.getLogger("bridgehead.bus")
 
@@ -62,6 +67,9 @@ class BusServer:
         self.chat: ChatRoom
         self.link: HubLink
         self.upstream: Upstream | None = None
+        self.fabric_link: HubLink | None = None
+        self._registry: NatsRegistry | None = None
+        self._tell_fabric: Callable[[Audience], None] | None = None
         self._closing = AsyncExitStack()
         self.gateway_address = ""
         self.hub_address = ""
@@ -73,12 +81,15 @@ class BusServer:
         self.folder.prepare()
         try:
             await self._start_hub()
-            self._start_bridge()
+            await self._join_fabric()
+            await self._start_bridge()
             await self._start_gateway()
         except BaseException:
             await self.stop()
             raise
         self.link.start()
+        if self.fabric_link is not None:
+            self.fabric_link.start()
         if self._upstream_join is not None:
             self.upstream = Upstream(self.relay, self._upstream_join, self._announcing("upstream"))
             self.upstream.start()
@@ -108,15 +119,46 @@ class BusServer:
         self._closing.push_async_callback(listener.close)
         return listener.address
 
-    def _start_bridge(self) -> None:
-        state = self.folder.state()
-        self._closing.callback(state.close)
+    async def _join_fabric(self) -> None:
+        """The register that several bridges share, and the embedded hub's place among them (bus §13)."""
+        url = self._fabric_url
+        if url is None:
+            return
+        from bridgehead.bus.fabric import Fabric, keep_up
+        from bridgehead.bus.nats_registry import NatsRegistry
+
+        serving, bridge = self.settings.serving, self.settings.bridge
+        instance = f"{bridge.bridge_id}-{secrets.token_hex(4)}"
+        self._registry = NatsRegistry(url, serving.deployment, instance, bridge.grace_s)
+        self._closing.push_async_callback(self._registry.shut)
+        await self._registry.open()
+        if self.hub is not None:
+            fabric = Fabric(self.hub, url, serving.deployment, self._registry, bridge.group_topics)
+            self._tell_fabric = fabric.expect
+            self.fabric_link = keep_up(fabric, self._announcing("fabric"))
+            self._closing.push_async_callback(self.fabric_link.stop)
+
+    @property
+    def _fabric_url(self) -> str | None:
+        serving = self.settings.serving
+        if serving.hub is not None and serving.hub.startswith("nats://"):
+            return serving.hub
+        return serving.nats
+
+    async def _start_bridge(self) -> None:
         self._directory = Directory(self.folder)
+        secret = self.folder.secret()
+        state: StateStore
+        if self._registry is not None:
+            state, secret = self._registry, await self._registry.shared_secret(secret)
+        else:
+            state = self.folder.state()
+        self._closing.callback(state.close)
         bridge = Bridge(
             self.settings.bridge,
-            secret=self.folder.secret(),
+            secret=secret,
             random_word=lambda: secrets.token_hex(3),
-            own_hub=self.hub is not None,
+            own_hub=self._speaks_spec,
             remembered=state.load(),
             records=self._directory.records,
             now=self._outside.clock.monotonic(),
@@ -131,15 +173,23 @@ class BusServer:
             debug=self.settings.serving.debug_outcomes,
         )
         bridge.hub_lost()  # until the link says otherwise
+        if self._registry is not None:
+            self._registry.moved = self.relay.moved
+            self._registry.renew(lambda: list(self.relay.connected), self.relay.clean_up)
         self.link = HubLink(transport, self.relay, self._announcing("hub"), jitter=_jitter)
         self._closing.push_async_callback(self.link.stop)
         self._closing.push_async_callback(self.relay.stop)
 
+    @property
+    def _speaks_spec(self) -> bool:
+        """Our own hub speaks specification names, and so does the fabric, which ends at hubs of ours."""
+        return self.hub is not None or self._registry is not None
+
     def _transport(self) -> Transport:
         if self.hub is not None:
-            return MemoryTransport(self.hub)
+            return MemoryTransport(self.hub, self._tell_fabric)
         serving = self.settings.serving
-        return transport_for(str(serving.hub), token=serving.hub_token)
+        return transport_for(str(serving.hub), token=serving.hub_token, deployment=serving.deployment)
 
     async def _start_gateway(self) -> None:
         serving, outside = self.settings.serving, self._outside

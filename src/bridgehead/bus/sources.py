@@ -38,6 +38,13 @@ class Sources:
         self._owner[chosen] = record.id
         return chosen
 
+    def remember(self, participant_id: str, source: str) -> None:
+        """What the participant had elsewhere; nothing changes if somebody else has it by now."""
+        if self._is_free(source, participant_id):
+            self.forget(participant_id)
+            self._of[participant_id] = source
+            self._owner[source] = participant_id
+
     def forget(self, participant_id: str) -> None:
         """The participant's source is free again."""
         source = self._of.pop(participant_id, None)

@@ -35,7 +35,17 @@ PRAGMA user_version = 1;
 class StateStore(Protocol):
     """Where it is kept. Called in a worker thread, one call at a time."""
 
-    def load(self) -> Remembrance: ...
+    def load(self) -> Remembrance:
+        """What to begin with: everybody in it counts as disconnected at this moment."""
+        ...
+
+    def recall(self, participant_id: str) -> Remembrance:
+        """What is known of one participant that joins here and was served elsewhere; must not wait."""
+        ...
+
+    def present(self, participant_id: str) -> None:
+        """The participant is connected here now; must not wait."""
+        ...
 
     def apply(self, changes: Iterable[Remembered]) -> None: ...
 
@@ -65,6 +75,12 @@ class SqliteState:
             skills[participant] = (*skills.get(participant, ()), (hub_id, skill))
         sources = {row[0]: row[1] for row in self._rows("SELECT * FROM sources")}
         return Remembrance(sources, hub_ids, skills)
+
+    def recall(self, participant_id: str) -> Remembrance:
+        return Remembrance()  # one bridge, one file: what there was has been loaded
+
+    def present(self, participant_id: str) -> None:
+        pass
 
     def apply(self, changes: Iterable[Remembered]) -> None:
         try:
@@ -118,6 +134,12 @@ class MemoryState:
 
     def load(self) -> Remembrance:
         return self._remembered
+
+    def recall(self, participant_id: str) -> Remembrance:
+        return Remembrance()
+
+    def present(self, participant_id: str) -> None:
+        pass
 
     def apply(self, changes: Iterable[Remembered]) -> None:
         self.changes += changes

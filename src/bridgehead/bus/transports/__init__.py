@@ -8,8 +8,8 @@ from bridgehead.bus.sockets.dialling import BadUrl
 from bridgehead.bus.transports.base import Transport
 
 
-def transport_for(url: str, *, token: str | None = None) -> Transport:
-    """The transport for a foreign hub: `ws://`, `wss://` or `nats://`."""
+def transport_for(url: str, *, token: str | None = None, deployment: str = "home") -> Transport:
+    """The transport for a foreign hub: `ws://`, `wss://`, or `nats://` for a fabric of many."""
     scheme = urlsplit(url).scheme
     if scheme in ("ws", "wss"):
         from bridgehead.bus.transports.websocket import WebSocketTransport
@@ -18,5 +18,5 @@ def transport_for(url: str, *, token: str | None = None) -> Transport:
     if scheme == "nats":
         from bridgehead.bus.transports.nats import NatsTransport
 
-        return NatsTransport(url)
+        return NatsTransport(url, deployment)
     raise BadUrl(url)

@@ -22,6 +22,14 @@ class Ear(Protocol):
         ...
 
 
+class Audience(Protocol):
+    """Those a bridge serves at this moment."""
+
+    def sources(self) -> frozenset[str]: ...
+
+    def sites(self) -> frozenset[str]: ...
+
+
 class Transport(Protocol):
     """One way to reach a hub."""
 
@@ -33,6 +41,10 @@ class Transport(Protocol):
 
     def send(self, message: Message) -> bool:
         """Put a message on the hub without waiting; False when the hub takes nothing more."""
+        ...
+
+    def expect(self, audience: Audience) -> None:
+        """Whom this bridge serves has changed; only a fabric that delivers selectively needs to know."""
         ...
 
     async def close(self) -> None: ...

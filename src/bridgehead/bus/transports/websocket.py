@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from bridgehead.bus.message import Malformed, Message, decode_json, encode, read_value
 from bridgehead.bus.sockets.base import Peer
 from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
-from bridgehead.bus.transports.base import Ear, EncryptedHub, HubRefused
+from bridgehead.bus.transports.base import Audience, Ear, EncryptedHub, HubRefused
 
 MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024
 _ENCRYPTED: Final = {"ciphertext", "tag", "nonce"}
@@ -35,6 +35,9 @@ class WebSocketTransport:
 
     def send(self, message: Message) -> bool:
         return self._conversation is not None and self._conversation.send(message)
+
+    def expect(self, audience: Audience) -> None:
+        pass
 
     async def close(self) -> None:
         if self._conversation is not None:

@@ -1,0 +1,158 @@
+"""One NATS connection of ours: opened without automatic reconnects, because links look after that themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from bridgehead.bus.subjects import Subjects
+from bridgehead.bus.transports.base import Audience, HubRefused
+from bridgehead.errors import BridgeheadError, ConfigError
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.subscription import Subscription
+
+_log: Final = logging.getLogger("bridgehead.bus.nats")
+CONNECT_S: Final = 5
+
+
+async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Client:
+    """Connect; `lost` is called once when the connection ends by itself."""
+    try:
+        import nats
+        from nats.errors import Error
+    except ImportError as error:
+        raise NatsMissing from error
+    told = False
+
+    async def ended(*_reason: object) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            lost("the NATS server went away")
+
+    async def noted(error: Exception) -> None:
+        _log.warning("nats: %s", error)
+
+    try:
+        return await nats.connect(
+            url,
+            name=name,
+            allow_reconnect=False,
+            connect_timeout=CONNECT_S,
+            disconnected_cb=ended,
+            closed_cb=ended,
+            error_cb=noted,
+            no_echo=True,
+        )
+    except (TimeoutError, Error, OSError) as error:
+        if "authorization" in str(error).lower():
+            raise HubRefused(_safe(url), str(error)) from error
+        raise NatsUnreachable(_safe(url), str(error) or type(error).__name__) from error
+
+
+class Publisher:
+    """Publishes in order without making the caller wait; bounded."""
+
+    def __init__(self, client: Client, *, limit: int = 10_000) -> None:
+        self._client = client
+        self._waiting: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(limit)
+        self._task = asyncio.get_running_loop().create_task(self._publish())
+
+    def put(self, subject: str, payload: bytes) -> bool:
+        """Whether it will be sent; False when it is too large for the server or too much waits already."""
+        if len(payload) > self._client.max_payload or self._client.is_closed:
+            return False
+        try:
+            self._waiting.put_nowait((subject, payload))
+        except asyncio.QueueFull:
+            return False
+        return True
+
+    async def _publish(self) -> None:
+        from nats.errors import Error
+
+        while True:
+            subject, payload = await self._waiting.get()
+            try:
+                await self._client.publish(subject, payload)
+            except Error as error:
+                _log.warning("nats: %s was not published: %s", subject, error)
+
+    def stop(self) -> None:
+        self._task.cancel()
+
+
+class Follower:
+    """Subscribed to everything that is for those a bridge serves, and to nothing else."""
+
+    def __init__(self, client: Client, subjects: Subjects, deliver: Callable[[bytes], None]) -> None:
+        self._client = client
+        self._subjects = subjects
+        self._deliver = deliver
+        self._followed: dict[str, Subscription] = {}
+        self._audience: Audience | None = None
+        self._changed = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._keep_up())
+
+    def expect(self, audience: Audience | None) -> None:
+        self._audience = audience
+        self._changed.set()
+
+    async def catch_up(self) -> None:
+        """Subscribe to whom we serve now, and no longer to whom we do not."""
+        self._changed.clear()
+        if self._audience is None:
+            return
+        wanted = {self._subjects.for_source(source) for source in self._audience.sources()}
+        wanted |= {self._subjects.for_site(site) for site in self._audience.sites()}
+        for subject in wanted - self._followed.keys():
+            self._followed[subject] = await self._client.subscribe(subject, cb=self._received)
+        for subject in self._followed.keys() - wanted:
+            await self._followed.pop(subject).unsubscribe()
+
+    async def _keep_up(self) -> None:
+        while True:
+            await self._changed.wait()
+            await self.catch_up()
+
+    async def _received(self, delivered: Any) -> None:
+        self._deliver(delivered.data)
+
+    def stop(self) -> None:
+        self._task.cancel()
+
+
+async def close_nats(client: Client | None) -> None:
+    """Close without complaint, whatever state it is in."""
+    if client is None or client.is_closed:
+        return
+    from nats.errors import Error
+
+    try:
+        await client.close()
+    except (Error, OSError) as error:
+        _log.debug("nats: closing: %s", error)
+
+
+def _safe(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+class NatsMissing(ConfigError):
+    """The extra is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("NATS support is not installed", hint="pip install 'bridgehead[nats]'")
+
+
+class NatsUnreachable(BridgeheadError):
+    """No NATS server answers."""
+
+    def __init__(self, url: str, cause: str) -> None:
+        super().__init__(f"{url} cannot be reached: {cause}", hint="check the address of the NATS server")

@@ -1,0 +1,327 @@
+"""The register of a deployment in NATS key-value buckets (bus §13), shared by its bridges.
+
+Presence ends by itself when a bridge stops renewing it. Sources, hub ids and skills have no such end: a participant
+that comes back at another bridge keeps them, and skills of one that does not come back are cleaned up exactly once,
+by whichever bridge manages to delete their entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from bridgehead.bus.effects import (
+    HubIdDropped,
+    HubIdKept,
+    Remembered,
+    SkillDropped,
+    SkillKept,
+    SourceKept,
+)
+from bridgehead.bus.nats_client import NatsUnreachable, close_nats, open_nats
+from bridgehead.bus.participants import Remembrance
+from bridgehead.bus.subjects import Subjects, token, untoken
+from bridgehead.errors import BridgeheadError
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.js import JetStreamContext
+    from nats.js.kv import KeyValue
+
+_log: Final = logging.getLogger("bridgehead.bus.nats")
+BUCKETS: Final = ("sources", "sessions", "skills")
+RETRY_S: Final = 0.5
+MAX_UNWRITTEN: Final = 10_000
+
+
+class RegisteredSession(msgspec.Struct, frozen=True):
+    """Whose session a hub id stands for."""
+
+    participant: str
+    local: str
+
+
+class NatsRegistry:
+    """A state store that several bridges share; also knows who is present where."""
+
+    def __init__(self, url: str, deployment: str, instance: str, grace_s: float) -> None:
+        self._url = url
+        self._subjects = Subjects(deployment)
+        self._instance = instance
+        self._grace_s = max(1.0, grace_s)
+        self._client: Client | None = None
+        self._buckets: dict[str, KeyValue] = {}
+        self._loop = asyncio.get_running_loop()
+        self._mirrors: list[asyncio.Task[None]] = []
+        self._lasting: list[asyncio.Task[None]] = []
+        self._there = asyncio.Event()
+        self._closing = False
+        self._unwritten: deque[Remembered] = deque(maxlen=MAX_UNWRITTEN)
+        self._something_to_write = asyncio.Event()
+        self._arrived: set[str] = set()
+        self._renewal = asyncio.Event()
+        self.sources: dict[str, str] = {}
+        self.sessions: dict[str, RegisteredSession] = {}
+        self.skills: dict[str, dict[tuple[str, str], None]] = {}
+        self.moved: Callable[[str], None] = lambda _participant: None
+        """Told when a participant is now present at another bridge."""
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect, make the buckets if they are not there, and read what is in them."""
+        await self._connect()
+        self._lasting = [self._loop.create_task(self._write())]
+
+    async def _connect(self) -> None:
+        from nats.errors import Error
+
+        self._client = await open_nats(self._url, self._lost, name="bridgehead registry")
+        try:
+            stream = self._client.jetstream()
+            for name in BUCKETS:
+                self._buckets[name] = await _bucket(stream, self._subjects.bucket(name), None)
+            presence = self._subjects.bucket("presence")
+            self._buckets["presence"] = await _bucket(stream, presence, self._grace_s)
+        except Error as error:
+            await close_nats(self._client)
+            raise NatsUnreachable(self._url, f"{error}; the server needs JetStream (-js)") from error
+        for name, note in (
+            ("sources", self._noted_source),
+            ("sessions", self._noted_session),
+            ("skills", self._noted_skill),
+            ("presence", self._noted_presence),
+        ):
+            await self._mirror(name, note)
+        self._there.set()
+
+    async def shared_secret(self, own: bytes) -> bytes:
+        """The secret all bridges of the deployment use, so that one participant has one hub id everywhere (B-24)."""
+        from nats.js.errors import KeyWrongLastSequenceError
+
+        bucket = self._buckets["sources"]
+        try:
+            await bucket.create("secret", own)
+        except KeyWrongLastSequenceError:
+            own = (await bucket.get("secret")).value or own
+        return own
+
+    async def _mirror(self, name: str, note: Callable[[str, bytes | None], None]) -> None:
+        """Keep a copy of a bucket in memory; returns when everything in it has been read."""
+        watcher = await self._buckets[name].watchall()
+        complete = asyncio.Event()
+
+        async def follow() -> None:
+            while True:
+                try:
+                    entry = await watcher.updates(timeout=60)  # type: ignore[no-untyped-call]
+                except TimeoutError:
+                    continue
+                if entry is None:
+                    complete.set()
+                else:
+                    note(entry.key, None if entry.operation in ("DEL", "PURGE") else entry.value)
+
+        self._mirrors.append(self._loop.create_task(follow()))
+        await complete.wait()
+
+    def _lost(self, reason: str) -> None:
+        self._there.clear()
+        if not self._closing:
+            _log.warning("the register is away: %s", reason)
+            self._lasting.append(self._loop.create_task(self._come_back()))
+
+    async def _come_back(self) -> None:
+        self._stop_mirrors()
+        while not self._there.is_set():
+            await asyncio.sleep(RETRY_S)
+            try:
+                await self._connect()
+            except BridgeheadError as error:
+                _log.info("%s", error)
+
+    def _stop_mirrors(self) -> None:
+        for task in self._mirrors:
+            task.cancel()
+        self._mirrors = []
+
+    async def shut(self) -> None:
+        self._closing = True
+        self._stop_mirrors()
+        for task in self._lasting:
+            task.cancel()
+        await asyncio.gather(*self._lasting, return_exceptions=True)
+        await close_nats(self._client)
+
+    # -- what the buckets say -------------------------------------------------------------------------------------
+
+    def _noted_source(self, key: str, value: bytes | None) -> None:
+        if key == "secret":
+            return
+        if value is None:
+            self.sources.pop(untoken(key), None)
+        else:
+            self.sources[untoken(key)] = value.decode()
+
+    def _noted_session(self, key: str, value: bytes | None) -> None:
+        if value is None:
+            self.sessions.pop(untoken(key), None)
+        else:
+            self.sessions[untoken(key)] = msgspec.json.decode(value, type=RegisteredSession)
+
+    def _noted_skill(self, key: str, value: bytes | None) -> None:
+        participant, hub_id, skill = map(untoken, key.split("."))
+        tracked = self.skills.setdefault(participant, {})
+        if value is None:
+            tracked.pop((hub_id, skill), None)
+        else:
+            tracked[hub_id, skill] = None
+
+    def _noted_presence(self, key: str, value: bytes | None) -> None:
+        if value is not None and value.decode() != self._instance:
+            self.moved(untoken(key))
+
+    # -- StateStore -----------------------------------------------------------------------------------------------
+
+    def load(self) -> Remembrance:
+        return Remembrance()  # nobody is ours until they join here
+
+    def recall(self, participant_id: str) -> Remembrance:
+        source = self.sources.get(participant_id)
+        if source is None:
+            return Remembrance()
+        owned = {hub: s.local for hub, s in self.sessions.items() if s.participant == participant_id}
+        return Remembrance(
+            {participant_id: source},
+            {participant_id: owned},
+            {participant_id: tuple(self.skills.get(participant_id, {}))},
+        )
+
+    def apply(self, changes: Iterable[Remembered]) -> None:
+        """Called in a worker thread; written on the event loop as soon as the register is there."""
+        self._loop.call_soon_threadsafe(self._wait_in_line, list(changes))
+
+    def _wait_in_line(self, changes: list[Remembered]) -> None:
+        self._unwritten.extend(changes)
+        self._something_to_write.set()
+
+    async def _write(self) -> None:
+        from nats.errors import Error
+
+        while True:
+            await self._something_to_write.wait()
+            await self._there.wait()
+            try:
+                while self._unwritten:
+                    await self._write_one(self._unwritten[0])
+                    self._unwritten.popleft()
+                self._something_to_write.clear()
+            except (TimeoutError, Error) as error:
+                _log.warning("nats: the register was not written: %s", error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _write_one(self, change: Remembered) -> None:
+        match change:
+            case SourceKept(participant, source):
+                await self._buckets["sources"].put(token(participant), source.encode())
+            case HubIdKept(participant, hub_id, local):
+                value = msgspec.json.encode(RegisteredSession(participant, local))
+                await self._buckets["sessions"].put(token(hub_id), value)
+            case HubIdDropped(_, hub_id):
+                await self._buckets["sessions"].delete(token(hub_id))
+            case SkillKept(participant, hub_id, skill):
+                await self._buckets["skills"].put(_skill_key(participant, hub_id, skill), b"1")
+            case SkillDropped(participant, hub_id, skill):
+                await self._buckets["skills"].delete(_skill_key(participant, hub_id, skill))
+
+    def present(self, participant_id: str) -> None:
+        """Say at once that a participant is here, so that another bridge lets go of it."""
+        self._arrived.add(participant_id)
+        self._renewal.set()
+
+    def forget(self, participant_id: str) -> None:
+        pass  # its source stays its own; only an operator takes a participant away for good
+
+    def close(self) -> None:
+        pass
+
+    # -- presence -------------------------------------------------------------------------------------------------
+
+    def renew(self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]) -> None:
+        """Keep saying who is present here, and look for skills whose host is present nowhere."""
+        self._lasting.append(self._loop.create_task(self._renew(present, orphaned)))
+
+    async def _renew(
+        self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]
+    ) -> None:
+        from nats.errors import Error
+
+        while True:
+            await self._there.wait()
+            try:
+                here = set(present())
+                for participant in self._arrived or here:
+                    await self._buckets["presence"].put(token(participant), self._instance.encode())
+                if not self._arrived:
+                    await self._clean_up(here, orphaned)
+                self._arrived.clear()
+            except (TimeoutError, Error) as error:
+                _log.warning("nats: presence was not renewed: %s", error)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Until it is time to renew, or somebody has just arrived."""
+        self._renewal.clear()
+        if self._arrived:
+            return
+        try:
+            async with asyncio.timeout(self._grace_s / 3):
+                await self._renewal.wait()
+        except TimeoutError:
+            pass
+
+    async def _clean_up(self, here: set[str], orphaned: Callable[[str, str], None]) -> None:
+        for participant in [name for name, tracked in self.skills.items() if tracked and name not in here]:
+            if await self._is_present(participant):
+                continue
+            for hub_id, skill in list(self.skills[participant]):
+                if await self._claim(_skill_key(participant, hub_id, skill)):
+                    orphaned(hub_id, skill)
+
+    async def _is_present(self, participant: str) -> bool:
+        from nats.js.errors import KeyNotFoundError
+
+        try:
+            await self._buckets["presence"].get(token(participant))
+        except KeyNotFoundError:
+            return False
+        return True
+
+    async def _claim(self, key: str) -> bool:
+        """Delete an entry; True for the one bridge that managed to."""
+        from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
+
+        try:
+            entry = await self._buckets["skills"].get(key)
+            return await self._buckets["skills"].delete(key, last=entry.revision)
+        except (KeyNotFoundError, KeyWrongLastSequenceError):
+            return False
+
+
+async def _bucket(stream: JetStreamContext, name: str, ttl_s: float | None) -> KeyValue:
+    """The bucket, made if it is not there; the lifetime the first bridge chose counts for all."""
+    from nats.js.errors import BadRequestError
+
+    try:
+        return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s)
+    except BadRequestError:
+        return await stream.key_value(name)
+
+
+def _skill_key(participant: str, hub_id: str, skill: str) -> str:
+    return f"{token(participant)}.{token(hub_id)}.{token(skill)}"

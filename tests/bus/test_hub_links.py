@@ -1,0 +1,390 @@
+"""Links to hubs: ours in another process, a real ovos-messagebus, one that comes and goes, one that refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.bus.check import CheckOptions, check_hub
+from bridgehead.bus.health import HealthEvent
+from bridgehead.bus.hub import Hub, HubSettings
+from bridgehead.bus.hub_client import HubClient
+from bridgehead.bus.hub_link import HubLink
+from bridgehead.bus.join_file import JoinFile
+from bridgehead.bus.message import Message
+from bridgehead.bus.scripted_agent import ScriptedAgent
+from bridgehead.bus.sidecar import Sidecar
+from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
+from bridgehead.bus.sockets.listening import listen
+from bridgehead.bus.sockets.mailbox import ConnectionEnded
+from bridgehead.bus.transports.memory import MemoryTransport
+from bridgehead.bus.transports.websocket import WebSocketTransport
+from bus.gateways import next_message
+from bus.hubs import OVOS, needs_ovos, ovos_environment, run_ovos, served_hub
+from bus.running import Server, run, until
+from bus.serving import served_bus
+
+
+class Ear:
+    """Remembers what a transport told it."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.ignored_reasons: list[str] = []
+        self.losses: list[str] = []
+        self.openings = 0
+
+    def heard(self, message: Message) -> None:
+        self.messages.append(message)
+
+    def ignored(self, reason: str) -> None:
+        self.ignored_reasons.append(reason)
+
+    def opened(self) -> None:
+        self.openings += 1
+
+    def lost(self, reason: str) -> None:
+        self.losses.append(reason)
+
+
+# -- the suite of transports ------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def memory_place() -> AsyncIterator[Any]:
+    hub = Hub()
+    yield lambda: MemoryTransport(hub)
+    await hub.close()
+
+
+@asynccontextmanager
+async def websocket_place() -> AsyncIterator[Any]:
+    async with served_hub() as (_hub, url):
+        yield lambda: WebSocketTransport(url)
+
+
+PLACES = {"memory": memory_place, "websocket": websocket_place}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_transport_hears_everything_in_one_order_itself_included(place: str) -> None:
+    async def main() -> None:
+        async with PLACES[place]() as make:
+            ears = [Ear(), Ear()]
+            transports = [make(), make()]
+            for transport, ear in zip(transports, ears, strict=True):
+                await transport.connect(ear)
+            for number in range(50):
+                assert transports[0].send(Message("n.n", {"n": number}, {"session": {"x": "ü"}}))
+            for ear in ears:
+                await until(lambda ear=ear: len([m for m in ear.messages if m.type == "n.n"]) == 50)
+                numbers = [message.data["n"] for message in ear.messages if message.type == "n.n"]
+                assert numbers == list(range(50))
+            for transport in transports:
+                await transport.close()
+            assert not transports[0].send(Message("n.n"))
+            assert ears[0].losses == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_transport_can_be_connected_again(place: str) -> None:
+    async def main() -> None:
+        async with PLACES[place]() as make:
+            transport, ear = make(), Ear()
+            for round_ in range(3):
+                await transport.connect(ear)
+                transport.send(Message("round", {"n": round_}))
+                await until(lambda round_=round_: Message("round", {"n": round_}) in ear.messages)
+                await transport.close()
+
+    run(main())
+
+
+# -- links ------------------------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def test_a_hub_that_vanishes_is_dialled_again_and_health_says_so() -> None:
+    async def main() -> None:
+        port, ear = free_port(), Ear()
+        said: list[HealthEvent] = []
+        link = HubLink(WebSocketTransport(f"ws://127.0.0.1:{port}/core"), ear, said.append, first_wait_s=0.01)
+        link.start()
+        for round_ in range(2):
+            hub = Hub()
+            listener = await listen(hub, "127.0.0.1", port)
+            await link.connected()
+            hub.publish(Message("hello", {"n": round_}))
+            await until(lambda round_=round_: Message("hello", {"n": round_}) in ear.messages)
+            await listener.close()
+            await hub.close()
+            await until(lambda round_=round_: len(ear.losses) == round_ + 1)
+        await link.stop()
+        assert [str(event.state) for event in said] == [
+            "starting",
+            "connecting",
+            "connected",
+            "transient_disconnect",
+            "connected",
+            "transient_disconnect",
+            "stopped",
+        ]
+        assert ear.openings == 2
+
+    run(main())
+
+
+def test_refused_credentials_are_not_hammered_and_a_reload_tries_at_once() -> None:
+    async def main() -> None:
+        hub = Hub(HubSettings(token="new"))
+        listener = await listen(hub, "127.0.0.1", 0)
+        said: list[HealthEvent] = []
+        transport = WebSocketTransport(f"ws://127.0.0.1:{listener.port}/core", token="old")
+        link = HubLink(transport, Ear(), said.append, first_wait_s=0.001)
+        link.start()
+        await until(lambda: said[-1].state == "bad_credentials")
+        transport._headers = (("Authorization", "Bearer new"),)
+        link.reload()
+        await link.connected()
+        assert [str(event.state) for event in said][-3:] == ["bad_credentials", "connecting", "connected"]
+        assert hub.counts["refused_token"] == 1
+        await link.stop()
+        await listener.close()
+        await hub.close()
+
+    run(main())
+
+
+def test_an_encrypted_hub_is_refused_clearly() -> None:
+    async def main() -> None:
+        class Secretive(Server):
+            def opened(self, peer: Peer) -> None:
+                super().opened(peer)
+                peer.send(b'{"ciphertext":"00","tag":"00","nonce":"00"}')
+
+        class Site:
+            def upgrade(self, request: Request) -> Upgrade | Answer:
+                return Upgrade(Secretive(), 1 << 20)
+
+            async def respond(self, request: Request) -> Answer:
+                return Answer(404)
+
+        listener = await listen(Site(), "127.0.0.1", 0)
+        ear = Ear()
+        url = f"ws://127.0.0.1:{listener.port}/core"
+        transport = WebSocketTransport(url)
+        await transport.connect(ear)
+        await until(lambda: bool(ear.losses))
+        assert "secret_key" in ear.losses[0] and ear.messages == []
+        found = await check_hub(CheckOptions(url, listen_s=0.05))
+        assert ("hub-encrypted", "broken") in [(f.kind, f.state) for f in found]
+        await listener.close()
+
+    run(main())
+
+
+def test_participants_are_told_nothing_went_through_while_the_hub_is_away(tmp_path: Path) -> None:
+    async def main() -> None:
+        port = free_port()
+        hub = Hub()
+        listener = await listen(hub, "127.0.0.1", port)
+        async with served_bus(
+            tmp_path, hub=f"ws://127.0.0.1:{port}/core", profile="spec", grace_s=0.05
+        ) as server:
+            host = await server.satellite("host", role="skill_host")
+            await host.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
+            await until(lambda: server.relay.ledger.outcomes["in", "delivered", ""] == 1)
+            await listener.close()
+            await hub.close()
+            await until(lambda: str(server.link.health.state) == "transient_disconnect")
+            await host.send(Message("ovos.stop"))
+            await until(lambda: server.relay.ledger.outcomes["in", "dropped", "hub_down"] == 1)
+            await host.close()
+            await until(lambda: len(server.relay.bridge.known) == 0)
+            again, heard = Hub(), []
+            again.listen(heard.append)
+            listener = await listen(again, "127.0.0.1", port)
+            await until(lambda: any(m.type == "ovos.skill.deregister" for m in heard))
+            await listener.close()
+            await again.close()
+
+    run(main())
+
+
+# -- a real ovos-messagebus -------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def messagebus(folder: Path) -> AsyncIterator[str]:
+    port = free_port()
+    process = subprocess.Popen(
+        [str(OVOS / "ovos-messagebus")],
+        env=ovos_environment(folder, host="127.0.0.1", port=port, route="/core"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                assert process.poll() is None
+                await asyncio.sleep(0.05)
+            else:
+                writer.close()
+                break
+        yield f"ws://127.0.0.1:{port}/core"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+LEGACY_CORE = """
+import sys
+from threading import Event
+from ovos_bus_client import Message, MessageBusClient
+client = MessageBusClient(host="127.0.0.1", port=int(sys.argv[1]), route="/core")
+done = Event()
+def handle(message):
+    said = message.data["utterances"][0]
+    client.emit(message.reply("mycroft.skill.handler.start", {"name": "Toy.handle"}))
+    client.emit(message.reply("speak", {"utterance": "you said " + said, "expect_response": False}))
+    client.emit(message.reply("ovos.utterance.handled", {}))
+    if said == "bye":
+        done.set()
+client.on("recognizer_loop:utterance", handle)
+client.run_in_thread()
+assert client.connected_event.wait(20)
+client.emit(Message("toy.ready"))
+assert done.wait(40)
+"""
+
+
+@pytest.mark.peer
+@needs_ovos()
+def test_a_satellite_speaks_through_a_real_messagebus_to_a_legacy_core(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with messagebus(tmp_path / "ovos") as url:
+            port = url.rpartition(":")[2].partition("/")[0]
+            watcher = await HubClient.connect(url)
+            core = asyncio.ensure_future(run_ovos(LEGACY_CORE, ovos_environment(tmp_path / "core"), port))
+            while (await watcher.receive()).type != "toy.ready":
+                pass
+            async with served_bus(tmp_path / "bus", hub=url, profile="auto") as server:
+                satellites = [await server.satellite(name) for name in ("kitchen", "study")]
+                for number, satellite in enumerate(satellites):
+                    spoken = await satellite.ask(f"hello {number}")
+                    assert (spoken.text, spoken.handled) == (f"you said hello {number}", True)
+                    assert spoken.speak[0]["listen"] is False
+                await satellites[0].ask("bye")
+                outcomes = server.relay.ledger.outcomes
+                assert outcomes["out", "dropped", "echo"] == 3
+                assert outcomes["out", "dropped", "hardened"] >= 3, "handler events stay inside"
+                assert not server.relay.ledger.hub_ignored
+                for satellite in satellites:
+                    await satellite.close()
+            await core
+            await watcher.close()
+
+    run(main())
+
+
+@pytest.mark.peer
+@needs_ovos()
+def test_garbage_on_a_real_messagebus_does_not_shake_the_bridge(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with messagebus(tmp_path / "ovos") as url, served_bus(tmp_path / "bus", hub=url) as server:
+            hostile = await HubClient.connect(url)
+            for bad in (
+                b"not json",
+                b"[1]",
+                b'{"type":"a","context":{"session":"s"}}',
+                b'{"type":"a.b","data":[]}',
+            ):
+                await hostile._mailbox.send(bad)
+            satellite = await server.satellite("kitchen")
+            await hostile.send(
+                Message("ovos.utterance.speak", {"utterance": "hi"}, {"destination": "kitchen"})
+            )
+            assert (await next_message(satellite)).data["utterance"] == "hi"
+            assert server.relay.ledger.hub_ignored["malformed"] == 4
+            await satellite.close()
+            await hostile.close()
+
+    run(main())
+
+
+@pytest.mark.peer
+@needs_ovos()
+def test_check_says_what_a_real_messagebus_lacks(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with messagebus(tmp_path) as url:
+            found = {f.kind: f.state for f in await check_hub(CheckOptions(url, listen_s=0.1))}
+            assert found["hub-reachable"] == found["hub-echo"] == found["hub-greeting"] == "fine"
+            assert found["hub-origin"] == "look"
+
+    run(main())
+
+
+# -- the side-car -----------------------------------------------------------------------------------------------
+
+STOCK_SATELLITE = """
+import sys
+from threading import Event
+from ovos_bus_client import Message, MessageBusClient
+client = MessageBusClient(host="127.0.0.1", port=int(sys.argv[1]), route="/core")
+answered, spoken = Event(), []
+client.on("speak", lambda m: spoken.append(m.data["utterance"]))
+client.on("ovos.utterance.handled", lambda m: answered.set())
+client.run_in_thread()
+assert client.connected_event.wait(20)
+client.emit(Message("recognizer_loop:utterance", {"utterances": ["hello"], "lang": "en-us"}))
+assert answered.wait(20)
+print("spoken", spoken)
+"""
+
+
+@pytest.mark.peer
+@needs_ovos()
+def test_an_unmodified_bus_program_takes_part_through_the_side_car(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path / "bus", agent=ScriptedAgent()) as server:
+            sidecar = Sidecar(server.enrol("stock", token=True, names="legacy"))
+            listener = await listen(sidecar, "127.0.0.1", 0)
+            out = await run_ovos(STOCK_SATELLITE, ovos_environment(tmp_path / "ovos"), str(listener.port))
+            assert out.splitlines()[-1] == "spoken ['You said: hello']"
+            await listener.close()
+            await sidecar.close()
+            # The stock client asks for the default session when it connects; that is no violation.
+            assert server.relay.ledger.outcomes["in", "dropped", "session_bootstrap"] == 1
+
+    run(main())
+
+
+def test_a_side_car_without_a_bridge_says_so_and_stays(tmp_path: Path) -> None:
+    async def main() -> None:
+        sidecar = Sidecar(JoinFile(1, f"ws://127.0.0.1:{free_port()}/bridge/v1", "stock", token="stock.x"))
+        listener = await listen(sidecar, "127.0.0.1", 0)
+        for _ in range(2):
+            program = await HubClient.connect(f"ws://127.0.0.1:{listener.port}/core")
+            assert (await program.receive()).type == "connected"
+            with pytest.raises(ConnectionEnded) as ended:
+                await program.receive()
+            assert ended.value.code == 1013
+        await listener.close()
+        await sidecar.close()
+
+    run(main())

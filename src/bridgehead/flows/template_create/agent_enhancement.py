@@ -115,7 +115,7 @@ def batches(basics: Mapping[str, str]) -> list[dict[str, str]]:
 
 def read_samples(project_path: str, paths: Sequence[str]) -> list[Sample]:
     """Longer pieces of the first example files that can be read."""
-    samples = []
+    samples: list[Sample] = []
     for path in paths:
         text = read_text(Path(project_path), path) if len(samples) < SAMPLES else None
         if text is not None:

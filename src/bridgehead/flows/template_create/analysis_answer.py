@@ -164,4 +164,4 @@ def _score(value: Any) -> int:
     """A score from 1 to 10; upstream's model gives it as a number out of 100 or of 10."""
     if not is_number(value) or value <= 0:
         return 5
-    return max(1, min(10, round(value / 10 if value > 10 else value)))
+    return int(max(1, min(10, round(value / 10 if value > 10 else value))))

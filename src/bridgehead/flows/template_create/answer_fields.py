@@ -56,11 +56,12 @@ class Fields:
 
     def text(self, name: str, default: str = "") -> str:
         value = self.members.get(name, default)
-        return value if isinstance(value, str) and value else self._default(name, default)
+        return str(value if isinstance(value, str) and value else self._default(name, default))
 
     def choice(self, name: str, choices: Sequence[str], default: str) -> str:
         value = self.members.get(name, default)
-        return value if value in choices else self._default(name, default)
+        fits = isinstance(value, str) and value in choices
+        return str(value if fits else self._default(name, default))
 
     def whole(self, name: str, low: int, high: int, default: int) -> int:
         value = self.members.get(name, default)

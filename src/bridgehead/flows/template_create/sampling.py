@@ -62,6 +62,8 @@ _STRATA: Final[Mapping[str, tuple[int, frozenset[str]]]] = {
     ),
 }
 _OTHER: Final = "other"
+_WIRING: Final = frozenset({"__init__", "__main__", "index", "mod", "conftest", "setup"})
+_BESIDE: Final = frozenset({"examples", "example", "bench", "benchmarks", "docs", "tools", "scripts", "demo"})
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,9 @@ def choose_samples(sizes: Mapping[str, int], count: int = SAMPLE_COUNT) -> list[
     """The files that stand for the project: a quota per kind of file, spread over directories."""
     usable = sorted(path for path, size in sizes.items() if language_of(path) and size >= SMALLEST_BYTES)
     main = _main_language(usable)
-    tests = [path for path in usable if is_test(path) and not _is_wiring(path)]
+    tests = [path for path in usable if is_test(path) and "test" in PurePosixPath(path).stem.lower()]
     sources = [path for path in usable if not is_test(path)]
-    ranked = sorted(sources, key=lambda path: (_is_wiring(path), language_of(path) != main, path))
+    ranked = sorted(sources, key=lambda path: (_is_marginal(path), language_of(path) != main, path))
     strata: dict[str, list[str]] = {name: [] for name in (*_STRATA, _OTHER)}
     for path in ranked:
         strata[_stratum(path)].append(path)
@@ -121,9 +123,10 @@ def _excluded_directory(name: str) -> bool:
     )
 
 
-def _is_wiring(path: str) -> bool:
-    """Files that only put a package together show little of how it is written."""
-    return PurePosixPath(path).stem in ("__init__", "__main__", "index", "mod", "conftest", "setup")
+def _is_marginal(path: str) -> bool:
+    """Files that only put a package together, and those beside the product, show little of how it is written."""
+    found = PurePosixPath(path)
+    return found.stem in _WIRING or found.parts[0].lower() in _BESIDE
 
 
 def _main_language(paths: Sequence[str]) -> str | None:
@@ -148,4 +151,4 @@ def _spread(paths: Sequence[str]) -> list[str]:
     for path in paths:
         by_directory.setdefault(str(PurePosixPath(path).parent), []).append(path)
     turns = [(turn, path) for group in by_directory.values() for turn, path in enumerate(group)]
-    return [path for _, path in sorted(turns, key=lambda pair: pair[0])]
+    return [path for _, path in sorted(turns, key=lambda pair: (_is_marginal(pair[1]), pair[0]))]

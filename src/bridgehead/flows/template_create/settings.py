@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,7 +11,7 @@ from bridgehead.flows.template_create.languages import LANGUAGE_OF
 from bridgehead.flows.template_create.manifest import SCHEMA_VERSION
 from bridgehead.flows.template_create.words_in_names import CASE_STYLES, camel, kebab, pascal, snake
 
-_FORMS: Final = {
+_FORMS: Final[Mapping[str, Callable[[str], str]]] = {
     "PascalCase": pascal,
     "camelCase": camel,
     "snake_case": snake,

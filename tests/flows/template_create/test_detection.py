@@ -1,0 +1,116 @@
+"""What the heuristics make of small trees of several languages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from bridgehead.flows.template_create.analysis import CodebaseAnalysis
+from bridgehead.flows.template_create.dependencies import dependencies_in, frameworks_in
+from bridgehead.flows.template_create.heuristics import Material, analyse
+from bridgehead.flows.template_create.sampling import choose_samples, directory_tree, is_excluded
+
+
+def analysis_of(files: Mapping[str, str]) -> CodebaseAnalysis:
+    samples = choose_samples({path: len(text) for path, text in files.items()})
+    return analyse(Material(sorted(files), files, samples, "project"))
+
+
+def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(orders: Mapping[str, str]) -> None:
+    found = analysis_of(orders)
+
+    assert (found.primary_language, found.framework, found.language_version) == ("Python", "FastAPI", ">=3.11")
+    assert [f.name for f in found.frameworks] == ["FastAPI", "SQLAlchemy", "pytest", "hypothesis"]
+    assert [layer.name for layer in found.layers] == ["Presentation", "Application", "Infrastructure"]
+    assert found.architecture == "Layered"
+    assert found.testing.framework == "pytest"
+    assert found.project_name == "orderbook"
+    assert found.naming.classes == "PascalCase"
+    assert found.naming.methods == "snake_case"
+    assert {"Repository", "Service layer", "Immutable value objects", "Asynchronous I/O"} <= set(found.patterns)
+
+
+@pytest.mark.parametrize(
+    ("files", "language", "framework", "tests"),
+    [
+        (
+            {
+                "package.json": '{"name": "shop", "dependencies": {"react": "^18.2.0"}, "devDependencies": {"vitest": "1"}}',
+                "src/components/Cart.tsx": "export interface CartProps { items: string[] }\n",
+                "src/components/Cart.test.tsx": "test('x', () => {})\n",
+            },
+            *("TypeScript", "React", "vitest"),
+        ),
+        (
+            {
+                "Api.csproj": '<Project Sdk="Microsoft.NET.Sdk.Web"><PackageReference Include="xunit" Version="2.6" /></Project>',
+                "Controllers/OrderController.cs": "public class OrderController { public Order GetOrder(int id) {} }",
+            },
+            *("C#", "ASP.NET Core", "xUnit"),
+        ),
+        (
+            {
+                "go.mod": "module example.com/shop\n\ngo 1.22\n\nrequire github.com/gin-gonic/gin v1.9.1\n"
+                "require github.com/stretchr/testify v1.8.0\n",
+                "internal/store/store.go": "package store\n\nfunc FindOrder(id string) error { return nil }\n",
+            },
+            *("Go", "Gin", "testify"),
+        ),
+        (
+            {
+                "Cargo.toml": '[package]\nname = "shop"\n[dependencies]\naxum = { version = "0.7" }\n',
+                "src/main.rs": "pub struct Order;\n",
+            },
+            *("Rust", "Axum", "Unknown"),
+        ),
+        ({"pom.xml": "<artifactId>junit-jupiter</artifactId>", "A.java": "class A {}"}, "Java", "Unknown", "JUnit"),
+    ],
+)
+def test_other_languages_are_recognised_by_their_own_files(
+    files: Mapping[str, str], language: str, framework: str, tests: str
+) -> None:
+    found = analysis_of(files)
+
+    assert (found.primary_language, found.framework, found.testing.framework) == (language, framework, tests)
+
+
+def test_an_empty_project_is_unknown_and_not_an_error() -> None:
+    found = analysis_of({})
+
+    assert (found.primary_language, found.architecture, found.layers) == ("Unknown", "Unknown", ())
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "package.json", "Cargo.toml", "composer.json"])
+@pytest.mark.parametrize("text", ["{", "[]", '{"dependencies": 3}', "[project]\ndependencies = 3", "\x00", ""])
+def test_a_broken_dependency_file_tells_nothing(name: str, text: str) -> None:
+    assert frameworks_in(dependencies_in({name: text})) == []
+
+
+def test_generated_files_do_not_decide_the_language() -> None:
+    generated = [f"obj/Debug/{number}.java" for number in range(9)]
+
+    assert [path for path in (*generated, "src/Order.cs") if not is_excluded(path)] == ["src/Order.cs"]
+
+
+@pytest.mark.parametrize("path", [".env", "conf/.env.local", "tls/server.pem", "id_rsa", "a.key", "credentials.json"])
+def test_files_that_may_hold_secrets_are_left_out_by_name(path: str) -> None:
+    assert is_excluded(path)
+
+
+def test_samples_follow_the_quota_take_turns_between_directories_and_never_vary() -> None:
+    sizes = {f"src/{folder}/create_{n}.py": 500 for folder in "abcd" for n in range(10)}
+    sizes |= {f"src/e/get_{n}.py": 500 for n in range(10)} | {f"tests/test_{n}.py": 500 for n in range(10)}
+
+    chosen = choose_samples(sizes)
+
+    assert chosen == choose_samples(dict(reversed(sizes.items())))
+    assert len(chosen) == 20
+    assert sum(path.startswith("tests/") for path in chosen) == 2
+    assert sum("/get_" in path for path in chosen) >= 4
+    assert {path.split("/")[1] for path in chosen if "create_" in path} == {"a", "b", "c", "d"}
+
+
+def test_the_directory_tree_counts_files_and_stays_short() -> None:
+    assert directory_tree(["a/b/x.py", "a/y.py", "z.py"]) == "./ (3)\n  a/ (2)\n    b/ (1)"
+    assert directory_tree([f"{n:03}/x.py" for n in range(400)]).endswith("… 251 more")

@@ -101,7 +101,7 @@ class BridgeRun(SeatRun):
 
     def _begin_round(self) -> None:
         run = self._run
-        if self._budget.refusal(len(run.roster.active) + STANDING_AGENTS) is not None:
+        if self._budget.refusal(self._calls_of_a_round()) is not None:
             self._warn("budget_reached")
             self._begin_ruling(BUDGET)
             return
@@ -109,6 +109,12 @@ class BridgeRun(SeatRun):
         self._log_dispatch()
         added, run.roster.waiting = run.roster.waiting, []
         self._ask(challenge_asks(run, added), self._after_challenges)
+
+    def _calls_of_a_round(self) -> int:
+        """The most a round can need: new experts and both standing roles, a reminder, everybody's answer, a ruling."""
+        roster = self._run.roster
+        challenge = len(roster.waiting) + STANDING_AGENTS + 1
+        return challenge + len(roster.active) + STANDING_AGENTS + 1
 
     def _after_challenges(self) -> None:
         run, wave = self._run, self._settled_wave()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from bridgehead.contract.timeouts import MAX_ROUNDS, STANDING_AGENTS
-from bridgehead.contract.words import Intensity
 from bridgehead.council.calls import Call, Seat
 from bridgehead.council.coordinator import choose_coordinator
 from bridgehead.council.plan import CouncilPlan
 from bridgehead.council.roster import MOST_PER_RUN
 from bridgehead.council.seats import run_for
+from bridgehead.council.stage_b import most_calls
 from bridgehead.council.surroundings import Surroundings
-
-STAGE_B_ROUNDS: Final = {Intensity.QUICK: 1, Intensity.STANDARD: 2, Intensity.THOROUGH: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +61,10 @@ def plan_calls(
     seats = ready[:1] if plan.takes_first_available else ready
     coordinator = choose_coordinator({seat.bridge: seat for seat in seats}, (), plan.coordinator)
     debated = coordinator is not None and not plan.skips_stage_b
-    # Each round of the Devil's Advocate may need one reminder.
-    rounds = STAGE_B_ROUNDS[plan.task.intensity]
     return DryRun(
         seats=tuple(_planned(seat, plan, around, at) for seat in seats),
         coordinator=coordinator.bridge if coordinator is not None and debated else None,
-        stage_b_calls=rounds + (rounds + 1) // 2 if debated else 0,
+        stage_b_calls=most_calls(plan.task.intensity) if debated else 0,
         no_calls=no_calls,
     )
 

@@ -16,7 +16,7 @@ from bridgehead.council.coordinator import choose_coordinator
 from bridgehead.council.joint import FindingClass, JointFinding, SeatReport
 from bridgehead.council.ledger import Log
 from bridgehead.council.plan import CouncilPlan
-from bridgehead.council.stage_b import COMPLETED, SKIPPED, StageB
+from bridgehead.council.stage_b import COMPLETED, SKIPPED, StageB, most_calls
 from bridgehead.council.stage_b_outcomes import ChallengeNote
 from bridgehead.council.surroundings import Surroundings
 from bridgehead.council.synthesis import number, stage_a
@@ -136,7 +136,7 @@ class LayerOne:
         return self._tally.usage()
 
     def _may_spend(self) -> bool:
-        if self._budget.refusal(1) is None:
+        if self._budget.refusal(most_calls(self._plan.task.intensity)) is None:
             return True
         self.warnings.append("budget_reached")
         return False

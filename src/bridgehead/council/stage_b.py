@@ -42,7 +42,13 @@ COMPLETED: Final = "completed"
 FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 
+ROUNDS: Final = {Intensity.QUICK: 1, Intensity.STANDARD: 2, Intensity.THOROUGH: 3}
 _READ_NOTES: Final = read_lists("challenge_notes")
+
+
+def most_calls(intensity: Intensity) -> int:
+    """Calls Stage B can need: its rounds, and a reminder for each round of the Devil's Advocate."""
+    return ROUNDS[intensity] + (ROUNDS[intensity] + 1) // 2
 
 
 class StageB:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
@@ -54,6 +55,8 @@ from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.files import write_atomic
 
 STATIC: Final = "static"
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +103,12 @@ class Seats(Protocol):
     def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
         """What became of a request to a rig."""
         ...
+
+
+def side_by_side(look: Callable[[str], T], bridges: Sequence[str]) -> list[T]:
+    """Look at several bridges at once, each in a thread of its own; the results are in their order."""
+    with ThreadPoolExecutor(max_workers=max(len(bridges), 1)) as pool:
+        return list(pool.map(look, bridges))
 
 
 @dataclass

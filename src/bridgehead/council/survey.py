@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from bridgehead.contract.words import Status
@@ -14,7 +13,7 @@ from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.base import NO_CONNECTION
 from bridgehead.council.runtimes.rig import RIG_MARK
 from bridgehead.council.runtimes.static_analysis import available_analysers
-from bridgehead.council.seating import STATIC, LocalSeats
+from bridgehead.council.seating import STATIC, LocalSeats, side_by_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,7 @@ class Surveyed:
 
 def survey(seats: LocalSeats, bridges: Sequence[str]) -> list[Surveyed]:
     """Look at all bridges side by side: some programs take seconds to say who they are."""
-    if not bridges:
-        return []
-    with ThreadPoolExecutor(max_workers=len(bridges)) as pool:
-        return list(pool.map(lambda bridge: _look_at(seats, bridge), bridges))
+    return side_by_side(lambda bridge: _look_at(seats, bridge), bridges)
 
 
 def _look_at(seats: LocalSeats, bridge: str) -> Surveyed:

@@ -10,7 +10,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council_files import read_seats_file
 from bridgehead.assembly.council_seats import make_machine, retired_bridges
 from bridgehead.contract.task import BridgeInput
-from bridgehead.council.preflight import Ready, Wishes, check_seat
+from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.council.runtimes import find_runtime, runtime_names
 from bridgehead.council.runtimes.base import SeatSetup
 from bridgehead.council.runtimes.machine import Machine
@@ -57,10 +57,18 @@ def look_around(assembly: Assembly) -> list[Sitting]:
     ]
 
 
-def _look(
+def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
+    """One bridge outside a council: how it would be reached here, or why not."""
+    settings = read_seats_file(assembly).settings(SystemClock().now())
+    machine = make_machine(assembly)
+    setup = _setup(bridge, assembly, settings, machine, retired_bridges(assembly))
+    return check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
+
+
+def _setup(
     bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]
-) -> Sitting:
-    setup = SeatSetup(
+) -> SeatSetup:
+    return SeatSetup(
         bridge=bridge,
         settings=settings.bridges.get(bridge) or BridgeSettings(),
         environment=machine.environment,
@@ -68,6 +76,12 @@ def _look(
         project=assembly.places.project,
         retired=bridge in retired,
     )
+
+
+def _look(
+    bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]
+) -> Sitting:
+    setup = _setup(bridge, assembly, settings, machine, retired)
     if bridge == STATIC:
         return _look_at_analysers(setup, machine)
     runtime = find_runtime(bridge)

@@ -222,9 +222,12 @@ def surroundings(app: App, root: Path | None = None) -> Surroundings:
     )
 
 
-def handler_makers(_app: App) -> dict[str, Any]:
+def handler_makers(app: App) -> dict[str, Any]:
     """Handlers besides the command and the person, by scheme."""
-    return {}
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.flow_handlers import handler_makers as makers
+
+    return makers(Assembly(app.cwd, app.environ), app.say)
 
 
 def _configured_handler(app: App) -> str | None:

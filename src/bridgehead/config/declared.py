@@ -68,7 +68,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "handler",
         _TEXT,
         None,
-        "who answers the requests of `flow drive`: cmd:WORDS or pending",
+        "who answers the requests of `flow drive`: runtime:NAME, rig:ID, cmd:WORDS or pending",
         trusted_only=True,
     ),
     _bus("hub", _TEXT, None, "URL of a foreign hub; absent runs the embedded one", trusted_only=True),

@@ -5,8 +5,10 @@ The rules below are that section as tables; which recordings exist is decided by
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +16,11 @@ import pytest
 import vector_files
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.runtimes.claude_output import logged_in, read_claude
-from bridgehead.council.runtimes.codex_events import read_codex
-from bridgehead.council.runtimes.exchange import Answered, Outcome, Refused
+from bridgehead.council.runtimes.codex_events import has_stored_login, read_codex
+from bridgehead.council.runtimes.exchange import Answered, Ask, HttpReply, Outcome, Refused
 from bridgehead.council.runtimes.gemini_output import read_gemini
-from bridgehead.council.runtimes.opencode_events import listed_models, read_opencode, stored_credentials
+from bridgehead.council.runtimes.opencode_events import listed_models, read_opencode
+from bridgehead.council.runtimes.opencode_server import OpencodeServer
 from bridgehead.host.command import CommandResult, Ended
 
 READERS: dict[str, Callable[[CommandResult], Outcome]] = {
@@ -135,12 +138,42 @@ def read_something_else(name: str, recorded: Any) -> None:
     """Recordings of other commands go through the reader that exists for them."""
     match name.partition("/")[::2]:
         case ("claude", case) if case.startswith("auth-"):
-            assert logged_in(as_result(recorded)) is (recorded["exit_code"] == 0)
+            assert logged_in(as_result(recorded)) is json.loads(recorded["stdout"])["loggedIn"]
         case ("codex", case) if case.startswith("login-"):
-            assert as_result(recorded).exit_code == recorded["exit_code"]
-        case ("opencode", "auth-list"):
-            assert stored_credentials(recorded["stdout"]) == 0
+            assert has_stored_login(as_result(recorded)) is ("Not logged in" not in recorded["stderr"])
+        case ("opencode", "serve-http"):
+            read_exchanges(recorded)
         case ("opencode", case) if case.startswith("models"):
             assert listed_models(recorded["stdout"]) == recorded["stdout"].split()
         case _:
             pytest.skip(f"{name}: another protocol or command, which the product does not use")
+
+
+# What a recorded reply to a prompt means, by its HTTP status (runtimes §6).
+BY_STATUS = {
+    400: ErrorClass.BAD_USAGE,
+    401: ErrorClass.AUTH,
+    404: ErrorClass.UNKNOWN_SESSION,
+    500: ErrorClass.UNKNOWN_MODEL,
+}
+
+
+def read_exchanges(recorded: list[dict[str, Any]]) -> None:
+    """Every recorded prompt to an opencode server goes through the reader of that connection."""
+    server = OpencodeServer("http://127.0.0.1:4096", "password", HttpReply(200, "{}"))
+    ask = Ask("x", Path("/snapshot"), 60, session="ses_1")
+    prompts = [
+        one
+        for one in recorded
+        if one["request"]["method"] == "POST" and one["request"]["path"].endswith("/message")
+    ]
+    assert prompts
+    for exchange in prompts:
+        outcome = server.read(ask, HttpReply(exchange["status"], json.dumps(exchange["response"])))
+        if exchange["status"] == 200:
+            assert isinstance(outcome, Answered)
+            assert outcome.text.strip()
+            assert outcome.session
+        else:
+            assert isinstance(outcome, Refused)
+            assert outcome.error_class is BY_STATUS[exchange["status"]]

@@ -23,7 +23,7 @@ from bridgehead.council.runtimes.base import (
     runtime,
 )
 from bridgehead.council.runtimes.cli import CliConnection
-from bridgehead.council.runtimes.codex_events import catalogue, read_codex, thread_usage
+from bridgehead.council.runtimes.codex_events import catalogue, has_stored_login, read_codex, thread_usage
 from bridgehead.council.runtimes.exchange import (
     NOTHING_REPORTED,
     Answered,
@@ -72,7 +72,7 @@ class CodexCli(CliConnection):
         if self._key_variable is not None and machine.environment.get(self._key_variable):
             return None
         # It looks at the stored login only, so the variables come first (runtimes §4).
-        if machine.run(self.probing("login", "status")).exit_code == 0:
+        if has_stored_login(machine.run(self.probing("login", "status"))):
             return None
         return Barred(Status.HALTED, NOT_AUTHENTICATED, LOGIN_HINT)
 

@@ -45,6 +45,11 @@ def thread_usage(result: CommandResult) -> CallUsage:
     return _usage(mapping_at(completed, "usage"), NOTHING_REPORTED)
 
 
+def has_stored_login(result: CommandResult) -> bool:
+    """What `codex login status` says; keys in the environment are none of its business."""
+    return result.exit_code == 0
+
+
 def catalogue(printed: str) -> list[str] | None:
     """The model names of `codex debug models`, or None when it printed something else."""
     models = (object_from(printed) or {}).get("models")

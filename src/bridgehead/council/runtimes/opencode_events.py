@@ -78,13 +78,6 @@ def listed_models(printed: str) -> list[str]:
     return [line.strip() for line in printed.splitlines() if re.fullmatch(r"[^/\s]+/\S+", line.strip())]
 
 
-def stored_credentials(printed: str) -> int:
-    """How many providers `opencode auth list` counts: stored credentials and environment variables."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", printed)
-    counts = re.findall(r"(\d+) (?:credentials?|environment variables?)", plain)
-    return sum(map(int, counts))
-
-
 def usage_of(part: Mapping[str, Any]) -> CallUsage:
     """Tokens of one step or message; `output` excludes reasoning and `input` excludes cache reads."""
     tokens, cache = mapping_at(part, "tokens"), mapping_at(part, "tokens", "cache")

@@ -17,7 +17,8 @@ from bridgehead.rigs.index_file import Header, IndexFile, IndexSpoilt
 from bridgehead.rigs.index_history import fold_commits
 from bridgehead.rigs.index_reading import UNCACHEABLE, Wanted, read_rows
 from bridgehead.rigs.index_rows import FileRow, ListedEnvelope, listed
-from bridgehead.rigs.repositories.base import Repository, Survey
+from bridgehead.rigs.repositories.base import PendingHistory, Repository, Survey
+from bridgehead.rigs.repositories.records import History
 from bridgehead.rigs.verification_kinds import Kind, PathFindings
 
 _RACY_NS = 2_000_000_000  # a file may change twice within one tick of the clock that stamps it
@@ -80,26 +81,34 @@ class EnvelopeIndex:
         return read_envelopes(self._repository, envelopes)
 
     def _bring_up_to_date(self) -> None:
-        header = self._take_in_history(self._file.header)
-        self._rows = self._take_in_files(header)
+        known = self._file.header
+        history = self._begin_history(known)
+        try:
+            self._rows = self._take_in_files(known)
+        except BaseException:
+            if history is not None:
+                history.abandon()
+            raise
+        header = self._take_in(history.result(), known) if history is not None else known
         digest = self.survey.digest if self._is_whole else header.digest
         if not self._is_whole and self._file.has_changes:
             digest = None  # this thread is ahead of the others now
         self._file.save(header._replace(digest=digest))
 
-    def _take_in_history(self, known: Header) -> Header:
-        """Bring positions up to HEAD."""
+    def _begin_history(self, known: Header) -> PendingHistory | None:
+        """Ask for the commits that are new; None if there are none."""
         head = self.survey.head
-        if head == known.head:
-            return known
-        history = self._repository.history(head, after=known.head)
+        return self._repository.begin_history(head, after=known.head) if head != known.head else None
+
+    def _take_in(self, history: History, known: Header) -> Header:
+        """Bring positions up to HEAD."""
         if history.from_start:
             self._file.clear_history()
             known = Header(digest=known.digest)
         for thread in fold_commits(self._file.history_of, history.commits, known.commits):
             self._file.touch(thread)
         linear = known.linear and all(len(commit.parents) < 2 for commit in history.commits)
-        return Header(head, known.commits + len(history.commits), linear, known.digest)
+        return Header(self.survey.head, known.commits + len(history.commits), linear, known.digest)
 
     def _take_in_files(self, known: Header) -> dict[str, dict[str, FileRow]]:
         """Bring the rows of every thread looked at up to what lies in the work tree."""

@@ -51,7 +51,7 @@ class IndexFile:
     def __init__(self, directory: Path | None) -> None:
         self._path = directory / _FILE_NAME if directory else None
         self.header = Header()
-        self._lines: dict[str, str] = {}
+        self._lines: dict[str, bytes] = {}
         self._threads: dict[str, ThreadRows] = {}
         self._changed: set[str] = set()
         self._load()
@@ -97,8 +97,8 @@ class IndexFile:
         self._changed.clear()
         if self._path is None:
             return
-        lines = (f"{name}\t{line}\n" for name, line in self._lines.items() if line != _EMPTY)
-        body = "".join(lines).encode("utf-8", "surrogatepass")
+        lines = (b"%b\t%b\n" % (name.encode(), line) for name, line in self._lines.items() if line != _EMPTY)
+        body = b"".join(lines)
         first = {"format": FORMAT, **header._asdict(), "checksum": crc32(body)}
         with suppress(FileError):
             make_dir(self._path.parent)
@@ -113,9 +113,9 @@ class IndexFile:
             if stored.pop("format") != FORMAT or stored.pop("checksum") != crc32(body):
                 return
             self.header = Header(**stored)
-            for line in body.decode("utf-8", "surrogatepass").split("\n")[:-1]:
-                name, _, rows = line.partition("\t")
-                self._lines[name] = rows
+            for line in body.split(b"\n")[:-1]:
+                name, _, rows = line.partition(b"\t")
+                self._lines[name.decode()] = rows
         except (FileError, ValueError, TypeError, KeyError, AttributeError):
             self._forget_everything()
 
@@ -126,16 +126,16 @@ class IndexFile:
         self._changed.clear()
 
 
-def _encode(rows: ThreadRows) -> str:
+def _encode(rows: ThreadRows) -> bytes:
     stored = {"files": _columns(rows.files), "history": _columns(rows.history)}
-    return json.dumps(stored, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(stored, separators=(",", ":")).encode()  # all ASCII: half the time to read back
 
 
-def _decode(line: str) -> ThreadRows:
+def _decode(line: bytes) -> ThreadRows:
     stored = json.loads(line)
-    files = {row[0]: FileRow._make(row) for row in _rows(stored["files"])}
-    history = {row[0]: HistoryRow._make(row) for row in _rows(stored["history"])}
-    return ThreadRows(files, history)
+    files = [FileRow._make(row) for row in _rows(stored["files"])]
+    history = [HistoryRow._make(row) for row in _rows(stored["history"])]
+    return ThreadRows({row[0]: row for row in files}, {row[0]: row for row in history})
 
 
 def _columns(rows: dict[str, Any]) -> list[Any]:

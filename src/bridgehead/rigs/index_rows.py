@@ -90,38 +90,18 @@ def unreadable_row(filename: str, content: str, findings: str | None) -> FileRow
 
 
 def listed(thread: str, row: FileRow, added: HistoryRow | None) -> ListedEnvelope:
-    """Join the two halves."""
-    findings = tuple(Kind(kind) for kind in row.findings.split()) if row.findings else ()
-    committed = added is not None and added.commit != ""
-    turn = Turn(
-        thread,
-        row.filename,
-        row.type,
-        row.sender,
-        row.to if isinstance(row.to, str) else tuple(row.to),
-        row.date,
-        row.status,
-        row.tldr,
-        row.body_hash,
-        tuple(row.references),
-        row.in_reply_to,
-        added.commit if added and committed else None,
-        added.position if added and committed else None,
-    )
-    if added is None or not committed:
-        return ListedEnvelope(turn, findings, row.is_relay, row.nonce, row.content)
-    if added.rewritten:
+    """Join the two halves. Ten thousand at a time, so fields are taken by position."""
+    name, content, kinds, _, is_relay, kind, sender, to, *others, references, in_reply_to, nonce = row
+    findings = tuple(map(Kind, kinds.split())) if kinds else ()
+    recipients = to if isinstance(to, str) else tuple(to)
+    said = (thread, name, kind, sender, recipients, *others, tuple(references), in_reply_to)
+    if added is None or not added.commit:
+        return ListedEnvelope(Turn._make((*said, None, None)), findings, is_relay, nonce, content)
+    _, commit, position, committed_at, author_email, signed, rewritten, _ = added
+    if rewritten:
         findings = (*findings, Kind.REWRITTEN)
-    return ListedEnvelope(
-        turn,
-        findings,
-        row.is_relay,
-        row.nonce,
-        row.content,
-        added.committed_at,
-        added.author_email,
-        added.signed,
-    )
+    turn = Turn._make((*said, commit, position))
+    return ListedEnvelope(turn, findings, is_relay, nonce, content, committed_at, author_email, signed)
 
 
 def _row_of(

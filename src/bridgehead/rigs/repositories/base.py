@@ -53,6 +53,31 @@ class Survey(ABC):
         """Return the names in every directory that could be a thread, tracked or not."""
 
 
+class PendingHistory(ABC):
+    """Commits that are being collected while the caller does something else."""
+
+    @abstractmethod
+    def result(self) -> History:
+        """Wait for them."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Give up waiting; call it or `result`, once."""
+
+
+class KnownHistory(PendingHistory):
+    """Commits that were there at once."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def result(self) -> History:
+        return self._history
+
+    def abandon(self) -> None:
+        return None
+
+
 class Posting(ABC):
     """One envelope on its way into one commit. Leaving the `with` block before `land` succeeded takes it back."""
 
@@ -190,6 +215,10 @@ class Repository(ABC, Files):
     @abstractmethod
     def history(self, head: str | None, after: str | None = None) -> History:
         """Return the commits of `head`; only those that follow `after` if that is an ancestor."""
+
+    def begin_history(self, head: str | None, after: str | None = None) -> PendingHistory:
+        """Do what `history` does, beside whatever the caller does next if it can take long."""
+        return KnownHistory(self.history(head, after))
 
     @abstractmethod
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from bridgehead.errors import FileError
 from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
-from bridgehead.rigs.repositories.base import Posting, Repository, Survey
+from bridgehead.rigs.repositories.base import PendingHistory, Posting, Repository, Survey
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git_clone import Clone
 from bridgehead.rigs.repositories.git_survey import GitSurvey
@@ -50,7 +51,7 @@ class GitRepository(WorkTree, Repository):
         super().__init__(self._clone.location.top_level)
         self.root = str(self._clone.location.top_level)
         self.name = self._clone.location.top_level.name
-        self.private_dir = self._clone.location.private_dir
+        self.private_dir: Path = self._clone.location.private_dir
         self._head: Head | None = None
 
     def lock(self) -> AbstractContextManager[object]:
@@ -154,6 +155,16 @@ class GitRepository(WorkTree, Repository):
         from bridgehead.rigs.repositories import git_history
 
         return git_history.history(self._clone.git, head, after)
+
+    def begin_history(self, head: str | None, after: str | None = None) -> PendingHistory:
+        from bridgehead.rigs.repositories.git_history import GitHistory
+
+        if head is None or after is not None:  # nothing, or few
+            return super().begin_history(head, after)
+        try:
+            return GitHistory(self._clone.git, head, self.private_dir / "history")
+        except (OSError, FileError):  # no place to write it aside
+            return super().begin_history(head, after)
 
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
         from bridgehead.rigs.repositories import git_history

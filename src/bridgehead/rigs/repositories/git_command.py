@@ -86,10 +86,13 @@ class GitAnswer(NamedTuple):
 class Running:
     """A git process at work; `answer` waits for it. Another may be started meanwhile."""
 
-    def __init__(self, process: subprocess.Popen[bytes], command: str, *, shielded: bool) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], command: str, *, shielded: bool, aside: int | None = None
+    ) -> None:
         self._process = process
         self._command = command
         self._shielded = shielded
+        self._aside = aside  # a file that takes its output, so that it need not wait for us to read
 
     def answer(self, stdin: bytes | None = None, timeout_seconds: float | None = None) -> GitAnswer:
         """Feed it `stdin`, wait, and return what it gave."""
@@ -105,7 +108,20 @@ class Running:
                 else:
                     self.stop()
                 raise
+        if self._aside is not None:
+            with open(self._aside, "rb") as written:
+                written.seek(0)
+                out = written.read()
+            self._aside = None
         return GitAnswer(process.returncode, out, says.decode("utf-8", "replace"))
+
+    def abandon(self) -> None:
+        """End it because nobody will ask for its answer."""
+        with self._process:
+            self.stop()
+        if self._aside is not None:
+            os.close(self._aside)
+            self._aside = None
 
     def stop(self) -> None:
         """End it, asked for or not."""
@@ -134,8 +150,9 @@ class Git:
         surroundings: Mapping[str, str] | None = None,
         shielded: bool = False,
         hooks_path_shown: bool = False,
+        aside: int | None = None,
     ) -> Running:
-        """Start git.
+        """Start git; `aside` is a file handle for its output, closed with the answer.
 
         `index` is used instead of the user's index. A `shielded` call changes something in several steps: Ctrl-C does
         not reach it, and it is waited for even when we are told to stop. `hooks_path_shown` is for asking where the
@@ -152,7 +169,7 @@ class Git:
                 cwd=self.directory,
                 env=environment,
                 stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=subprocess.PIPE if aside is None else aside,
                 stderr=subprocess.PIPE,
                 process_group=0 if shielded else None,
                 pass_fds=(self.guard,) if shielded and self.guard is not None else (),
@@ -161,7 +178,7 @@ class Git:
             if error.filename == self.directory:
                 raise
             raise GitMissing from error
-        return Running(process, arguments[0], shielded=shielded)
+        return Running(process, arguments[0], shielded=shielded, aside=aside)
 
     def ask(
         self,

@@ -7,10 +7,14 @@ every rig.
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
+from bridgehead.host.directories import make_dir
+from bridgehead.rigs.repositories.base import PendingHistory
 from bridgehead.rigs.repositories.errors import GitFailed
-from bridgehead.rigs.repositories.git_command import Git
+from bridgehead.rigs.repositories.git_command import Git, demand
 from bridgehead.rigs.repositories.records import CommitRecord, History, Identity, PathChange
 
 _LOG = (
@@ -61,6 +65,23 @@ def history(git: Git, head: str | None, after: str | None) -> History:
         if all(len(commit.parents) < 2 for commit in newer):
             return History(tuple(newer), from_start=False)
     return History(tuple(commits_between(git, None, head)), from_start=True)
+
+
+class GitHistory(PendingHistory):
+    """A log that git writes aside while we do something else."""
+
+    def __init__(self, git: Git, head: str, scratch: Path) -> None:
+        make_dir(scratch.parent)
+        handle = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        scratch.unlink()
+        self._running = git.start(*log_arguments(head), aside=handle)
+
+    def result(self) -> History:
+        answer = demand("log", self._running.answer())
+        return History(tuple(parse_log(answer.text)), from_start=True)
+
+    def abandon(self) -> None:
+        self._running.abandon()
 
 
 def is_ancestor(git: Git, commit: str, of: str) -> bool:

@@ -17,12 +17,15 @@ ORDERS = {
     "src/orderbook/services/orders.py": '"""What can be done with orders."""\n\nfrom dataclasses import dataclass\n\n\n'
     "@dataclass(frozen=True)\nclass OrderLine:\n    order_id: str\n    unit_price: int\n\n\n"
     "class OrderService:\n    async def create(self, order_total: int) -> str:\n        return str(order_total)\n"
-    + "# kept short\n" * 8,
+    + "# kept short\n"
+    * 8,
     "src/orderbook/repositories/order_repository.py": '"""Orders in the database of orderbook."""\n\n\n'
     "class OrderRepository:\n    def find_order(self, order_id: str) -> str | None:\n        return None\n\n\n"
     "class OrderMissing(LookupError):\n    pass\n" + "# kept short\n" * 8,
     "tests/services/test_orders.py": "from orderbook.services.orders import OrderLine\n\n\n"
-    'def test_a_line_knows_its_order() -> None:\n    assert OrderLine("a", 1).order_id == "a"\n' + "# short\n" * 8,
+    'def test_a_line_knows_its_order() -> None:\n    assert OrderLine("a", 1).order_id == "a"\n'
+    + "# short\n"
+    * 8,
     "README.md": "# Orderbook\n",
 }
 

@@ -17,10 +17,16 @@ def analysis_of(files: Mapping[str, str]) -> CodebaseAnalysis:
     return analyse(Material(sorted(files), files, samples, "project"))
 
 
-def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(orders: Mapping[str, str]) -> None:
+def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(
+    orders: Mapping[str, str],
+) -> None:
     found = analysis_of(orders)
 
-    assert (found.primary_language, found.framework, found.language_version) == ("Python", "FastAPI", ">=3.11")
+    assert (found.primary_language, found.framework, found.language_version) == (
+        "Python",
+        "FastAPI",
+        ">=3.11",
+    )
     assert [f.name for f in found.frameworks] == ["FastAPI", "SQLAlchemy", "pytest", "hypothesis"]
     assert [layer.name for layer in found.layers] == ["Presentation", "Application", "Infrastructure"]
     assert found.architecture == "Layered"
@@ -28,7 +34,9 @@ def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(ord
     assert found.project_name == "orderbook"
     assert found.naming.classes == "PascalCase"
     assert found.naming.methods == "snake_case"
-    assert {"Repository", "Service layer", "Immutable value objects", "Asynchronous I/O"} <= set(found.patterns)
+    assert {"Repository", "Service layer", "Immutable value objects", "Asynchronous I/O"} <= set(
+        found.patterns
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +72,12 @@ def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(ord
             },
             *("Rust", "Axum", "Unknown"),
         ),
-        ({"pom.xml": "<artifactId>junit-jupiter</artifactId>", "A.java": "class A {}"}, "Java", "Unknown", "JUnit"),
+        (
+            {"pom.xml": "<artifactId>junit-jupiter</artifactId>", "A.java": "class A {}"},
+            "Java",
+            "Unknown",
+            "JUnit",
+        ),
     ],
 )
 def test_other_languages_are_recognised_by_their_own_files(
@@ -82,7 +95,9 @@ def test_an_empty_project_is_unknown_and_not_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "package.json", "Cargo.toml", "composer.json"])
-@pytest.mark.parametrize("text", ["{", "[]", '{"dependencies": 3}', "[project]\ndependencies = 3", "\x00", ""])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"dependencies": 3}', "[project]\ndependencies = 3", "\x00", ""]
+)
 def test_a_broken_dependency_file_tells_nothing(name: str, text: str) -> None:
     assert frameworks_in(dependencies_in({name: text})) == []
 
@@ -93,7 +108,9 @@ def test_generated_files_do_not_decide_the_language() -> None:
     assert [path for path in (*generated, "src/Order.cs") if not is_excluded(path)] == ["src/Order.cs"]
 
 
-@pytest.mark.parametrize("path", [".env", "conf/.env.local", "tls/server.pem", "id_rsa", "a.key", "credentials.json"])
+@pytest.mark.parametrize(
+    "path", [".env", "conf/.env.local", "tls/server.pem", "id_rsa", "a.key", "credentials.json"]
+)
 def test_files_that_may_hold_secrets_are_left_out_by_name(path: str) -> None:
     assert is_excluded(path)
 

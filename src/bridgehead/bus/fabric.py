@@ -46,7 +46,7 @@ class Fabric:
         self._publisher = Publisher(self._client)
         self._follower = Follower(self._client, self._subjects, self._take)
         self._follower.expect(self._audience)
-        await self._follower.catch_up()
+        await self._follower.begin(self._url)
         await self._client.subscribe(self._subjects.said_by_anybody, queue=QUEUE, cb=self._said)
         if self._place is None:
             self._place = self._hub.listen(self._heard, hears_itself=False)

@@ -122,6 +122,10 @@ class HubLink:
             _log.info("%s", error)
             self._say(self.health.lost(self._now()))
             return False
+        except Exception:  # a transport is a guest; the link goes on trying
+            _log.exception("dialling failed")
+            self._say(self.health.lost(self._now()))
+            return False
         if not self._down.is_set():
             self._up.set()
             self._say(self.health.opened(self._now()))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("bridgehead.bus.nats")
 CONNECT_S: Final = 5
+CLOSE_S: Final = 3.0
 
 
 async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Client:
@@ -103,6 +104,15 @@ class Follower:
         self._audience = audience
         self._changed.set()
 
+    async def begin(self, url: str) -> None:
+        """Follow everybody there is at the start; a server that goes away meanwhile was never reached."""
+        from nats.errors import Error
+
+        try:
+            await self.catch_up()
+        except Error as error:
+            raise NatsUnreachable(_safe(url), str(error)) from error
+
     async def catch_up(self) -> None:
         """Subscribe to whom we serve now, and no longer to whom we do not."""
         self._changed.clear()
@@ -116,9 +126,14 @@ class Follower:
             await self._followed.pop(subject).unsubscribe()
 
     async def _keep_up(self) -> None:
+        from nats.errors import Error
+
         while True:
             await self._changed.wait()
-            await self.catch_up()
+            try:
+                await self.catch_up()
+            except Error as error:  # the connection is going down, and its owner is told by it
+                _log.debug("nats: %s", error)
 
     async def _received(self, delivered: Any) -> None:
         self._deliver(delivered.data)
@@ -134,8 +149,10 @@ async def close_nats(client: Client | None) -> None:
     from nats.errors import Error
 
     try:
-        await client.close()
-    except (Error, OSError) as error:
+        # The library may wait for a server that is gone; our own end must not.
+        async with asyncio.timeout(CLOSE_S):
+            await client.close()
+    except (Error, OSError, TimeoutError) as error:
         _log.debug("nats: closing: %s", error)
 
 

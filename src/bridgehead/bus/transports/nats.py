@@ -38,7 +38,7 @@ class NatsTransport:
         self._publisher = Publisher(self._client)
         self._follower = Follower(self._client, self._subjects, self._received)
         self._follower.expect(self._audience)
-        await self._follower.catch_up()
+        await self._follower.begin(self._url)
 
     def send(self, message: Message) -> bool:
         if self._publisher is None or self._ear is None:

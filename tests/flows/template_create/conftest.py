@@ -11,7 +11,8 @@ ORDERS = {
     "pyproject.toml": '[project]\nname = "orderbook"\nrequires-python = ">=3.11"\n'
     'dependencies = ["fastapi>=0.110", "sqlalchemy>=2"]\n\n'
     '[project.optional-dependencies]\ntest = ["pytest>=8", "hypothesis"]\n',
-    "src/orderbook/api/create_order.py": '"""Take an order."""\n\nfrom orderbook.services.orders import OrderService\n\n\n'
+    "src/orderbook/api/create_order.py": '"""Take an order."""\n\n'
+    "from orderbook.services.orders import OrderService\n\n\n"
     "async def create_order(service: OrderService, order_total: int) -> str:\n"
     "    saved_order = await service.create(order_total)\n    return saved_order\n" + "# kept short\n" * 8,
     "src/orderbook/services/orders.py": '"""What can be done with orders."""\n\nfrom dataclasses import dataclass\n\n\n'

@@ -44,7 +44,8 @@ def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(
     [
         (
             {
-                "package.json": '{"name": "shop", "dependencies": {"react": "^18.2.0"}, "devDependencies": {"vitest": "1"}}',
+                "package.json": '{"name": "shop", "dependencies": {"react": "^18.2.0"}, '
+                '"devDependencies": {"vitest": "1"}}',
                 "src/components/Cart.tsx": "export interface CartProps { items: string[] }\n",
                 "src/components/Cart.test.tsx": "test('x', () => {})\n",
             },
@@ -52,7 +53,8 @@ def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(
         ),
         (
             {
-                "Api.csproj": '<Project Sdk="Microsoft.NET.Sdk.Web"><PackageReference Include="xunit" Version="2.6" /></Project>',
+                "Api.csproj": '<Project Sdk="Microsoft.NET.Sdk.Web">'
+                '<PackageReference Include="xunit" Version="2.6" /></Project>',
                 "Controllers/OrderController.cs": "public class OrderController { public Order GetOrder(int id) {} }",
             },
             *("C#", "ASP.NET Core", "xUnit"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridgehead.flows.template_create.orchestrator import TemplateCreateOrchestrator
 from bridgehead.flows.template_create.workflow import template_create
 
-__all__ = ["template_create"]
+__all__ = ["TemplateCreateOrchestrator", "template_create"]

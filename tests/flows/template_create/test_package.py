@@ -1,0 +1,230 @@
+"""Templates, completeness, quality and the directory they end up in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from bridgehead.flows import MockAgentInvoker
+from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.template_create import TemplateCreateOrchestrator
+from bridgehead.flows.template_create.analysis import CodebaseAnalysis, ExampleFile
+from bridgehead.flows.template_create.choices import OPTIONS, read_words
+from bridgehead.flows.template_create.completeness import check_completeness, score
+from bridgehead.flows.template_create.documentation import within
+from bridgehead.flows.template_create.inventory import take_inventory
+from bridgehead.flows.template_create.manifest import Manifest, template_name
+from bridgehead.flows.template_create.quality import Quality, assess
+from bridgehead.flows.template_create.staging import NotReplaceable, OutputTaken, Staging
+from bridgehead.flows.template_create.templates import Template, TemplateSet, make_templates
+from bridgehead.host.file_errors import Refusal
+
+
+def templates_of(texts: Mapping[str, str], project: str = "orderbook") -> TemplateSet:
+    examples = tuple(ExampleFile(path) for path in texts)
+    return make_templates(CodebaseAnalysis(example_files=examples, project_name=project), texts)
+
+
+def crud(*paths: str) -> TemplateSet:
+    return TemplateSet(
+        tuple(Template(path, f"templates/{path}.template", f"class {path.split('/')[-1]}") for path in paths)
+    )
+
+
+def test_the_projects_own_names_become_placeholders_and_longer_words_do_not() -> None:
+    text = "import orderbook.api\nclass Orderbook: ...\nORDERBOOK_HOME = 1\norderbooks = preorderbook\n"
+
+    [template] = templates_of({"src/orderbook/api/x.py": text}).templates
+
+    assert template.content == (
+        "import {{Namespace}}.api\nclass {{ProjectName}}: ...\n{{ProjectName}}_HOME = 1\norderbooks = preorderbook\n"
+    )
+    assert template.template_path == "templates/presentation/api/x.py.template"
+    assert template.placeholders == ("Namespace", "ProjectName")
+
+
+def test_a_text_that_uses_double_braces_itself_is_left_alone() -> None:
+    [template] = templates_of({"a.py": "orderbook = '{{ x }}'\n"}).templates
+
+    assert (template.content, template.placeholders) == ("orderbook = '{{ x }}'\n", ())
+
+
+def test_files_of_one_name_do_not_overwrite_each_other_and_empty_ones_are_left_out() -> None:
+    made = templates_of({"a/b/c/d/x.py": "a = 1", "e/b/c/d/x.py": "a = 2", "empty.py": " \n"})
+
+    assert [t.template_path for t in made.templates] == [
+        "templates/other/c/d/x.py.template",
+        "templates/other/c/d/x-2.py.template",
+    ]
+    assert any("empty.py was left out" in warning for warning in made.warnings)
+
+
+def test_a_missing_operation_is_made_from_its_sibling() -> None:
+    checked = check_completeness(
+        crud("UseCases/CreateOrder.cs", "UseCases/DeleteOrder.cs", "UseCases/GetOrder.cs")
+    )
+
+    [clone] = checked.templates[3:]
+    assert (clone.template_path, clone.content) == (
+        "templates/UseCases/UpdateOrder.cs.template",
+        "class UpdateOrder.cs",
+    )
+    assert (checked.issues, checked.completeness_score) == ((), 10.0)
+
+
+def test_an_operation_that_cannot_be_reached_from_outside_is_reported() -> None:
+    checked = check_completeness(
+        crud(
+            *(f"UseCases/{verb}Order.cs" for verb in ("Create", "Get", "Update", "Delete")),
+            "Web/CreateOrder.cs",
+        )
+    )
+
+    assert len(checked.issues) == 3
+    assert all(issue.startswith("high: ") for issue in checked.issues)
+    assert checked.completeness_score == 6.25
+
+
+def test_utilities_and_single_operations_are_not_expected_to_be_complete() -> None:
+    assert check_completeness(crud("scripts/CreateOrder.cs", "GetOrder.cs", "upload-order.ts")).issues == ()
+    assert (score(0, 0), score(1, 3)) == (10.0, 2.5)
+
+
+def test_scores_follow_the_table() -> None:
+    manifest = Manifest(name="n", language="l", architecture="a", patterns=("p",), complexity=3)
+    text = "architecture technology stack quality pattern agent-a\n```\n" + "x" * 500
+    good = TemplateSet(
+        (Template("a", "t/a", "{{Name}}" + "x" * 60, ("Name",), quality_score=9),), completeness_score=8
+    )
+
+    whole = assess(manifest, good, text, {"agent-a": "---\nname: agent-a\n---\n"})
+    assert (whole.overall, whole.grade) == (9.0, "A")
+    poor = assess(Manifest(), TemplateSet(completeness_score=0), None, {"agent-a": None})
+    assert poor.scores["documentation"] == 0
+    assert poor.scores["agents"] == 7.5
+    assert poor.scores["manifest"] == 3
+    assert Quality(dict.fromkeys(poor.scores, 8.0)).grade == "B+"
+
+
+def test_a_template_is_named_after_language_and_architecture() -> None:
+    assert (
+        template_name(CodebaseAnalysis("C#", architecture="Clean Architecture"))
+        == "csharp-clean-architecture-template"
+    )
+    assert template_name(CodebaseAnalysis()) == "project-template"
+    assert len(template_name(CodebaseAnalysis("Go", architecture="very " * 40))) <= 50
+
+
+def test_a_document_is_cut_to_its_limit_at_a_line() -> None:
+    cut = within("ä line\n" * 100, 120)
+
+    assert len(cut.encode()) <= 120
+    assert cut.endswith("ä line\n\n(cut to the size limit)\n")
+
+
+@pytest.mark.parametrize("name", ["../out.txt", "/etc/out.txt", "a/../../out.txt"])
+def test_nothing_is_written_outside_the_staging_directory(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Refusal):
+        Staging(tmp_path / "package", "flow-1").write({name: "x"})
+
+    assert not list(tmp_path.rglob("out.txt"))
+
+
+def test_a_link_planted_in_the_staging_directory_is_not_followed(tmp_path: Path) -> None:
+    staging, elsewhere = Staging(tmp_path / "package", "flow-1"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    staging.write({"manifest.json": "{}"})
+    (staging.path / "agents").symlink_to(elsewhere)
+
+    with pytest.raises(Refusal):
+        staging.write({"agents/a.md": "x"})
+
+    assert not list(elsewhere.iterdir())
+
+
+def test_a_file_or_link_in_the_packages_place_is_never_replaced(tmp_path: Path) -> None:
+    staging = Staging(tmp_path / "package", "flow-1")
+    staging.write({"manifest.json": "{}"})
+    (tmp_path / "package").symlink_to(tmp_path)
+
+    with pytest.raises(OutputTaken):
+        staging.install(force=False)
+    with pytest.raises(NotReplaceable):
+        staging.install(force=True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--nonsense"],
+        ["--name"],
+        ["--name", "No Good"],
+        ["--name", "../x"],
+        ["--max-templates", "-1"],
+        ["--min-score", "nan"],
+        ["--claude-md-size-limit", "big"],
+        ["--force=yes"],
+        ["--output", "."],
+        ["--output", "bad\nname"],
+        ["--project", "/elsewhere"],
+    ],
+)
+def test_a_bad_command_line_is_refused_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FlowMistake):
+        read_words(words, tmp_path)
+
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("inside", ["", "..", ".git/out", ".bridgehead/out"])
+def test_the_package_may_not_take_the_place_of_the_project(tmp_path: Path, inside: str) -> None:
+    with pytest.raises(FlowMistake, match="cannot be used"):
+        read_words(["--output", str(tmp_path / inside)], tmp_path)
+
+
+def test_options_are_read_and_agents_are_on_by_default(tmp_path: Path) -> None:
+    given, defaults = read_words(["--name=abc", "--claude-md-size-limit", "2KB", "--no-agents"], tmp_path)
+
+    assert given == {"template_name": "abc", "claude_md_size_limit": 2048, "no_agents": True}
+    assert defaults["output_path"] == str(tmp_path / "abc")
+    assert defaults["no_agents"] is False
+    assert {option.sets for option in OPTIONS.values()} >= defaults.keys()
+
+
+def test_the_users_own_agents_come_before_global_ones_of_the_same_name(project: Path, tmp_path: Path) -> None:
+    for folder, text in ((project, "mine"), (tmp_path / "home", "global")):
+        (folder / ".claude/agents").mkdir(parents=True)
+        (folder / ".claude/agents/code-reviewer.md").write_text(
+            f"---\nname: code-reviewer\ndescription: {text}\n---\n"
+        )
+        (folder / ".claude/agents/more-ext.md").write_text("---\nname: more\n---\n")
+
+    inventory = take_inventory(str(project))
+
+    assert [(agent.name, agent.source) for agent in inventory.all()] == [("code-reviewer", "custom")]
+    assert len(inventory.global_agents) == 1
+
+
+def test_with_an_invoker_the_whole_flow_runs_in_one_process(project: Path, tmp_path: Path) -> None:
+    invoker = MockAgentInvoker()
+    invoker.add_sequence(
+        "architectural-reviewer",
+        [
+            json.dumps({"technology_stack": {"primary_language": "Python"}, "overall_confidence": 0.9}),
+            json.dumps({"use_existing": [], "create_new": [], "confidence": 0.9}),
+        ],
+    )
+
+    done = TemplateCreateOrchestrator(agent_invoker=invoker).run(
+        project, "--output", str(tmp_path / "package")
+    )
+
+    assert (done.exit_code, done.result["fallbacks"], done.result["agents"]) == (0, [], [])
+    assert (tmp_path / "package/CLAUDE.md").is_file()
+    assert len(invoker.get_invocations()) == 2

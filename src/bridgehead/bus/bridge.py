@@ -165,6 +165,8 @@ class Bridge:
     def tick(self, now: float) -> list[Effect]:
         """Let the time be `now`: grace periods end."""
         effects: list[Effect] = []
+        if not self.known.somebody_is_due(now):
+            return effects
         for participant in self.known.expired(now, self.settings.grace_s):
             effects += self._gone(participant, now, "grace_over")
         return effects

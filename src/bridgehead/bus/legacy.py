@@ -48,6 +48,7 @@ _RENAMED: Final[dict[str, str]] = {
     "mycroft.skills.loaded": "ovos.skill.loaded",
     "mycroft.skills.list": "ovos.skills.list",
 }
+_NAMESPACE_TWIN, _INTENT_TWIN = TWIN_MARKERS
 _TO_LEGACY: Final = {spec: legacy for legacy, spec in _RENAMED.items()}
 _CONVERSE_PING: Final = "ovos.converse.ping"
 _HANDLER_EVENTS: Final = "ovos.intent.handler."
@@ -55,7 +56,8 @@ _HANDLER_EVENTS: Final = "ovos.intent.handler."
 
 def has_twin_marker(message: Message) -> bool:
     """Whether the producer marked this as the second copy of a message under another name (bus §11.2)."""
-    return any(message.context.get(marker) is True for marker in TWIN_MARKERS)
+    marked = message.context.get
+    return marked(_NAMESPACE_TWIN) is True or marked(_INTENT_TWIN) is True
 
 
 def spec_topic(topic: str) -> str:

@@ -178,6 +178,10 @@ class Register:
         """When the next grace period could end."""
         return self._leaving[0][0] if self._leaving else None
 
+    def somebody_is_due(self, now: float) -> bool:
+        """A cheap look at whether `expired` could find anybody."""
+        return bool(self._leaving) and self._leaving[0][0] <= now
+
     def expired(self, now: float, grace_s: float) -> list[Participant]:
         """Participants whose grace is over at this moment, in the order they left."""
         due = []

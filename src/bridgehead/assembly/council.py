@@ -122,6 +122,7 @@ class Councils:
         with closing(CouncilBook(self.assembly.places.project, self.clock)) as book:
             opened = self._open(request, company.ask, book)
             _refuse_gate(opened.kept, gate)
+            self._refuse_unplaceable(opened)
             self._note_settings(request, opened.seats)
             book.begin(opened.kept)
             ScopeShelf(self.assembly).keep(opened.kept.review_id, opened.scope)
@@ -225,6 +226,11 @@ class Councils:
         if scope is None:
             raise NothingToResume(kept.review_id)
         return scope, changed
+
+    def _refuse_unplaceable(self, opened: Opened) -> None:
+        """A desk that is taken, or nothing to branch off from, is found out before the council exists."""
+        FlowDesk.of(self.assembly, opened.kept, self.clock)
+        Workplace.prepare(self.assembly, opened.kept, opened.scope)
 
     def _note_settings(self, request: CouncilRequest, seats: SeatsFile) -> None:
         if request.write_settings or (request.interactive and request.reconfigure):

@@ -47,7 +47,7 @@ from bridgehead.host.clock import SystemClock
 from bridgehead.testing.model_server import ModelServer
 from bridgehead.testing.scripts import Rule, RuleScript
 
-pytestmark = [pytest.mark.peer, pytest.mark.slow]
+pytestmark = [pytest.mark.peer, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PATIENCE_SECONDS = 240
 PROBES: dict[str, Probe] = {}

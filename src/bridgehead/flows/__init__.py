@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bridgehead.flows.script import main
     from bridgehead.flows.state import CompletedPhase, TemplateCreateState
     from bridgehead.flows.surroundings import Surroundings
+    from bridgehead.flows.template_create import TemplateCreateOrchestrator
     from bridgehead.flows.words import AgentName, ErrorType, Profile, RequestStatus
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "RunResult",
     "StepFailed",
     "Surroundings",
+    "TemplateCreateOrchestrator",
     "TemplateCreateState",
     "asking",
     "flow",
@@ -66,6 +68,7 @@ _HOMES = {
     "script": ("main",),
     "state": ("CompletedPhase", "TemplateCreateState"),
     "surroundings": ("Surroundings",),
+    "template_create": ("TemplateCreateOrchestrator",),
     "words": ("AgentName", "ErrorType", "Profile", "RequestStatus"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

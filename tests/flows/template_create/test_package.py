@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.flows import MockAgentInvoker
+from bridgehead.flows import MockAgentInvoker, TemplateCreateOrchestrator
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.flows.template_create import TemplateCreateOrchestrator
+from bridgehead.flows.template_create.agents import NewAgent, Recommendation
 from bridgehead.flows.template_create.analysis import CodebaseAnalysis, ExampleFile
-from bridgehead.flows.template_create.choices import OPTIONS, read_words
+from bridgehead.flows.template_create.choices import OPTIONS, Choices, read_words
 from bridgehead.flows.template_create.completeness import check_completeness, score
 from bridgehead.flows.template_create.documentation import within
 from bridgehead.flows.template_create.inventory import take_inventory
 from bridgehead.flows.template_create.manifest import Manifest, template_name
+from bridgehead.flows.template_create.package import Contents, IncompletePackage, assemble
 from bridgehead.flows.template_create.quality import Quality, assess
+from bridgehead.flows.template_create.settings import Settings
 from bridgehead.flows.template_create.staging import NotReplaceable, OutputTaken, Staging
 from bridgehead.flows.template_create.templates import Template, TemplateSet, make_templates
 from bridgehead.host.file_errors import Refusal
@@ -228,3 +230,39 @@ def test_with_an_invoker_the_whole_flow_runs_in_one_process(project: Path, tmp_p
     assert (done.exit_code, done.result["fallbacks"], done.result["agents"]) == (0, [], [])
     assert (tmp_path / "package/CLAUDE.md").is_file()
     assert len(invoker.get_invocations()) == 2
+
+
+def contents(*agents: NewAgent) -> Contents:
+    return Contents(Manifest(name="n"), Settings(), TemplateSet(), Recommendation(create_new=agents))
+
+
+def test_a_package_that_was_put_in_place_before_a_crash_is_recognised(tmp_path: Path) -> None:
+    staging, choices = (
+        Staging(tmp_path / "package", "flow-1"),
+        Choices(str(tmp_path / "package"), str(tmp_path)),
+    )
+    staging.write({"CLAUDE.md": "x"})
+
+    first = assemble(staging, contents(), choices)
+
+    assert assemble(Staging(tmp_path / "package", "flow-1"), contents(), choices) == first
+    assert [path.name for path in tmp_path.iterdir()] == ["package"]
+
+
+def test_a_package_without_an_agent_it_speaks_of_is_not_put_in_place(tmp_path: Path) -> None:
+    staging, choices = (
+        Staging(tmp_path / "package", "flow-1"),
+        Choices(str(tmp_path / "package"), str(tmp_path)),
+    )
+    staging.write({"CLAUDE.md": "x"})
+
+    with pytest.raises(IncompletePackage, match=r"agents/a\.md"):
+        assemble(staging, contents(NewAgent("a", "d", "r")), choices)
+
+    assert not (tmp_path / "package").exists()
+
+
+def test_no_agents_wins_over_agents_in_any_order(tmp_path: Path) -> None:
+    assert read_words(["--no-agents", "--agents"], tmp_path)[0] == {"no_agents": True}
+    assert read_words(["--agents", "--no-agents"], tmp_path)[0] == {"no_agents": True}
+    assert read_words(["--agents"], tmp_path)[0] == {"no_agents": False}

@@ -8,6 +8,7 @@ from typing import Final
 
 from bridgehead.contract.words import Trust
 from bridgehead.flows.codec import to_plain
+from bridgehead.flows.log import log_warning
 from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.phases import PhasedContext
 from bridgehead.flows.template_create.agents import AGENT_NAME, Inventory, NewAgent, Recommendation, UsedAgent
@@ -127,6 +128,9 @@ def with_known_agents(recommended: Recommendation, inventory: Inventory) -> Reco
     """Only agents that exist can be used; one the agent dreamt of is left out."""
     names = inventory.names()
     used = tuple(agent for agent in recommended.use_existing if agent.name in names)
+    for agent in recommended.use_existing:
+        if agent.name not in names:
+            log_warning(f"agent {agent.name!r} was left out: there is none of that name to use")
     return replace(recommended, use_existing=used)
 
 

@@ -66,7 +66,8 @@ def read_words(words: Sequence[str], root: Path) -> tuple[dict[str, Any], dict[s
         if option.read is None:
             if equals:
                 raise FlowMistake(f"{word} takes no value")
-            given[option.sets] = word != "--agents"
+            # --no-agents wins over --agents, in whatever order they come.
+            given[option.sets] = word != "--agents" or bool(given.get(option.sets))
             continue
         if not equals and not rest:
             raise FlowMistake(f"{word} needs a value")

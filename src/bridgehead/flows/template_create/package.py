@@ -57,19 +57,17 @@ def assemble(staging: Staging, contents: Contents, choices: Choices) -> Package:
     """Write what is missing, check the whole, and install it. Doing it again changes nothing."""
     manifest = _final_manifest(contents)
     document = to_json(manifest)
-    if not staging.is_installed(document):
-        files = {template.template_path: template.content for template in contents.templates.templates}
-        staging.write({**files, "manifest.json": document, "settings.json": to_json(contents.settings)})
-        package = _assessed(staging, contents, manifest)
-        if choices.validate:
-            text = report(Quality(package.scores), contents.templates, contents.fallbacks, manifest.name)
-            staging.write({"validation-report.md": text})
-        refuse_incomplete(staging, contents)
-        staging.install(force=choices.force)
-        return package
-    installed = Staging(staging.output, "")
-    installed.path = staging.output
-    return _assessed(installed, contents, manifest)
+    if staging.is_installed(document):
+        return _assessed(Staging.installed(staging.output), contents, manifest)
+    files = {template.template_path: template.content for template in contents.templates.templates}
+    staging.write({**files, "manifest.json": document, "settings.json": to_json(contents.settings)})
+    package = _assessed(staging, contents, manifest)
+    if choices.validate:
+        text = report(Quality(package.scores), contents.templates, contents.fallbacks, manifest.name)
+        staging.write({"validation-report.md": text})
+    refuse_incomplete(staging, contents)
+    staging.install(force=choices.force)
+    return package
 
 
 def refuse_incomplete(staging: Staging, contents: Contents) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.host.file_errors import FileMissing, Refusal
+from bridgehead.host.file_errors import Refusal
 from bridgehead.host.files import make_dir, read_bounded, write_atomic
 
 LARGEST_BYTES = 1024 * 1024
@@ -35,6 +35,13 @@ class Staging:
         self.output = output
         self.path = output.with_name(f"{output.name}.staging-{flow_id}")
         self._replaced = output.with_name(f"{output.name}.replaced-{flow_id}")
+
+    @classmethod
+    def installed(cls, output: Path) -> Staging:
+        """A package that is in its place, to be read like one that is not yet."""
+        package = cls(output, "")
+        package.path = output
+        return package
 
     def write(self, files: Mapping[str, str]) -> None:
         """Put files into the package, by their paths in it."""
@@ -63,7 +70,7 @@ class Staging:
         """Whether this very package is in place already: the process died after the last step, before its record."""
         try:
             return read_bounded(self.output / "manifest.json", LARGEST_BYTES) == manifest.encode()
-        except FileMissing:
+        except Refusal:
             return False
 
     def install(self, *, force: bool) -> None:

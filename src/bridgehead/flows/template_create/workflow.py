@@ -24,6 +24,15 @@ from bridgehead.flows.template_create.package import Contents, Package, assemble
 from bridgehead.flows.template_create.progress import Progress
 from bridgehead.flows.template_create.settings import Settings, make_settings
 from bridgehead.flows.template_create.staging import Staging, refuse_taken
+from bridgehead.flows.template_create.telling import (
+    because,
+    fallbacks_of,
+    summary_of,
+    told,
+    told_analysis,
+    told_enhancement,
+    told_templates,
+)
 from bridgehead.flows.template_create.templates import TemplateSet, make_templates
 from bridgehead.flows.template_create.tree import read_text
 from bridgehead.flows.words import AgentName
@@ -100,7 +109,7 @@ class _Run:
         found: CodebaseAnalysis | None = self._phase(
             1,
             lambda ctx: codebase_analysis.run_phase(ctx, self._choices),
-            _told_analysis,
+            told_analysis,
             key="codebase_analysis",
             result=CodebaseAnalysis,
         )
@@ -136,7 +145,7 @@ class _Run:
         made: TemplateSet | None = self._phase(
             4,
             lambda _: generate_templates(analysis, self._choices),
-            _told_templates,
+            told_templates,
             key="templates",
             result=TemplateSet,
         )
@@ -146,9 +155,7 @@ class _Run:
         found: Recommendation | None = self._phase(
             5,
             lambda ctx: agent_recommendation.run_phase(ctx, self._choices, analysis),
-            lambda r: (
-                f"{len(r.create_new)} to make, {len(r.use_existing)} exist{_because(r.fallback_reason)}"
-            ),
+            lambda r: f"{len(r.create_new)} to make, {len(r.use_existing)} exist{because(r.fallback_reason)}",
             key="agents",
             result=Recommendation,
         )
@@ -166,7 +173,7 @@ class _Run:
         enhanced: EnhancedSet | None = self._phase(
             7,
             lambda ctx: self._enhance(ctx, basics, analysis, templates, settings),
-            _told_enhancement,
+            told_enhancement,
             result=EnhancedSet,
         )
         return enhanced or EnhancedSet()
@@ -242,10 +249,10 @@ class _Run:
             noticed,
             key=key,
             result=result,
-            summary=lambda value: _told(summary, value),
+            summary=lambda value: told(summary, value),
         )
         if ran:
-            self._progress.finished(number, NAMES[number], _told(summary, value))
+            self._progress.finished(number, NAMES[number], told(summary, value))
         return value
 
 
@@ -266,59 +273,3 @@ def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> Template
     texts = {path: text for path in paths if (text := read_text(choices.root, path)) is not None}
     made = make_templates(analysis, texts, author=choices.author, most=choices.max_templates)
     return made if choices.skip_validation else check_completeness(made)
-
-
-def fallbacks_of(
-    analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet
-) -> tuple[str, ...]:
-    """Where the run had to do without an agent, and why; never silent (flows §6)."""
-    found = []
-    if analysis.fallback_reason:
-        found.append(f"codebase_analysis: heuristic analysis ({analysis.fallback_reason})")
-    if recommendation.fallback_reason:
-        found.append(f"agent_creation: basic agents ({recommendation.fallback_reason})")
-    found += [f"agent_enhancement: basic texts kept ({reason})" for reason in enhanced.fallbacks]
-    if enhanced.kept_basic and not enhanced.fallbacks:
-        found.append(f"agent_enhancement: basic text kept for {', '.join(enhanced.kept_basic)}")
-    return tuple(found)
-
-
-def summary_of(package: Package, templates: TemplateSet, fallbacks: tuple[str, ...]) -> dict[str, Any]:
-    """What the command prints."""
-    return {
-        "template": package.name,
-        "output_path": package.path,
-        "templates": package.templates,
-        "agents": list(package.agents),
-        "score": package.score,
-        "grade": package.grade,
-        "fallbacks": list(fallbacks),
-        "issues": list(templates.issues),
-        "warnings": list(templates.warnings),
-    }
-
-
-def _told(summary: Callable[[Any], str], value: Any) -> str:
-    """A phase restored from a state file may have no result to speak of."""
-    return "restored" if value is None else summary(value)
-
-
-def _told_analysis(analysis: CodebaseAnalysis) -> str:
-    return (
-        f"{analysis.primary_language}, {analysis.architecture}, {len(analysis.layers)} layers, "
-        f"{len(analysis.patterns)} patterns, confidence {analysis.overall_confidence:g}"
-        f"{_because(analysis.fallback_reason)}"
-    )
-
-
-def _told_templates(made: TemplateSet) -> str:
-    return f"{len(made.templates)} templates, completeness {made.completeness_score:g} of 10"
-
-
-def _told_enhancement(enhanced: EnhancedSet) -> str:
-    better = len(enhanced.agents) - len(enhanced.kept_basic)
-    return f"{better} of {len(enhanced.agents)} enhanced{_because('; '.join(enhanced.fallbacks))}"
-
-
-def _because(reason: str) -> str:
-    return f" (fallback: {reason})" if reason else ""

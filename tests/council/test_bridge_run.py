@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.contract.report import BridgeReport, violations
-from bridgehead.contract.words import Confidence, ErrorClass, OutputState, Severity, Status, Verdict
+from bridgehead.contract.words import Confidence, ErrorClass, Severity, Status, Verdict
 from bridgehead.council.bridge_run import BridgeRun
 from bridgehead.council.calls import (
     Call,
@@ -863,13 +863,3 @@ def test_ids_do_not_depend_on_who_answers_first() -> None:
             run.feed(driver.answer(call))
         orders.add(tuple((output.id, output.title) for output in report_of(driver).outputs))
     assert len(orders) == 1
-
-
-def test_a_status_word_in_a_report_is_one_of_the_contract() -> None:
-    assert {state.value for state in OutputState} == {
-        "confirmed",
-        "revised",
-        "withdrawn",
-        "disputed",
-        "discovered",
-    }

@@ -22,7 +22,7 @@ from bridgehead.council.render.telling import (
 )
 from bridgehead.council.report import AbortedReport, CouncilReport, FindingEntry
 
-_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|<>~])")
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 
 
 def render_markdown(report: CouncilReport | AbortedReport, *, context_summary: str = "") -> str:
@@ -33,7 +33,9 @@ def render_markdown(report: CouncilReport | AbortedReport, *, context_summary: s
 
 def escaped(text: str) -> str:
     """Foreign text as plain Markdown text on one line: no links, no HTML, no emphasis."""
-    return _SPECIAL.sub(r"\\\1", one_line(text)).replace("&", "&amp;")
+    # Entities rather than backslashes for angle brackets: every renderer agrees on those.
+    without_html = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\1", without_html)
 
 
 def fenced(text: str, language: str = "") -> str:

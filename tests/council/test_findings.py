@@ -1,0 +1,145 @@
+"""Identity of findings beyond the shared vectors: globs, records, written dismissals, hostile references."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridgehead.contract.words import OutputType
+from bridgehead.council.findings.dismissals import code_of, read_entry
+from bridgehead.council.findings.evidence import Anchor, check_evidence
+from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, identify, places
+from bridgehead.council.findings.globs import is_plain, matches_glob
+from bridgehead.council.findings.history import FoundAgain, Run, carry_forward, compare
+from bridgehead.council.findings.tree import FileText, Tree, current_name, earlier_names
+
+CODE = "import db\n\ndef load(cur, oid):\n    cur.execute(q + oid)\n    return cur.fetchone()\n"
+GOOD = {"fingerprint": "v1:0011223344556677", "reason": "checked", "date": "2026-11-01"}
+
+
+@pytest.mark.parametrize(
+    ("path", "glob", "fits"),
+    [
+        ("src/a.py", "src/a.py", True),
+        ("src/a.py", "src/*.py", True),
+        ("src/x/a.py", "src/*.py", False),
+        ("src/x/a.py", "src/**", True),
+        ("src/x/a.py", "**/a.py", True),
+        ("a.py", "**/a.py", True),
+        ("src/a.py", "src/?.py", True),
+        ("src/a.py", "src/[a-c].py", True),
+        ("src/d.py", "src/[!a-c].py", True),
+        ("src/a.py", "src/[z-a].py", False),
+        ("src/a+b.py", "src/a+b.py", True),
+        ("src/a.pyc", "src/a.py", False),
+    ],
+)
+def test_globs_stay_inside_a_component_unless_doubled(path: str, glob: str, fits: bool) -> None:
+    assert matches_glob(path, glob) is fits
+
+
+def test_a_glob_without_special_characters_is_plain() -> None:
+    assert is_plain("src/a.py") and not is_plain("src/*.py")
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_property_no_glob_raises(path: str, glob: str) -> None:
+    matches_glob(path, glob)
+
+
+@given(st.text(max_size=200))
+def test_property_no_evidence_raises_and_nothing_outside_the_tree_is_read(evidence: str) -> None:
+    asked: list[str] = []
+
+    def read(path: str) -> str:
+        asked.append(path)
+        return CODE
+
+    check_evidence(evidence, Tree(["src/a.py"], read))
+    check_evidence(f"../../etc/passwd.txt:1 /etc/shadow.txt:2 {evidence}", Tree(["src/a.py"], read))
+    assert set(asked) <= {"src/a.py"}
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_property_a_fingerprint_survives_lines_put_before_it(above: int, below: int) -> None:
+    def fingerprint(text: str, line: int) -> str:
+        tree = Tree.of({"a.py": text})
+        anchor = check_evidence(f"a.py:{line}", tree).anchor
+        return identify(
+            type=OutputType.FINDING,
+            title="t",
+            domain="security",
+            requirement_id=None,
+            anchor=anchor,
+            tree=tree,
+            renames={},
+        ).fingerprint
+
+    padded = "".join(f"x_{n} = {n}\n" for n in range(above)) + CODE + "y = 1\n" * below
+    assert fingerprint(padded, above + 4) == fingerprint(CODE, 4)
+    assert fingerprint(CODE, 4) in places(FileText(padded), "a.py", "problem")
+
+
+def test_renames_are_followed_over_chains_and_end_at_a_cycle() -> None:
+    chain = {"a.py": "b.py", "b.py": "c.py"}
+    assert current_name("a.py", chain) == "c.py"
+    assert earlier_names("c.py", chain) == ("b.py", "a.py")
+    assert current_name("a.py", {"a.py": "b.py", "b.py": "a.py"}) == "b.py"
+
+
+def test_a_cluster_is_known_by_the_place_most_members_name() -> None:
+    members = [Identity("v1:b"), Identity("v1:a"), Identity("v1:b"), Identity("t1:x")]
+    assert cluster_fingerprint(members) == ("v1:b", ("t1:x", "v1:a", "v1:b"))
+    assert cluster_fingerprint([Identity("t1:b"), Identity("t1:a")])[0] == "t1:a"
+
+
+def test_the_code_a_dismissal_remembers_is_the_cited_lines_squeezed() -> None:
+    tree = Tree.of({"a.py": CODE, "b.py": CODE.replace("q + oid", "q+oid")})
+    assert code_of(Anchor("a.py", (4, 5)), tree) == code_of(Anchor("b.py", (4, 5)), tree)
+    assert (code_of(Anchor("a.py", (4, 4)), tree) or "").startswith("1:")
+    assert code_of(Anchor("gone.py", (1, 1)), tree) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"fingerprint": "v2:0011223344556677"},
+        {"reason": "  "},
+        {"date": None},
+        {"date": "2026-13-01"},
+        {"expires": "soon"},
+        {"paths": "src/"},
+        {"severity": "GRAVE"},
+    ],
+)
+def test_an_entry_whose_limits_cannot_be_read_has_no_effect(fields: dict[str, object]) -> None:
+    assert read_entry({**GOOD, **fields}) is None
+    assert read_entry(GOOD) is not None
+
+
+def found(fingerprint: str) -> FoundAgain:
+    return FoundAgain(type=OutputType.FINDING, title="T", description="D", fingerprints=(fingerprint,))
+
+
+def run(**findings: FoundAgain) -> Run:
+    return Run(findings, frozenset({"claude"}), frozenset(), frozenset({"security"}), ("src/",))
+
+
+def test_two_findings_with_one_fingerprint_get_records_of_their_own() -> None:
+    both = run(A=found("t1:0"), B=found("t1:0"))
+    records = carry_forward((), both, compare((), both, Tree.of({}), {}))
+    assert [record.key for record in records] == ["t1:0", "t1:0-2"]
+    again = compare(records, both, Tree.of({}), {})
+    assert {state.state for state in again.current.values()} == {"persistent"}
+    assert len({state.record for state in again.current.values()}) == 2
+
+
+def test_a_fixed_record_stays_fixed_silently_and_its_return_is_a_regression() -> None:
+    first = run(A=found("t1:0"))
+    records = carry_forward((), first, compare((), first, Tree.of({}), {}))
+    nothing = run()
+    gone = compare(records, nothing, Tree.of({}), {})
+    assert gone.previous["t1:0"].state in ("fixed", "unknown")
+    settled = carry_forward(records, nothing, gone)
+    assert compare(settled, nothing, Tree.of({}), {}).previous in ({}, gone.previous)

@@ -1,0 +1,71 @@
+"""One seat with several models: a first look each, joined; no debate unless asked for (council §12.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridgehead.contract.report import BridgeReport, violations
+from bridgehead.contract.words import LocalCouncilType, Status
+from bridgehead.council.calls import Call, Role, Step
+from bridgehead.council.multi_model import MultiModelRun
+from council.driving import Driver, item, items, seat, surroundings, task
+
+MODELS = ("glm/glm-4-7", "kimi/moonshot", "qwen/plus")
+WORDS = "alpha beta gamma delta epsilon".split()
+
+
+def drive_models(finds: dict[str, Any], **fields: Any) -> tuple[Driver, BridgeReport]:
+    def says(call: Call) -> object:
+        if call.key.step is Step.ANALYSIS and call.key.role is Role.EXPERT:
+            found = finds.get(call.key.model or "")
+            return (
+                None
+                if found is None
+                else items(*(item(f"Problem {word} {word}x", evidence=None) for word in found))
+            )
+        if call.key.model in finds or call.key.step is not Step.ANALYSIS:
+            return {"outputs": [], "rulings": [], "challenges": [], "responses": []}
+        return None
+
+    several = seat("opencode", models=MODELS, **fields.pop("seat_fields", {}))
+    driver = Driver(MultiModelRun(several, task(**fields), surroundings()), says)
+    report = driver.drive()
+    assert violations(report) == []
+    return driver, report
+
+
+def test_what_two_models_found_is_merged_and_the_rest_keeps_its_model() -> None:
+    finds = {"glm/glm-4-7": WORDS, "kimi/moonshot": [*WORDS[:3], "zeta"]}
+    _, report = drive_models(finds)
+    ids = sorted(output.id for output in report.outputs)
+    assert ids == ["O-glm-004", "O-glm-005", "O-kimi-004", "O-merged-001", "O-merged-002", "O-merged-003"]
+    merged = next(output for output in report.outputs if output.id == "O-merged-001")
+    assert merged.confirmed_by_models == MODELS[:2]
+    assert merged.intra_bridge_model_confirmed is True
+    assert (report.models_used, report.instances_completed, report.intra_bridge_confirmed) == (
+        MODELS[:2],
+        2,
+        3,
+    )
+    assert (report.debate_rounds, report.local_council_type) == (0, LocalCouncilType.MODEL_COUNCIL)
+
+
+def test_every_model_is_asked_by_every_role_at_once() -> None:
+    driver, _ = drive_models({model: ["alpha"] for model in MODELS}, domains=["security", "api"])
+    assert len(driver.calls) == 3 * 4
+    assert {call.key.model for call in driver.calls} == set(MODELS)
+    assert len({str(call.key) for call in driver.calls}) == 12
+
+
+def test_no_model_with_an_answer_skips_the_seat() -> None:
+    _, report = drive_models({})
+    assert (report.status, report.models_used) == (Status.SKIPPED, ())
+
+
+def test_a_debate_over_the_joined_set_uses_the_first_model_once() -> None:
+    driver, report = drive_models(
+        {model: ["alpha"] for model in MODELS}, seat_fields={"debate_merged": True}, intensity="thorough"
+    )
+    later = [call for call in driver.calls if call.key.step is not Step.ANALYSIS]
+    assert later and {call.key.model for call in later} == {MODELS[0]}
+    assert report.debate_rounds == 1

@@ -16,7 +16,10 @@ from bridgehead.exit_codes import ExitCode
 COMPLETING = "_BRIDGEHEAD_COMPLETE"
 
 COMMANDS = {
-    "council": ("bridgehead.cli.council:council", "Several agents look at the same thing, argue, and report."),
+    "council": (
+        "bridgehead.cli.council:council",
+        "Several agents look at the same thing, argue, and report.",
+    ),
     "runtimes": ("bridgehead.cli.runtimes:runtimes", "Who could sit in a council, and why not."),
     "domains": ("bridgehead.cli.runtimes:domains", "Points of view a council knows."),
     "rig": (

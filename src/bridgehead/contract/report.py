@@ -55,7 +55,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     """The challenge that led to a withdrawal."""
     evidence_check: dict[str, Any] | UnsetType = UNSET
     """`outcome strength reason references` (council §25.1)."""
-    anchor: dict[str, Any] | None | UnsetType = UNSET
+    anchor: dict[str, Any] | UnsetType | None = UNSET
     fingerprint: str | UnsetType = UNSET
     fingerprints: tuple[str, ...] | UnsetType = UNSET
     model: str | UnsetType = UNSET

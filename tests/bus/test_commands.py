@@ -1,0 +1,151 @@
+"""`bridgehead bus …` as installed: the first-satellite guide step by step, and commands it does not show."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from console_blocks import environment, matches, run, steps
+from installed import Machine, machine
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+GUIDE = REPOSITORY / "docs" / "guides" / "first-satellite.md"
+SCRIPTS = Path(sys.executable).parent
+
+
+def free_ports() -> tuple[int, int]:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        return one.getsockname()[1], two.getsockname()[1]
+
+
+@contextmanager
+def serving(home: Machine, *options: str) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """`bus serve` in a process of its own; what it printed, and the variables others need to find it."""
+    hub, gateway = free_ports()
+    places = {
+        "BRIDGEHEAD_BUS_HUB_LISTEN": f"127.0.0.1:{hub}",
+        "BRIDGEHEAD_BUS_LISTEN": f"127.0.0.1:{gateway}",
+    }
+    process = home.start("bus", "serve", "--json", *options, **places)
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        yield json.loads(line), places
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_the_guide_does_what_it_shows(tmp_path: Path) -> None:
+    shown = GUIDE.read_text(encoding="utf-8").replace("```console no-run", "```console")
+    serve, *commands = steps(shown)
+    assert serve.command == "bridgehead bus serve --assistant scripted"
+    home = machine(tmp_path)
+    with serving(home, "--assistant", "scripted") as (facts, places):
+        port = places["BRIDGEHEAD_BUS_LISTEN"].rpartition(":")[2]
+        local = [
+            type(step)(step.command.replace(":8182/hook", f":{port}/hook"), step.expected)
+            for step in commands
+        ]
+        results = run(local, home.project, {**environment(home.home, SCRIPTS), **places})
+    assert facts["gateway"] == f"ws://127.0.0.1:{port}/bridge/v1"
+    for step, result in zip(local, results, strict=True):
+        assert result.code == step.exit_code, f"$ {step.command}\n{result.output}"
+        assert matches(step.expected, result.output), f"$ {step.command}\n{result.output}"
+
+
+def test_send_tail_and_check_on_a_hub(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    with serving(home, "--assistant", "scripted") as (facts, places):
+        hub = ("--hub", facts["hub"])
+        tail = home.start("bus", "tail", "--json", "--count", "2", "--topic", "x.", *hub)
+        # The tail is there once a message of ours comes back to it; send until it has seen two.
+        while tail.poll() is None:
+            assert home.run("bus", "send", "x.y", '{"n":1}', *hub).code == 0
+        assert tail.stdout is not None
+        seen = [json.loads(line) for line in tail.stdout]
+        assert [entry["topic"] for entry in seen] == ["x.y", "x.y"] and "data" not in seen[0]
+        tail.communicate(timeout=10)
+        said = home.run("bus", "send", "--say", "hello", "--json", *hub)
+        assert said.json["speak"][0]["utterance"] == "You said: hello"
+        checked = home.run("bus", "check", "--json", "--seconds", "0.1", **places)
+        assert checked.code == 0 and {c["state"] for c in checked.json["checks"]} == {"fine"}
+        assert home.run("bus", "send", "bad topic", *hub).code == 1
+        assert home.run("bus", "send", "a.b", "[1]", *hub).code == 1
+        assert home.run("bus", "send", *hub).code == 1
+    gone = home.run("bus", "check", *hub)
+    assert gone.code == 1 and "cannot be reached" in gone.out
+
+
+def test_a_port_in_use_ends_with_2_and_names_the_way_out(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = home.run("bus", "serve", "--hub-listen", address, "--listen", "127.0.0.1:0")
+    assert (done.code, done.out) == (2, "")
+    assert address in done.err and "--hub URL" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("bus", "serve", "--hub-listen", "0.0.0.0:8181"), "the hub cannot listen on"),
+        (("bus", "serve", "--listen", "nonsense"), "is no address"),
+        (("bus", "serve", "--assistant", "nobody"), "the assistant cannot be"),
+        (("bus", "bridge"), "needs --hub URL"),
+        (("bus", "bridge", "--sidecar"), "needs --join FILE"),
+        (("bus", "bridge", "--hub", "ws://x/core", "--upstream", "ws://y"), "belong together"),
+        (("bus", "participant", "add", "bad name"), "cannot be a participant id"),
+        (("bus", "participant", "add", "a", "--expires", "3d"), "--expires is for tokens"),
+        (("bus", "participant", "add", "a", "--token", "--expires", "soon"), "is no length of time"),
+        (("bus", "participant", "show", "nobody"), "is not a participant here"),
+        (("bus", "participant", "revoke", "nobody"), "is not a participant here"),
+        (("bus", "policy", "set", "nobody", "tts", "false"), "is not a participant here"),
+        (("bus", "send", "--join", "missing.json", "a.b"), "does not exist"),
+    ],
+)
+def test_mistakes_are_told_and_change_nothing(
+    tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    home = machine(tmp_path)
+    done = home.run(*arguments)
+    assert done.code in (1, 2) and done.out == "" and sentence in done.err
+    assert not list(home.project.glob("*.json"))
+    assert home.run("bus", "participant", "list", "--json").json["participants"] == []
+
+
+def test_a_join_file_is_private_and_never_overwrites_something_else(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    (home.project / "kitchen.join.json").write_text("precious")
+    refused = home.run("bus", "participant", "add", "kitchen")
+    assert refused.code == 1 and (home.project / "kitchen.join.json").read_text() == "precious"
+    assert home.run("bus", "participant", "list", "--json").json["participants"][0]["credential"] == "none"
+    added = home.run("bus", "participant", "add", "kitchen", "--join", "k.json")
+    assert added.code == 0 and (home.project / "k.json").stat().st_mode & 0o777 == 0o600
+    assert re.search(r'"key": "[A-Za-z0-9+/=]{44}"', (home.project / "k.json").read_text())
+    assert "key" not in added.out
+    state = home.home / "bridgehead" / "data" / "bus"
+    assert state.stat().st_mode & 0o777 == 0o700
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in state.iterdir() if path.is_file())
+
+
+def test_an_interrupted_tail_ends_like_an_interrupted_command(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    with serving(home) as (facts, _places):
+        tail = home.start("bus", "tail", "--json", "--hub", facts["hub"])
+        assert tail.stdout is not None
+        while not tail.stdout.readline():
+            pass
+        tail.send_signal(signal.SIGINT)
+        tail.communicate(timeout=20)
+        assert tail.returncode == 130

@@ -152,6 +152,8 @@ class Councils:
             if changed:
                 kept = msgspec.structs.replace(kept, warnings=(*kept.warnings, SCOPE_CHANGED))
             book.take_up(kept.review_id)
+            # A closed council that is opened again needs its scope, and the commit in it, until it closes again.
+            ScopeShelf(self.assembly).keep(kept.review_id, scope)
             if wanted:
                 record.withdraw_halted(wanted)
             now = iso_ms(self.clock.now())

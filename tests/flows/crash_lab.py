@@ -11,16 +11,19 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bridgehead.errors import AlreadyAnswered, BridgeheadError
 from bridgehead.flows import Context, Flow, RunRequest, RunResult, run_flow
+from bridgehead.flows.errors import NoCheckpoint
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.operations.cancel import CancelRequest, cancel
+from bridgehead.flows.operations.inspect import StatusRequest, status
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.phases import PhasedContext
+from bridgehead.flows.words import RequestStatus
 
 MOST_CRASHES = 400
 WRITES = ("write", "fsync", "rename", "link", "unlink", "mkdir", "ftruncate", "pwrite", "fchmod")
@@ -100,7 +103,6 @@ class Lab:
 
     root: Path
     flow: Flow
-    paid: list[str] = field(default_factory=list)
 
     def run(self, **flags: Any) -> RunResult:
         given = {"output_path": str(self.root / "out")} if self.flow.keeps_state_file else {}
@@ -110,14 +112,15 @@ class Lab:
         respond(RespondRequest(self.root, Reply(text=text)))
 
     def fail(self) -> None:
-        from bridgehead.flows.words import RequestStatus
-
         respond(RespondRequest(self.root, Reply(RequestStatus.TIMEOUT)))
 
     def finish(self) -> Any:
-        """What a user does after a crash: run the same command again, answer what is asked, until it is done."""
+        """What a handler does after a crash: resume, or start if nothing is there; answer; until it is done."""
         for _ in range(10):
-            result = self.run()
+            try:
+                result = self.run(resume=True)
+            except NoCheckpoint:
+                result = self.run()
             if result.pause is None:
                 return result.result
             if not (self.root / ".agent-response.json").exists():
@@ -142,8 +145,6 @@ def prepare_failure(lab: Lab) -> None:
 
 
 def cancel_it(lab: Lab) -> None:
-    from bridgehead.flows.operations.inspect import StatusRequest, status
-
     cancel(CancelRequest(lab.root, status(StatusRequest(lab.root)).run.id))
 
 

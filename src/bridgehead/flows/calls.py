@@ -5,11 +5,11 @@ Plain frozen data: `settlement.py` decides what becomes of it, a journal keeps i
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from bridgehead.flows.digests import sha256_hex
 from bridgehead.flows.moments import deadline_after, utc_text
 from bridgehead.flows.words import AttemptStatus
 
@@ -81,4 +81,4 @@ def outstanding_calls(attempts: Iterable[Attempt]) -> dict[str, Call]:
 
 def prompt_sha256(prompt: str) -> str:
     """What ties the attempts of one call together in the state file (flows §4)."""
-    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256_hex(prompt.encode("utf-8", "surrogatepass"))

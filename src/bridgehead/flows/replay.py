@@ -6,7 +6,6 @@ other inputs is never returned: the flow would go on with somebody else's data.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.codec import canonical, encode
+from bridgehead.flows.digests import sha256_hex
 from bridgehead.flows.errors import FlowMistake, NonDeterministic
 from bridgehead.flows.journals.base import Journal, Record
 from bridgehead.flows.moments import utc_text
@@ -21,12 +21,12 @@ from bridgehead.flows.outcomes import StepFailed
 from bridgehead.host.clock import Clock
 
 COMPLETED, FALLBACK, FAILED = "completed", "fallback", "failed"
-_NO_INPUT = hashlib.sha256(canonical([])).hexdigest()
+_NO_INPUT = sha256_hex(canonical([]))
 
 
 def digest(inputs: Sequence[Any]) -> str:
     """The identity of a call's inputs: SHA-256 of their canonical JSON (flows §14)."""
-    return hashlib.sha256(canonical(inputs)).hexdigest() if inputs else _NO_INPUT
+    return sha256_hex(canonical(inputs)) if inputs else _NO_INPUT
 
 
 class Replay:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sqlite3
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bridgehead.flows.calls import Attempt
+from bridgehead.flows.digests import sha256_hex
 from bridgehead.flows.errors import JournalUnusable
 from bridgehead.flows.journals.base import Journal, Record, Run
 from bridgehead.flows.journals.tables import (
@@ -186,7 +186,7 @@ class SqliteJournal(Journal):
         """Where a text goes: in its row, or under its digest in the table of large values."""
         if text is None or len(text) <= INLINE_LIMIT:
             return text, None
-        digest = hashlib.sha256(text.encode()).hexdigest()
+        digest = sha256_hex(text.encode())
         self._db.execute("INSERT OR IGNORE INTO blob (sha256, data) VALUES (?, ?)", (digest, text))
         return None, digest
 

@@ -1,0 +1,150 @@
+"""Flows: what a pause and a resume cost over the bare interpreter, replaying, and recording against raw SQLite."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from bench.harness import Budget, Comparison, cpu_milliseconds, wall_seconds
+from bridgehead.flows import Context, Flow, RunRequest, run_flow
+from bridgehead.flows.journals.tables import MIGRATIONS, PUT_RECORD
+
+PAUSE_ALLOWANCE_MS = 60.0
+REPLAYED_STEPS = 10_000
+REPLAY_ALLOWANCE_MS = 1000.0
+RECORDED_STEPS = 500
+AT = "2026-11-15T10:15:02.123456Z"
+
+PROGRAM = """
+from bridgehead.flows import flow, main
+
+@flow("one", version="1")
+def one(ctx):
+    number = ctx.step("prepare", lambda: 41)
+    return ctx.ask("question", agent="reviewer", prompt="How many?") + str(number)
+
+raise SystemExit(main(one))
+"""
+
+
+def comparisons() -> list[Comparison]:
+    folder = Path(tempfile.mkdtemp(prefix="bridgehead-bench-"))
+    within = Budget(at_most=1.0)
+    interpreter = f"interpreter + {PAUSE_ALLOWANCE_MS:g} ms"
+    bare = partial(interpreter_allowance, folder)
+    return [
+        Comparison("flow pause, CPU", "ms", partial(pause_cpu, folder), bare, interpreter, within),
+        Comparison("flow resume, CPU", "ms", partial(resume_cpu, folder), bare, interpreter, within),
+        Comparison(
+            f"replay of {REPLAYED_STEPS} recorded steps",
+            "ms",
+            _replay_of(folder / "replay"),
+            lambda: REPLAY_ALLOWANCE_MS,
+            "one second",
+            within,
+            rounds=5,
+        ),
+        Comparison(
+            "steps recorded durably",
+            "/s",
+            partial(recording_rate, folder),
+            partial(raw_sqlite_rate, folder),
+            "raw SQLite, one transaction each",
+            Budget(at_least=0.5),
+            rounds=5,
+            best=max,
+        ),
+    ]
+
+
+def interpreter_allowance(folder: Path) -> float:
+    """CPU milliseconds of an interpreter that does nothing, and what a flow may use besides."""
+    return cpu_milliseconds([sys.executable, "-c", "pass"], cwd=folder) + PAUSE_ALLOWANCE_MS
+
+
+def pause_cpu(folder: Path) -> float:
+    """CPU milliseconds from starting a flow to exit 42."""
+    root = _program(folder)
+    return cpu_milliseconds([sys.executable, "one.py"], cwd=root, expect=42)
+
+
+def resume_cpu(folder: Path) -> float:
+    """CPU milliseconds from `--resume` with an answer to the end."""
+    root = _program(folder)
+    cpu_milliseconds([sys.executable, "one.py"], cwd=root, expect=42)
+    request = json.loads((root / ".agent-request.json").read_bytes())
+    response = {
+        "request_id": request["request_id"],
+        "version": "1.0",
+        "status": "success",
+        "created_at": AT,
+        "response": "seven",
+    }
+    (root / ".agent-response.json").write_text(json.dumps(response))
+    return cpu_milliseconds([sys.executable, "one.py", "--resume"], cwd=root)
+
+
+def recording_rate(folder: Path) -> float:
+    """Steps per second that a flow records, each in a transaction of its own."""
+    root = _empty(folder / "recording")
+    flow = Flow("recording", "1", _many_steps(RECORDED_STEPS))
+    return RECORDED_STEPS / wall_seconds(lambda: run_flow(flow, RunRequest(root=root)))
+
+
+def raw_sqlite_rate(folder: Path) -> float:
+    """Rows per second of the same shape and durability, without a flow around them."""
+    database = sqlite3.connect(_empty(folder / "raw") / "raw.db", isolation_level=None)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=FULL")
+    for statement in MIGRATIONS[0]:
+        database.execute(statement)
+
+    def insert() -> None:
+        for number in range(RECORDED_STEPS):
+            row = ("flow-1", f"step#{number}", "step", "0" * 64, "completed", str(number), None, None, AT, AT)
+            database.execute(PUT_RECORD, row)
+
+    try:
+        return RECORDED_STEPS / wall_seconds(insert)
+    finally:
+        database.close()
+
+
+def _replay_of(root: Path) -> Callable[[], float]:
+    """Record the steps when first measured; then each measure is one resume that replays them all."""
+    flow = Flow("replay", "1", _many_steps(REPLAYED_STEPS, then_ask=True))
+
+    def measure() -> float:
+        if not root.exists():
+            run_flow(flow, RunRequest(root=_empty(root)))
+        return wall_seconds(lambda: run_flow(flow, RunRequest(root=root, resume=True))) * 1000
+
+    return measure
+
+
+def _many_steps(count: int, *, then_ask: bool = False) -> Callable[[Context], int]:
+    def work(ctx: Context) -> int:
+        total: int = sum(ctx.step("step", abs, number) for number in range(count))
+        if then_ask:
+            ctx.ask("question", agent="reviewer", prompt=str(total), timeout=86_400)
+        return total
+
+    return work
+
+
+def _program(folder: Path) -> Path:
+    root = _empty(folder / "program")
+    (root / "one.py").write_text(PROGRAM)
+    return root
+
+
+def _empty(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder

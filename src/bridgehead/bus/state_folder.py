@@ -81,7 +81,10 @@ class StateFolder:
         """Write one record; comments and other records stay as they are."""
         record = parse_record(participant_id, table)
         document = tomlkit.parse(self._text() or _HEADER)
-        document[participant_id] = tomlkit.item(table)
+        if participant_id in document:
+            _take_over(document[participant_id], table)
+        else:
+            document[participant_id] = tomlkit.item(table)
         write_atomic(self.records_file, tomlkit.dumps(document), private=True)
         return record
 
@@ -141,6 +144,17 @@ class StateFolder:
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
         """Changes whenever one of the files an operator edits does."""
         return tuple(_stamp(path) for path in (self.records_file, self.credentials_file))
+
+
+def _take_over(written: Any, table: dict[str, Any]) -> None:
+    """Make a TOML table say what `table` says, touching only what differs, so that comments stay."""
+    for key in [key for key in written if key not in table]:
+        del written[key]
+    for key, value in table.items():
+        if isinstance(value, dict) and isinstance(written.get(key), dict):
+            _take_over(written[key], value)
+        elif written.get(key) != value:
+            written[key] = value
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

@@ -81,6 +81,11 @@ class PicowsPeer(WSListener):
     # -- the conversation calls these -----------------------------------------------------------------------------
 
     @property
+    def is_open(self) -> bool:
+        """Whether the handshake came to its end."""
+        return self._transport is not None
+
+    @property
     def unsent(self) -> int:
         return int(self._transport.underlying_transport.get_write_buffer_size())
 
@@ -203,6 +208,9 @@ async def call(
     protocol.connection_made(transport)
     transport.resume_reading()
     await protocol.wait_until_handshake_complete()
+    # picows takes a connection that ends during the handshake for a completed one.
+    if not peer.is_open:
+        raise ConnectionResetError("the server ended the connection during the handshake")
 
 
 def _protocol(

@@ -198,4 +198,4 @@ def test_a_sha256_repository_works_the_same(world, tmp_path):
 
     assert len(commit) == 64
     assert world.porcelain(tmp_path / "long") == []
-    assert [record.commit for record in repository.history().commits] == [commit]
+    assert [record.commit for record in repository.history(commit).commits] == [commit]

@@ -11,6 +11,7 @@ from pathlib import Path
 from bridgehead.errors import LockTimeout
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_dir
+from bridgehead.host.file_errors import translated
 from bridgehead.host.locks import FileLock
 from bridgehead.rigs.repositories.git_command import Git, GitAnswer
 from bridgehead.rigs.repositories.git_location import Location, locate
@@ -20,6 +21,7 @@ LOCK_TIMEOUT_SECONDS = 30.0
 _INDEX_BUSY = "index.lock"
 _INDEX_PATIENCE_SECONDS = 3.0
 _POLL_SECONDS = 0.02
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Clone:
@@ -70,9 +72,8 @@ class Clone:
         path = self.location.lock_file
         make_dir(path.parent)
         with FileLock(path, timeout_seconds, clock=self.clock):
-            handle = os.open(
-                path.with_name("children"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-            )
+            with translated(path, "locked"):
+                handle = os.open(path.with_name("children"), _LOCK_FLAGS, 0o600)
             try:
                 self._await_orphans(handle, timeout_seconds)
                 self.git.guard = handle

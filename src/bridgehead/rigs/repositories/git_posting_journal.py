@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.host.directories import make_dir
-from bridgehead.host.file_errors import FileMissing, IsSymlink, NotDirectory
+from bridgehead.host.file_errors import FileMissing, IsSymlink, NotDirectory, translated
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.repositories.base import MAX_FILE_BYTES
 from bridgehead.rigs.repositories.errors import GitFailed
@@ -112,7 +112,8 @@ def _take_back(clone: Clone, intention: Intention) -> None:
     if intention.had_draft:
         write_atomic(target, read_bounded(draft_file(clone), MAX_FILE_BYTES), root=clone.location.top_level)
     else:
-        target.unlink(missing_ok=True)
+        with translated(target, "removed"):
+            target.unlink(missing_ok=True)
 
 
 def _sweep_temporaries(clone: Clone, intention: Intention) -> None:

@@ -1,0 +1,24 @@
+# ruff: noqa: T201  # what an example prints is its result
+"""A satellite with its own ears and mouth asks; the assistant on the hub answers."""
+
+from __future__ import annotations
+
+from stage import join, running_bus
+
+from bridgehead.bus.loop import run
+from bridgehead.bus.scripted_agent import ScriptedAgent
+
+
+async def main() -> None:
+    async with (
+        running_bus(agent=ScriptedAgent({"what time is it": "Noon."})) as server,
+        await join(server, "kitchen") as kitchen,
+        await join(server, "study") as study,
+    ):
+        for satellite in (kitchen, study):
+            spoken = await satellite.ask("what time is it")
+            print(f"{satellite.participant} heard: {spoken.text}")
+
+
+if __name__ == "__main__":
+    run(main())

@@ -10,15 +10,15 @@ from bridgehead.bus.scripted_agent import ScriptedAgent
 
 
 async def main() -> None:
-    async with running_bus(
-        agent=ScriptedAgent({"why is the sky blue": "It scatters blue light most."})
-    ) as big:
-        async with running_bus(upstream=invite(big, "small-house", role="peer")) as small:
-            small_core(small, {"lamp on": "The lamp is on."})
-            async with await join(small, "kitchen") as kitchen:
-                for words in ("lamp on", "why is the sky blue"):
-                    spoken = await kitchen.ask(words)
-                    print(f"{words}: {spoken.text} (one end marker: {spoken.handled})")
+    async with (
+        running_bus(agent=ScriptedAgent({"why is the sky blue": "It scatters blue light most."})) as big,
+        running_bus(upstream=invite(big, "small-house", role="peer")) as small,
+    ):
+        small_core(small, {"lamp on": "The lamp is on."})
+        async with await join(small, "kitchen") as kitchen:
+            for words in ("lamp on", "why is the sky blue"):
+                spoken = await kitchen.ask(words)
+                print(f"{words}: {spoken.text} (one end marker: {spoken.handled})")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from bridgehead.council.similarity import Wording, scores_above
 ALIKE: Final = Fraction(7, 10)
 ALIKE_AT_SAME_LINES: Final = Fraction(35, 100)
 
+Prefixes = list[tuple[str, list[str]]]
+
 _ANYWHERE: Final = "*"
 _LINES_PER_SLOT: Final = 16
 _WIDE_RANGE: Final = 2_000
@@ -104,10 +106,11 @@ def cluster(
     leaders = _Leaders(ordered)
     groups: list[list[Candidate]] = []
     for candidate in ordered:
-        near = leaders.near(candidate)
+        prefixes = leaders.prefixes(candidate)
+        near = leaders.near(candidate, prefixes)
         home = next((i for i in near if matches(groups[i][0], candidate, same_domain=same_domain)), None)
         if home is None:
-            leaders.add(candidate, len(groups))
+            leaders.add(candidate, prefixes, len(groups))
             groups.append([candidate])
         else:
             groups[home].append(candidate)
@@ -136,31 +139,36 @@ class _Leaders:
         rare_first = sorted(counts, key=lambda token: (counts[token], token))
         self._rank = {token: rank for rank, token in enumerate(rare_first)}
 
-    def near(self, candidate: Candidate) -> list[int]:
+    def near(self, candidate: Candidate, prefixes: Prefixes) -> list[int]:
         """Numbers of the clusters worth comparing with, ascending."""
         names = _file_names(candidate)
         # Without a place anybody may match; with one, those in the same file or without a place.
         homes: list[str | None] = [*names, None] if names else [_ANYWHERE]
         found: set[int] = set()
-        for part, prefix in self._prefixes(candidate):
+        for part, prefix in prefixes:
             hits: Counter[int] = Counter()
             for token in prefix:
                 for home in homes:
-                    hits.update(self._index.get((part, home, token), ()))
+                    if held := self._index.get((part, home, token)):
+                        hits.update(held)
             enough = min(len(prefix), 2)
             found.update(number for number, count in hits.items() if count >= enough)
         for key in _places_wanted(candidate):
             found.update(self._index.get(key, ()))
         return sorted(found)
 
-    def add(self, candidate: Candidate, number: int) -> None:
+    def add(self, candidate: Candidate, prefixes: Prefixes, number: int) -> None:
         names: list[str | None] = [*_file_names(candidate)] or [None]
-        for part, prefix in self._prefixes(candidate):
+        for part, prefix in prefixes:
             for token in prefix:
                 for home in (_ANYWHERE, *names):
                     self._index[part, home, token].append(number)
         for key in _places_held(candidate):
             self._index[key].append(number)
+
+    def prefixes(self, candidate: Candidate) -> Prefixes:
+        """The rare words of title and description of which a match must share two."""
+        return list(self._prefixes(candidate))
 
     def _prefixes(self, candidate: Candidate) -> Iterator[tuple[str, list[str]]]:
         for part, words in (("title", candidate.wording.title), ("text", candidate.wording.description)):

@@ -10,13 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# The tree as installed, with the flow group in it.
-LAUNCH = (
-    "from bridgehead.cli import commands, running\n"
-    "commands.bridgehead._lazy.setdefault('flow', ('bridgehead.cli.flows:flow', ''))\n"
-    "import sys\n"
-    "running.run_guarded(lambda: commands.run_click(sys.argv[1:]), program='bridgehead', debug=False)"
-)
+BRIDGEHEAD = Path(sys.executable).parent / "bridgehead"
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,7 @@ class Shell:
         }
 
     def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-c", LAUNCH, "flow", *words]
+        return [str(BRIDGEHEAD), "flow", *words]
 
     def flow(self, *words: str, stdin: str = "", cwd: Path | None = None) -> Done:
         """`bridgehead flow …`"""

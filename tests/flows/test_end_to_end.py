@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flows.flow_processes import Done, Shell, shell_in
+from flows.flow_processes import BRIDGEHEAD, Done, Shell, shell_in
 
 RELEASE = """
 from bridgehead.flows import flow, main
@@ -79,9 +79,8 @@ def test_run_respond_resume_from_three_directories(shell: Shell, tmp_path: Path)
 
 
 def test_a_handler_written_in_shell_carries_a_program_to_its_end(shell: Shell) -> None:
-    bridgehead = shell.write("bridgehead.sh", "#!/bin/sh\nexec " + _quoted(shell.command()[:-1]) + ' "$@"\n')
     handler = shell.write(
-        "handler.sh", HANDLER.replace("BRIDGEHEAD", str(bridgehead)).replace("ROOT", str(shell.root))
+        "handler.sh", HANDLER.replace("BRIDGEHEAD", str(BRIDGEHEAD)).replace("ROOT", str(shell.root))
     )
     done = shell.run(str(handler), sys.executable, "release.py", "--tag", "v2")
     assert done.code == 0, done
@@ -236,15 +235,8 @@ def test_status_and_list_say_where_a_flow_stands(shell: Shell) -> None:
 def test_what_flows_do_reaches_the_record_and_its_pending_list(shell: Shell) -> None:
     """The announcer of the command writes to the record; `bridgehead pending` and `events` read it."""
     shell.flow("run", "release.py", "--tag", "v1")
-    launch = shell.command()[:-1]
-    pending = json.loads(shell.run(*launch, "pending", "--json").out)["items"]
+    pending = json.loads(shell.run(str(BRIDGEHEAD), "pending", "--json").out)["items"]
     assert [item["question"]["prompt"] for item in pending] == ["Notes for v1 (ünï ☃)"]
-    shell.run(*launch, "answer", pending[0]["id"], "from the list")
+    shell.run(str(BRIDGEHEAD), "answer", pending[0]["id"], "from the list")
     shell.flow("resume")
     assert shell.request()["prompt"] == "A title for: from the list"
-
-
-def _quoted(words: list[str]) -> str:
-    import shlex
-
-    return " ".join(shlex.quote(word) for word in words)

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from bridgehead.flows.asks import Ask, Fallback
 from bridgehead.flows.codec import from_plain
@@ -26,6 +26,9 @@ from bridgehead.flows.replay import FAILED, digest
 from bridgehead.flows.session import Session
 from bridgehead.flows.settlement import Judge
 from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS
+
+if TYPE_CHECKING:
+    from bridgehead.contract.fencing import Fence
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -129,6 +132,14 @@ class Context:
     def env(self, name: str, default: str | None = None) -> str | None:
         """An environment variable, as it was when the flow first came here."""
         return self.step("env", lambda name: os.environ.get(name, default), name)
+
+    def fence(self) -> Fence:
+        """A fence for one prompt, the same on every replay: what others wrote goes through it, as material."""
+        from bridgehead.contract.fencing import MARKER_LENGTH, Fence
+
+        recorded = bytes.fromhex(self.step("fence", lambda: os.urandom(MARKER_LENGTH).hex()))
+        numbers = iter(recorded)
+        return Fence(lambda alphabet: alphabet[next(numbers) % len(alphabet)])
 
     def __enter__(self) -> Self:
         return self

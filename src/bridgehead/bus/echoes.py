@@ -40,19 +40,33 @@ class EchoTable:
         self._in_order: deque[_Written] = deque()
         self._by_digest: dict[bytes, deque[_Written]] = {}
         self._keys: Counter[tuple[str, object]] = Counter()
+        self._fresh: tuple[Message, Echo, float] | None = None
 
     def __len__(self) -> int:
-        return sum(self._keys.values())
+        return sum(self._keys.values()) + (self._fresh is not None)
 
     def wrote(self, message: Message, *, author: str | None, hops: int, now: float) -> None:
+        self._settle()
         self._forget_old(now)
-        entry = _Written(_key(message), _digest(message), now, Echo(author, hops))
+        self._fresh = (message, Echo(author, hops), now)
+
+    def _settle(self) -> None:
+        """Put the last message written into the table; until then it is known by itself."""
+        if self._fresh is None:
+            return
+        (message, echo, at), self._fresh = self._fresh, None
+        entry = _Written(_key(message), _digest(message), at, echo)
         self._in_order.append(entry)
         self._by_digest.setdefault(entry.digest, deque()).append(entry)
         self._keys[entry.key] += 1
 
     def answer(self, message: Message, now: float) -> Echo | None:
         """What was written and now comes back as `message`; the oldest entry answers and is used up."""
+        # An embedded hub brings back the very object at once, so most echoes need no digest at all.
+        if self._fresh is not None and self._fresh[0] is message:
+            echo, self._fresh = self._fresh[1], None
+            return echo
+        self._settle()
         self._forget_old(now)
         key = _key(message)
         # Most of what the hub says was not written here; the digest is made only where it could have been.

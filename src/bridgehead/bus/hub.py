@@ -53,7 +53,8 @@ class HubSettings(msgspec.Struct, frozen=True):
 
 
 class _Published(msgspec.Struct, frozen=True):
-    frame: bytes
+    frame: bytes | None
+    """As a member sent it; None for a message of this process, which is encoded when a member is to get it."""
     message: Message
     sender: object
 
@@ -149,14 +150,15 @@ class Hub:
 
     def publish(self, message: Message, sender: object = None) -> None:
         """Put a message of this process on the bus."""
-        self._publish(_Published(encode(message), message, sender))
+        self._publish(_Published(None, message, sender))
 
     def _publish(self, published: _Published) -> None:
         self.counts["published"] += 1
-        self._unsent.append(published)
-        if not self._flush_due:
-            self._flush_due = True
-            asyncio.get_running_loop().call_soon(self.flush)
+        if self._members:
+            self._unsent.append(published)
+            if not self._flush_due:
+                self._flush_due = True
+                asyncio.get_running_loop().call_soon(self.flush)
         if self._listeners:
             self._untold.append(published)
             self._tell()
@@ -181,7 +183,7 @@ class Hub:
         if not self._unsent:
             return
         batch, self._unsent = self._unsent, []
-        frames = [text_frame(published.frame) for published in batch]
+        frames = [text_frame(published.frame or encode(published.message)) for published in batch]
         everything = frames[0] if len(frames) == 1 else b"".join(frames)
         for member in list(self._members):
             if member.hears_everything:

@@ -39,7 +39,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, str, str]] = Counter()
-        self.by_participant: dict[str, Counter[str]] = {}
+        self._own: dict[str, Counter[tuple[str, str, str]]] = {}
         self.hub_ignored: Counter[str] = Counter()
         self.to_bus = Histogram()
         self.to_participant = Histogram()
@@ -50,21 +50,27 @@ class Ledger:
 
     def count(self, outcome: Outcome, waited_s: float) -> None:
         """Note one outcome and how long the message took."""
-        self.outcomes[outcome.direction, outcome.outcome, outcome.reason or ""] += 1
-        own = self.by_participant.get(outcome.participant)
+        kind = (outcome.direction, outcome.outcome, outcome.reason or "")
+        self.outcomes[kind] += 1
+        own = self._own.get(outcome.participant)
         if own is None:
-            own = self.by_participant[outcome.participant] = Counter()
+            own = self._own[outcome.participant] = Counter()
             self._forget_oldest()
-        own[f"{outcome.direction} {outcome.word}"] += 1
+        own[kind] += 1
         if outcome.outcome == "delivered":
             (self.to_bus if outcome.direction == "in" else self.to_participant).note(waited_s)
 
+    @property
+    def by_participant(self) -> dict[str, Counter[str]]:
+        """The same for each participant: `out delivered`, `in refused:malformed`, …"""
+        return {participant: Counter(dict(_named(own))) for participant, own in self._own.items()}
+
     def forget(self, participant_id: str) -> None:
-        self.by_participant.pop(participant_id, None)
+        self._own.pop(participant_id, None)
 
     def _forget_oldest(self) -> None:
-        while len(self.by_participant) > MAX_PARTICIPANTS:
-            del self.by_participant[next(iter(self.by_participant))]
+        while len(self._own) > MAX_PARTICIPANTS:
+            del self._own[next(iter(self._own))]
 
     def prometheus(self, gauges: Iterable[tuple[str, str, float]] = ()) -> str:
         """All counters as text; `gauges` are (name, meaning, value) of this moment."""
@@ -89,3 +95,8 @@ class Ledger:
         for name, meaning, value in gauges:
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge", f"{name} {value:g}"]
         return "\n".join(lines) + "\n"
+
+
+def _named(own: Counter[tuple[str, str, str]]) -> Iterator[tuple[str, int]]:
+    for (direction, outcome, reason), count in own.items():
+        yield f"{direction} {outcome}" + (f":{reason}" if reason else ""), count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -27,7 +26,6 @@ from bridgehead.flows import (
     ResponseMetadata,
     TemplateCreateState,
 )
-from bridgehead.flows.codec import Unfit
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.documents import is_supported, schema_of, validate
 from bridgehead.flows.driving import drive_loop
@@ -36,12 +34,12 @@ from bridgehead.flows.errors import FlowFailed, FlowRefused
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.json_bytes import Unreadable, read_object
-from bridgehead.flows.judging import judge_json
 from bridgehead.flows.outcomes import Accepted, Failed, Verdict
 from bridgehead.flows.phases import PhasedContext
 from bridgehead.flows.requests import RunOptions, RunRequest, RunResult
 from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.surroundings import Surroundings
+from bridgehead.flows.template_create.answers import judge_answer
 from bridgehead.flows.words import (
     CHECKPOINT_FILES,
     RESPONSE_FILE,
@@ -54,7 +52,6 @@ from bridgehead.host.clock import ManualClock
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 FOLDER = Path(os.environ.get("BRIDGEHEAD_VECTORS") or REPOSITORY / "tests" / "vectors") / "flows"
-TEMPLATE_CREATE = "bridgehead.flows.template_create"
 FOREIGN_UID = 54321
 
 
@@ -219,15 +216,6 @@ def test_drive(case: dict[str, Any]) -> None:
 # Answers of template-create -------------------------------------------------------------------------------------------
 
 
-def template_create_judge() -> Callable[[int, str], Verdict] | None:
-    if importlib.util.find_spec(TEMPLATE_CREATE) is None:
-        return None
-    from bridgehead.flows.template_create.answers import judge_answer  # type: ignore[import-not-found]
-
-    judge: Callable[[int, str], Verdict] = judge_answer
-    return judge
-
-
 def outcome(verdict: Verdict) -> str:
     if isinstance(verdict, Failed):
         return verdict.reason
@@ -236,10 +224,7 @@ def outcome(verdict: Verdict) -> str:
 
 @pytest.mark.parametrize("case", cases("payloads"))
 def test_payloads(case: dict[str, Any]) -> None:
-    judge = template_create_judge()
-    if judge is None:
-        pytest.skip("template-create is not built yet")
-    verdict = judge(case["phase"], case["response"])
+    verdict = judge_answer(case["phase"], case["response"])
     assert outcome(verdict) == case["outcome"]
     for name, kept in case.get("kept", {}).items():
         assert isinstance(verdict, Accepted)
@@ -260,36 +245,13 @@ PHASES = {
     8: ("documentation_generation", None, None, None, 0),
     9: ("package_assembly", None, None, None, 0),
 }
-SHAPE = {
-    1: ("overall_confidence", "technology_stack", 0.85, 0.7),
-    5: ("confidence", "use_existing", 0.85, 0.7),
-    7: ("confidence", "enhanced_agents", 0.8, 0.6),
-}
-
-
-def simple_judge(phase: int, text: str) -> Verdict:
-    """Stands in for template-create's own judge until that is built: one required member and the thresholds."""
-    confidence_key, required, proceed, warn = SHAPE[phase]
-
-    def fit(candidate: Any) -> Accepted:
-        confidence = candidate.get(confidence_key) if isinstance(candidate, dict) else None
-        if not isinstance(confidence, float) or not 0 <= confidence <= 1 or required not in candidate:
-            raise Unfit("not the answer that was asked for")
-        warning = None if confidence >= proceed else "low confidence"
-        return Accepted({**candidate, "c": confidence}, warning)
-
-    verdict = judge_json(fit)(text)
-    if isinstance(verdict, Accepted) and verdict.value["c"] < warn:
-        return Failed("low_confidence")
-    return verdict
 
 
 def phased_flow(agent_phases: list[int]) -> Flow:
     """Nine phases that do nothing but ask where an agent is due."""
-    judge = template_create_judge() or simple_judge
 
     def judged(phase: int, text: str) -> Verdict:
-        verdict = judge(phase, text)
+        verdict = judge_answer(phase, text)
         return Accepted({}, verdict.warning) if isinstance(verdict, Accepted) else verdict
 
     def body(ctx: PhasedContext, number: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from bridgehead.flows import (
     Surroundings,
     run_flow,
 )
+from bridgehead.flows.checkpoint_files import SIZE_LIMITS
 from bridgehead.flows.errors import (
     FlowFailed,
     ForeignAnswer,
@@ -210,6 +212,23 @@ def test_what_answers_nothing_is_put_away_and_the_flow_waits_on(theatre: Any, da
     assert kept.read_bytes() == data
     theatre.answer("yes")
     assert theatre.resume(ONE).result == "<yes>"
+
+
+def test_an_answer_that_is_too_large_is_put_away(theatre: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre.run(ONE)
+    monkeypatch.setitem(SIZE_LIMITS, ".agent-response.json", 1000)
+    theatre.answer("x" * 1000)
+    assert theatre.resume(ONE).actions == ("rejected:malformed", "wait")
+    assert theatre.rejected()[0].stat().st_size > 1000
+
+
+def test_an_answer_behind_a_link_is_put_away_and_not_read(theatre: Any, tmp_path: Path) -> None:
+    theatre.run(ONE)
+    theatre.answer("planted")
+    theatre.response_path.rename(tmp_path / "planted.json")
+    theatre.response_path.symlink_to(tmp_path / "planted.json")
+    assert theatre.resume(ONE).actions == ("rejected:malformed", "wait")
+    assert (tmp_path / "planted.json").exists()
 
 
 def test_only_the_first_answer_counts(theatre: Any) -> None:

@@ -45,10 +45,19 @@ help: ## What can be made here
 	  || echo "pip failed: tests against OVOS will be skipped, visibly"
 	@touch $@
 
+.venv/browser: .venv/pip
+	@if command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	  printf '\033[2m—\033[0m %s\n' "installing Chromium for the browser tests"; \
+	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } >/dev/null 2>&1 \
+	    || echo "Chromium could not be installed: browser tests will be skipped, visibly"; \
+	else echo "no Chromium found: browser tests will be skipped, visibly"; fi
+	@touch $@
+
 demo: .venv/user ## A first look, under two minutes on a bare machine
 	@$(BIN)/python -m bridgehead.demo
 
-test: lint .venv/peers .venv/ovos/ready ## ruff, mypy --strict and all tests
+test: lint .venv/peers .venv/ovos/ready .venv/browser ## ruff, mypy --strict and all tests
 	$(SAY) "tests"
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 

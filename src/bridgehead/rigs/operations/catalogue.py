@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from bridgehead.rigs.causality import Causality
+from bridgehead.rigs.envelope import Envelope
 from bridgehead.rigs.filenames import is_closed
 from bridgehead.rigs.index import EnvelopeIndex, ThreadListing
 from bridgehead.rigs.index_rows import ListedEnvelope
@@ -38,6 +41,10 @@ class Catalogue:
     def envelopes(self) -> list[ListedEnvelope]:
         """Every envelope, thread by thread."""
         return [envelope for listing in self._listings.values() for envelope in listing.envelopes]
+
+    def read(self, envelopes: Sequence[ListedEnvelope]) -> Iterator[Envelope | None]:
+        """What envelopes of one thread hold, in the order given; None for one that went away meanwhile."""
+        return self._index.read(envelopes)
 
     def turns(self, thread_id: str | None = None) -> list[Turn]:
         """The turns of a thread, oldest first; without a name those of all threads."""

@@ -98,6 +98,8 @@ def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
             continue
         with posting:
             commit = posting.land(what.subject(path), identity=what.identity, must_sign=what.must_sign)
+        for warning in posting.warnings:
+            rig.tell(f"warning: {warning}")
         return path, commit
 
 

@@ -62,10 +62,10 @@ def verify_listed(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope
 
 
 def _shown(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> Iterator[ShownEnvelope]:
-    for listed, verification in zip(envelopes, verify_listed(rig, known, envelopes), strict=True):
+    verdicts = verify_listed(rig, known, envelopes)
+    for listed, verification, envelope in zip(envelopes, verdicts, known.read(envelopes), strict=True):
         if verification.kinds:
             rig.tell(f"warning: {listed.path}: {', '.join(verification.kinds)}")
-        envelope = _read(rig, listed.path)
         if envelope is not None:
             turn = listed.turn
             yield ShownEnvelope(

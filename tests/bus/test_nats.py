@@ -16,11 +16,11 @@ import msgspec
 import pytest
 
 from bridgehead.bus.message import Message
-from bridgehead.bus.nats_client import NatsUnreachable
 from bridgehead.bus.satellite import Satellite
 from bridgehead.bus.scripted_agent import ScriptedAgent
 from bridgehead.bus.sockets.mailbox import ConnectionEnded
 from bridgehead.bus.subjects import Subjects, token, untoken
+from bridgehead.bus.transports.nats_client import NatsUnreachable
 from bus.gateways import next_message
 from bus.running import run, until
 from bus.serving import Served, served_bus

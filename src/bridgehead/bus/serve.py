@@ -41,7 +41,7 @@ from bridgehead.bus.upstream import Upstream
 from bridgehead.host.clock import iso_ms
 
 if TYPE_CHECKING:
-    from bridgehead.bus.nats_registry import NatsRegistry
+    from bridgehead.bus.transports.nats_registry import NatsRegistry
 
 _log: Final = logging.getLogger("bridgehead.bus")
 
@@ -124,8 +124,8 @@ class BusServer:
         url = self._fabric_url
         if url is None:
             return
-        from bridgehead.bus.fabric import Fabric, keep_up
-        from bridgehead.bus.nats_registry import NatsRegistry
+        from bridgehead.bus.transports.nats_fabric import Fabric, keep_up
+        from bridgehead.bus.transports.nats_registry import NatsRegistry
 
         serving, bridge = self.settings.serving, self.settings.bridge
         instance = f"{bridge.bridge_id}-{secrets.token_hex(4)}"

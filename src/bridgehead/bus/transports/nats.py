@@ -10,9 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 from bridgehead.bus.message import Malformed, Message, encode, read_frame
-from bridgehead.bus.nats_client import Follower, Publisher, close_nats, open_nats
 from bridgehead.bus.subjects import Subjects
 from bridgehead.bus.transports.base import Audience, Ear
+from bridgehead.bus.transports.nats_client import Follower, Publisher, close_nats, open_nats
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

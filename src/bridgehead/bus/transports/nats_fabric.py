@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from bridgehead.bus.hub import Hub
 from bridgehead.bus.hub_link import HubLink, LinkedEar
 from bridgehead.bus.message import Malformed, Message, destinations, encode, read_frame
-from bridgehead.bus.nats_client import Follower, Publisher, close_nats, open_nats
-from bridgehead.bus.nats_registry import NatsRegistry
 from bridgehead.bus.session import DEFAULT, context_session_id
 from bridgehead.bus.subjects import Subjects
 from bridgehead.bus.transports.base import Audience
+from bridgehead.bus.transports.nats_client import Follower, Publisher, close_nats, open_nats
+from bridgehead.bus.transports.nats_registry import NatsRegistry
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

@@ -23,9 +23,9 @@ from bridgehead.bus.effects import (
     SkillKept,
     SourceKept,
 )
-from bridgehead.bus.nats_client import NatsUnreachable, close_nats, open_nats
 from bridgehead.bus.participants import Remembrance
 from bridgehead.bus.subjects import Subjects, token, untoken
+from bridgehead.bus.transports.nats_client import NatsUnreachable, close_nats, open_nats
 from bridgehead.errors import BridgeheadError
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def pause(stage: Stage, session: Session, blocked: Blocked) -> Pause:
             session.desk.clear(open_call.call.path, ())
     if head.action is not Action.WAIT:
         session.desk.hand_out(head.call.current.document)
-    _announce(stage, session, calls)
+    _announce(stage, calls)
     return _notice(stage, head.call.current, len(calls))
 
 
@@ -44,7 +44,7 @@ def _age(path: str, order: Sequence[str]) -> int:
     return order.index(path) if path in order else len(order)
 
 
-def _announce(stage: Stage, session: Session, calls: Sequence[Call]) -> None:
+def _announce(stage: Stage, calls: Sequence[Call]) -> None:
     announcer = stage.surroundings.announcer
     for attempt in (attempt for call in calls for attempt in call.attempts):
         if not attempt.outstanding:

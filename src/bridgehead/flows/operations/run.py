@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bridgehead.errors import BridgeheadError
-from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.command_line import CommandLine
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine import run_flow
@@ -74,9 +72,3 @@ def resume_paused(
 
     flow, found_as = find_flow(source, directory)
     return run_flow(flow, request._replace(source=found_as), around)
-
-
-def as_flow_code(error: BridgeheadError) -> BridgeheadError:
-    """Flows know three ends: done, failed, waiting. Also the world's failures are the second (flows §6)."""
-    error.exit_code = ExitCode.USER
-    return error

@@ -117,7 +117,7 @@ class NatsRegistry:
         complete = asyncio.Event()
 
         async def follow() -> None:
-            while True:
+            while not self._closing:
                 try:
                     entry = await watcher.updates(timeout=60)  # type: ignore[no-untyped-call]
                 except TimeoutError:
@@ -138,7 +138,7 @@ class NatsRegistry:
 
     async def _come_back(self) -> None:
         self._stop_mirrors()
-        while not self._there.is_set():
+        while not self._there.is_set() and not self._closing:
             await asyncio.sleep(RETRY_S)
             try:
                 await self._connect()
@@ -151,7 +151,10 @@ class NatsRegistry:
         self._mirrors = []
 
     async def shut(self) -> None:
+        # The library may answer a cancelled request with a timeout, so being cancelled is not enough to end a loop.
         self._closing = True
+        self._renewal.set()
+        self._something_to_write.set()
         self._stop_mirrors()
         for task in self._lasting:
             task.cancel()
@@ -213,7 +216,7 @@ class NatsRegistry:
     async def _write(self) -> None:
         from nats.errors import Error
 
-        while True:
+        while not self._closing:
             await self._something_to_write.wait()
             await self._there.wait()
             try:
@@ -261,7 +264,7 @@ class NatsRegistry:
     ) -> None:
         from nats.errors import Error
 
-        while True:
+        while not self._closing:
             await self._there.wait()
             try:
                 here = set(present())
@@ -276,6 +279,8 @@ class NatsRegistry:
 
     async def _pause(self) -> None:
         """Until it is time to renew, or somebody has just arrived."""
+        if self._closing:
+            return
         self._renewal.clear()
         if self._arrived:
             return

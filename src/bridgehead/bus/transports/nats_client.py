@@ -98,6 +98,7 @@ class Follower:
         self._followed: dict[str, Subscription] = {}
         self._audience: Audience | None = None
         self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()
         self._task = asyncio.get_running_loop().create_task(self._keep_up())
 
     def expect(self, audience: Audience | None) -> None:
@@ -114,16 +115,25 @@ class Follower:
             raise NatsUnreachable(_safe(url), str(error)) from error
 
     async def catch_up(self) -> None:
-        """Subscribe to whom we serve now, and no longer to whom we do not."""
-        self._changed.clear()
+        """Subscribe to whom we serve now, and no longer to whom we do not; the server knows when this returns."""
+        async with self._turn:
+            self._changed.clear()
+            wanted = self._wanted()
+            new = {
+                subject: await self._client.subscribe(subject, cb=self._received)
+                for subject in wanted - self._followed.keys()
+            }
+            if new:
+                await self._client.flush()
+            self._followed |= new
+            for subject in self._followed.keys() - wanted:
+                await self._followed.pop(subject).unsubscribe()
+
+    def _wanted(self) -> set[str]:
         if self._audience is None:
-            return
+            return set()
         wanted = {self._subjects.for_source(source) for source in self._audience.sources()}
-        wanted |= {self._subjects.for_site(site) for site in self._audience.sites()}
-        for subject in wanted - self._followed.keys():
-            self._followed[subject] = await self._client.subscribe(subject, cb=self._received)
-        for subject in self._followed.keys() - wanted:
-            await self._followed.pop(subject).unsubscribe()
+        return wanted | {self._subjects.for_site(site) for site in self._audience.sites()}
 
     async def _keep_up(self) -> None:
         from nats.errors import Error

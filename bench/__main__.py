@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.harness import Outcome, Progress, compare, table
 
-SUITES = ("startup", "rigs")
+SUITES = ("startup", "rigs", "flows", "bus")
 
 
 def main() -> int:

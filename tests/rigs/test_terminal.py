@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.terminal import PLAIN, Style, pager_command, uses_colour, uses_pager
+from bridgehead.rigs.terminal import PLAIN, Style, uses_colour
 
 COLOUR = Style(colour=True)
 
@@ -60,37 +60,3 @@ def test_a_value_never_breaks_its_row() -> None:
 )
 def test_when_colour_is_used(environment: dict[str, str], options: dict[str, bool], expected: bool) -> None:
     assert uses_colour(environment, **options) is expected
-
-
-@pytest.mark.parametrize(
-    ("environment", "is_terminal", "rows", "lines", "expected"),
-    [
-        ({}, True, 24, 25, True),
-        ({}, True, 24, 24, False),
-        ({}, False, 24, 25, False),
-        ({}, True, 0, 25, False),
-        ({"RIG_BRIDGE_NO_PAGER": "1"}, True, 24, 25, False),
-        ({"RIG_BRIDGE_NO_PAGER": "0"}, True, 24, 25, True),
-    ],
-)
-def test_when_a_pager_is_used(
-    environment: dict[str, str], is_terminal: bool, rows: int, lines: int, expected: bool
-) -> None:
-    assert uses_pager(environment, is_terminal=is_terminal, rows=rows, lines=lines) is expected
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, ["less", "-FIRX"]),
-        ({"PAGER": "/usr/bin/less"}, ["/usr/bin/less", "-FIRX"]),
-        ({"PAGER": "less -S"}, ["less", "-S"]),
-        ({"PAGER": "most"}, ["most"]),
-        ({"PAGER": " bat  --plain "}, ["bat", "--plain"]),
-        ({"PAGER": ""}, None),
-        ({"PAGER": " "}, None),
-        ({"PAGER": "cat"}, None),
-    ],
-)
-def test_which_pager_is_used(environment: dict[str, str], expected: list[str] | None) -> None:
-    assert pager_command(environment) == expected

@@ -1,4 +1,4 @@
-"""How output adapts to a terminal: colour, paging, and peer text that must not drive it (rigs §11).
+"""How output adapts to a terminal: colour, and peer text that must not drive it (rigs §11); host/terminal.py pages.
 
 Decisions only; whether stdout is a terminal and how many rows it has is told from outside.
 """
@@ -69,17 +69,3 @@ def uses_colour(
 ) -> bool:
     """Decide on colour; NO_COLOR counts by its presence, even empty."""
     return is_terminal and "NO_COLOR" not in environment and not no_color and not json
-
-
-def uses_pager(environment: Mapping[str, str], *, is_terminal: bool, rows: int, lines: int) -> bool:
-    """Decide whether text output is longer than the screen and may be paged."""
-    return is_terminal and 0 < rows < lines and environment.get("RIG_BRIDGE_NO_PAGER") != "1"
-
-
-def pager_command(environment: Mapping[str, str]) -> list[str] | None:
-    """Return the program to page with, None where the user wants none."""
-    command = environment.get("PAGER", "less").split()
-    if not command or command == ["cat"]:
-        return None
-    program = command[0].replace("\\", "/").rpartition("/")[2]
-    return [*command, "-FIRX"] if len(command) == 1 and program == "less" else command

@@ -164,6 +164,7 @@ def test_a_participant_that_moves_to_another_bridge_keeps_everything(tmp_path: P
                 await first.receive()
             assert ended.value.reason == "replaced"
             await until(lambda: len(one.relay.bridge.known) == 0)
+            await until(lambda: follows(two, "lamp-pi"))
             # A broadcast in its session finds it at its new place, under its own session id.
             session = heard[0].context["session"]
             hub.hub.publish(Message("lamp:on", {}, {"session": session}))
@@ -207,7 +208,7 @@ def test_skills_of_a_bridge_that_died_are_cleaned_up_exactly_once(tmp_path: Path
                 satellite = await dying.satellite("host", role="skill_host")
                 await satellite.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
                 await until(lambda: len(heard) == 1)
-                await dying.relay.saved()
+                await until(lambda: _knows(two, "host"))
                 # It stops without a goodbye to the hub, as a killed process would.
                 dying.relay.bridge.hub_lost()
             await until(lambda: any(m.type == "ovos.skill.deregister" for m in heard))

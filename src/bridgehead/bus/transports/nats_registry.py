@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("bridgehead.bus.nats")
 BUCKETS: Final = ("sources", "sessions", "skills")
 RETRY_S: Final = 0.5
+LAST_WRITES_S: Final = 3.0
 MAX_UNWRITTEN: Final = 10_000
 
 
@@ -151,6 +152,13 @@ class NatsRegistry:
         self._mirrors = []
 
     async def shut(self) -> None:
+        """Write what is still to be written, within reason, and let go."""
+        try:
+            async with asyncio.timeout(LAST_WRITES_S):
+                while self._unwritten and self._there.is_set():
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            _log.warning("nats: %d changes of the register were not written", len(self._unwritten))
         # The library may answer a cancelled request with a timeout, so being cancelled is not enough to end a loop.
         self._closing = True
         self._renewal.set()

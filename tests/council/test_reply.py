@@ -234,3 +234,9 @@ def test_property_a_reply_cut_anywhere_never_gains_or_changes_an_item(
         valid = [entry for entry in json.loads(whole)["outputs"] if entry in survivors]
         assert all(entry in entries for entry in survivors)
         assert len(valid) >= len(survivors)
+
+
+def test_an_item_that_was_cut_off_after_an_inner_list_is_not_kept() -> None:
+    cut = '{"outputs": [{"title": "0", "description": "", "type": "", "extra": []'
+
+    assert isinstance(read_reply(cut, read_items), NotAnswered)

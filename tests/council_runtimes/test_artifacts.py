@@ -128,7 +128,7 @@ def test_the_summary_names_its_files_and_cannot_be_broken_out_of(tmp_path: Path)
 
     text = (tmp_path / (artifacts.markdown or "")).read_text()
     table = next(line for line in text.splitlines() if line.startswith("| C001"))
-    assert r"\</td\> \| \[click\]\(http://evil\)" in table
+    assert r"&lt;/td&gt; \| \[click\]\(http://evil\)" in table
     assert f'"jsonl": "{artifacts.jsonl}"' in text
     assert text.startswith('---\nbridge: "claude"\n')
 

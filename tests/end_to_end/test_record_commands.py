@@ -25,8 +25,8 @@ def record(user: Machine, *events: Event) -> None:
 def ask(user: Machine, **changes: object) -> str:
     fields = {
         "key": "k1",
-        "kind": PendingKind.FLOW_REQUEST,
-        "part": Part.FLOWS,
+        "kind": PendingKind.HALTED_RUNTIME,
+        "part": Part.COUNCIL,
         "origin": "flow",
         "title": "Which one?",
     }

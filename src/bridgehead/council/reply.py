@@ -104,8 +104,8 @@ class _Accepted(Generic[T]):
 
 
 def _accept(read_value: Read | None, read: Reader[T]) -> _Accepted[T] | None:
-    if read_value is None:
-        return None
+    if read_value is None or (read_value.partial and _is_bare_item(read_value.value)):
+        return None  # of an item that was cut off nobody knows what it would have said
     found = read(read_value.value)
     return None if found is None else _Accepted(found.value, found.entries, read_value.partial)
 
@@ -133,10 +133,14 @@ def _spans(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
             yield accepted
         if closed and end is not None:
             position = end
-        elif accepted is not None:
-            return
+        elif accepted is not None or (end is None and _CUT_OFF.match(span)):
+            return  # what stands inside a reply that was cut off is not an answer of its own
         else:
             position, false_starts = start + 1, false_starts + 1
+
+
+# The beginning of JSON proper, as opposed to a bracket in prose.
+_CUT_OFF: Final = re.compile(r'[{\[]\s*(?:"|[{\[]\s*")')
 
 
 def _is_stray_empty_list(span: str, following: str) -> bool:
@@ -157,6 +161,15 @@ def _locate_items(value: Any) -> tuple[Mapping[str, Any], list[Any] | None]:
         if isinstance(value, dict) and isinstance(value.get(name), list):
             return value, value[name]
     return {}, None
+
+
+def _is_bare_item(value: Any) -> bool:
+    """Whether a value is one item by itself instead of a list of them."""
+    return any(
+        "title" in document
+        and not any(isinstance(document.get(name), list) for name in ("outputs", "findings"))
+        for document in _unwrapped(value)
+    )
 
 
 def _unwrapped(value: Any) -> Iterator[Mapping[str, Any]]:

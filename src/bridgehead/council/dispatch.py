@@ -132,6 +132,7 @@ class _Conductor:
         self._seated: dict[str, _Seated] = {}
         self._running: dict[CallKey, _Running] = {}
         self._posted: dict[CallKey, Call] = {}
+        self._stopped: set[CallKey] = set()
         self._under_way = 0
         self._ending: Ending | None = None
         self._tasks: TaskGroup
@@ -239,6 +240,7 @@ class _Conductor:
 
     def _stop_call(self, key: CallKey) -> None:
         self._posted.pop(key, None)
+        self._stopped.add(key)  # it may still be waiting for its place
         if (running := self._running.get(key)) is not None:
             running.scope.cancel()
 
@@ -310,7 +312,7 @@ class _Conductor:
     async def _make_call(self, call: Call, seated: _Seated) -> None:
         with anyio.CancelScope() as scope:
             async with seated.places:
-                if seated.shut_out:
+                if seated.shut_out or call.key in self._stopped:
                     return
                 since = anyio.current_time()
                 self._running[call.key] = _Running(call, scope, since)

@@ -133,6 +133,7 @@ class Gateway:
     def _admit(self, request: Request) -> Upgrade | Answer:
         if self.is_blocked(request.address):
             return TOO_MANY
+        self.reload()  # whoever was added or revoked a moment ago is known or unknown from now on
         token = bearer_token(request.headers.get("authorization"))
         if self.settings.client_certificates:
             record = self._certified(request)
@@ -178,7 +179,10 @@ class Gateway:
         return self._failures.too_many(address, self._clock.monotonic())
 
     def prove(self, challenge: Challenge, mac: bytes, address: str) -> ParticipantRecord | None:
-        return None if self.is_blocked(address) else self.directory.by_mac(challenge, mac)
+        if self.is_blocked(address):
+            return None
+        self.reload()
+        return self.directory.by_mac(challenge, mac)
 
     def answer_to(self, challenge: Challenge) -> bytes:
         """The server's own proof for a participant that has proved itself."""

@@ -55,6 +55,7 @@ class HookRoom:
         if self._gateway.is_blocked(request.address):
             return TOO_MANY
         token = bearer_token(request.headers.get("authorization"))
+        self._gateway.reload()
         record = self._gateway.directory.by_token(token, self._clock.now()) if token else None
         if record is None or record.id != request.path.removeprefix("/hook/"):
             self._gateway.authentication_failed(request.address)

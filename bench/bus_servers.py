@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bridgehead.bus.bus_settings import BusSettings
-from bridgehead.bus.enrolment import Enrolment, enrol
+from bridgehead.bus.credentials import make_token, token_hash
 from bridgehead.bus.hub import Hub
 from bridgehead.bus.interfaces import Outside
 from bridgehead.bus.loop import run
@@ -26,7 +26,6 @@ from bridgehead.bus.serve import BusServer
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
 from bridgehead.bus.sockets.listening import listen
 from bridgehead.bus.state_folder import StateFolder
-from bridgehead.host.clock import SystemClock
 
 OVOS = Path(os.environ.get("BRIDGEHEAD_OVOS") or Path(sys.prefix) / "ovos") / "bin"
 UNLIMITED = {"messages_per_second": 1_000_000_000, "burst": 1_000_000_000}
@@ -89,12 +88,20 @@ async def _bridge(participants: int = 1) -> dict[str, Any]:
             hub.publish(message.reply("ovos.utterance.speak", {"utterance": "ok"}))
 
     hub.listen(answer)
-    tokens = []
-    for number in range(participants):
-        request = Enrolment(f"sat{number}", {"limits": UNLIMITED}, server.join_url, None, token=True)
-        tokens.append(enrol(folder, request, SystemClock()).token)
+    tokens = _enrol_all(folder, participants)
     server.gateway.reload()
     return {"url": server.join_url, "tokens": tokens}
+
+
+def _enrol_all(folder: StateFolder, count: int) -> list[str]:
+    """Records and credentials of many participants, written in one go."""
+    names = [f"sat{number}" for number in range(count)]
+    limits = "".join(f"{key} = {value}\n" for key, value in UNLIMITED.items())
+    folder.records_file.write_text("".join(f"[{name}.limits]\n{limits}" for name in names))
+    tokens = [make_token(name, os.urandom(32)) for name in names]
+    kept = {name: {"token_sha256": token_hash(token)} for name, token in zip(names, tokens, strict=True)}
+    folder.credentials_file.write_text(json.dumps(kept))
+    return tokens
 
 
 KINDS = {"echo": _echo, "hub": _hub, "bridge": _bridge}

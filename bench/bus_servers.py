@@ -20,7 +20,7 @@ from bridgehead.bus.bus_settings import BusSettings
 from bridgehead.bus.credentials import make_token, token_hash
 from bridgehead.bus.hub import Hub
 from bridgehead.bus.interfaces import Outside
-from bridgehead.bus.loop import run
+from bridgehead.bus.loop import run, settle_memory
 from bridgehead.bus.message import Message
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
@@ -109,6 +109,7 @@ KINDS = {"echo": _echo, "hub": _hub, "bridge": _bridge}
 
 async def _serve(kind: str, arguments: list[int]) -> None:
     facts = await KINDS[kind](*arguments)
+    settle_memory()  # as `bus serve` does
     print(json.dumps(facts), flush=True)
     await asyncio.to_thread(sys.stdin.read)
 

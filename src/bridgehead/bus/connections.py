@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -51,10 +52,10 @@ class RawConnection:
             self._gateway.relay.take(self._record.id, payload)
 
     def caught_up(self) -> None:
-        self.last_heard = asyncio.get_running_loop().time()
+        self.last_heard = monotonic()
 
     def ponged(self) -> None:
-        self.last_heard = asyncio.get_running_loop().time()
+        self.last_heard = monotonic()
 
     def paused(self) -> None:
         if self._joined and self._record is not None:

@@ -13,6 +13,7 @@ import logging
 import socket
 from collections import Counter, deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -275,11 +276,11 @@ class HubMember:
         self._hub.take(payload, self)
 
     def caught_up(self) -> None:
-        self.last_heard = asyncio.get_running_loop().time()
+        self.last_heard = monotonic()
         self._hub.flush()
 
     def ponged(self) -> None:
-        self.last_heard = asyncio.get_running_loop().time()
+        self.last_heard = monotonic()
 
     def paused(self) -> None:
         self._keeps_up = False

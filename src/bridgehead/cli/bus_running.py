@@ -15,7 +15,7 @@ from bridgehead.assembly import bus as assembled
 from bridgehead.assembly.application import Assembly
 from bridgehead.bus.bus_settings import HUB_ADDRESS, Address
 from bridgehead.bus.join_file import JoinFile, read_join_file
-from bridgehead.bus.loop import run
+from bridgehead.bus.loop import run, settle_memory
 from bridgehead.bus.record import Grant
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.sidecar import Sidecar
@@ -111,6 +111,7 @@ def _serve(app: App, flags: dict[str, Any], upstream: Path | None, upstream_url:
 
 async def _until_stopped(app: App, server: BusServer) -> int:
     await server.start()
+    settle_memory()
     try:
         app.emit_line(_served(server), lambda: _served_lines(server))
         _offer_links(app, server)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import Final, Protocol
 
 PING_S: Final = 20.0
@@ -35,7 +36,7 @@ class Heartbeat:
 
     def now(self) -> float:
         """The time connections note when they hear something."""
-        return asyncio.get_running_loop().time()
+        return monotonic()
 
     def watch(self, pulse: Pulse) -> None:
         pulse.last_heard = pulse.last_pinged = self.now()

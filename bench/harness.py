@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -144,16 +145,16 @@ def cpu_milliseconds(
     argv: Sequence[str], *, cwd: Path | None = None, environ: Mapping[str, str] | None = None, expect: int = 0
 ) -> float:
     """User and system time of one process and its children, in milliseconds."""
-    before = os.times()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         argv, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
-    after = os.times()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != expect:
         sys.exit(
             f"{argv[0]} exited {done.returncode}, not {expect}: {done.stderr.decode(errors='replace')[-400:]}"
         )
-    used = (after.children_user - before.children_user) + (after.children_system - before.children_system)
+    used = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
     return used * 1000
 
 

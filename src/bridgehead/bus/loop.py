@@ -33,4 +33,4 @@ def settle_memory() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(20_000, 5, 5)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
+from bridgehead.assembly.envelope_ids import envelope_item_id
 from bridgehead.assembly.rigs import make_rig
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState
@@ -23,7 +23,6 @@ from bridgehead.rigs.timestamps import iso_timestamp
 from bridgehead.rigs.verification_kinds import Verification
 
 RECENT_EVENTS = 1000
-ID_PREFIX = "r-"
 
 
 class EnvelopesWaiting:
@@ -77,7 +76,6 @@ class EnvelopesWaiting:
 
 def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification) -> PendingItem:
     turn, root = envelope.turn, rig.repository.root
-    digest = sha256(f"{root}\0{turn.path}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
     question = Question(
         key=f"{root}:{turn.path}",
         kind=PendingKind.ENVELOPE,
@@ -95,6 +93,5 @@ def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification) -> Pen
         },
     )
     opened_at = iso_timestamp((envelope.committed_at or 0) * 1000)
-    return PendingItem(
-        id=f"{ID_PREFIX}{digest}", question=question, state=PendingState.OPEN, opened_at=opened_at
-    )
+    item_id = envelope_item_id(root, turn.path)
+    return PendingItem(id=item_id, question=question, state=PendingState.OPEN, opened_at=opened_at)

@@ -147,11 +147,11 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge verify", "rig-bridge verify cuda-build-03 --json"),
     ),
     "inbox": RigCommand(
-        _flags(),
-        "",
+        _flags({"--prompt"}),
+        "[--prompt]",
         "What is addressed to this rig and not answered yet.",
-        (),
-        ("rig-bridge inbox",),
+        (("--prompt", "print the envelopes themselves, fenced as foreign text, to put before an agent"),),
+        ("rig-bridge inbox", "rig-bridge inbox --prompt | claude -p"),
     ),
     "trust": RigCommand(
         _flags(positionals=3),

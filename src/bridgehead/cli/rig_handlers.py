@@ -3,73 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
-from bridgehead.cli.rig_arguments import ArgumentRefused, Arguments
+from bridgehead.cli.rig_arguments import ArgumentRefused
+from bridgehead.cli.rig_desk import Desk, body_reader
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
-from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.terminal import Style, uses_colour
 
 if TYPE_CHECKING:
     from bridgehead.rigs.operations.sync import SyncRequest
-
-MAX_BODY_BYTES = 50 * 1024 * 1024
-
-
-class Result(Protocol):
-    """What an operation returns when one line says it."""
-
-    def line(self) -> str: ...
-
-    def json_object(self) -> dict[str, object]: ...
-
-
-class Desk(NamedTuple):
-    """Where a command gets its rig and puts its words."""
-
-    arguments: Arguments
-    make_rig: Callable[[], Rig]
-    tell: Callable[[str], None]
-    environ: Mapping[str, str]
-
-    @property
-    def as_json(self) -> bool:
-        return self.arguments.has("--json")
-
-    def put(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-    def put_object(self, document: Mapping[str, object]) -> None:
-        from json import dumps
-
-        self.put(dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
-
-    def emit(self, result: Result) -> None:
-        if self.as_json:
-            self.put_object(result.json_object())
-        else:
-            self.put(result.line() + "\n")
-
-    def style(self) -> Style:
-        terminal = sys.stdout.isatty()
-        colour = uses_colour(
-            self.environ, is_terminal=terminal, no_color=self.arguments.has("--no-color"), json=self.as_json
-        )
-        return Style(colour=colour, escape_controls=terminal)
-
-    def page(self, text: Iterable[str]) -> None:
-        """Text that may be long: through the pager on a terminal, as it comes otherwise (rigs §11)."""
-        if not sys.stdout.isatty():
-            sys.stdout.writelines(text)
-            sys.stdout.flush()
-            return
-        from bridgehead.host.terminal import page as show
-
-        show("".join(text), stream=sys.stdout, environ=self.environ, no_pager_variable="RIG_BRIDGE_NO_PAGER")
 
 
 def init(desk: Desk) -> int:
@@ -114,7 +56,7 @@ def send(desk: Desk) -> int:
             arguments.list("--to"),
             status=arguments.value("--status"),
             tldr=arguments.value("--tldr"),
-            body=_body_reader(arguments.value("--body-file")),
+            body=body_reader(arguments.value("--body-file")),
             references=arguments.list("--ref"),
             push=not arguments.has("--no-push"),
             retry=not arguments.has("--no-retry"),
@@ -224,7 +166,7 @@ def relay(desk: Desk) -> int:
             arguments.list("--to"),
             status=arguments.value("--status"),
             tldr=arguments.value("--tldr"),
-            body=_body_reader(arguments.value("--body-file")),
+            body=body_reader(arguments.value("--body-file")),
             references=arguments.list("--ref"),
             push=not arguments.has("--no-push"),
             retry=not arguments.has("--no-retry"),
@@ -247,6 +189,8 @@ def verify(desk: Desk) -> int:
 
 
 def inbox(desk: Desk) -> int:
+    if desk.arguments.has("--prompt"):
+        return _inbox_for_agent(desk)
     from bridgehead.rigs.operations.inbox import inbox as look
 
     found = look(desk.make_rig())
@@ -254,6 +198,17 @@ def inbox(desk: Desk) -> int:
         desk.put_object(found.json_object())
     else:
         desk.page(f"{line}\n" for line in found.lines(style=desk.style()))
+    return ExitCode.DONE
+
+
+def _inbox_for_agent(desk: Desk) -> int:
+    from bridgehead.assembly.envelopes_for_agents import envelopes_for_agent
+
+    found = envelopes_for_agent(desk.make_rig())
+    if desk.as_json:
+        desk.put_object(found.json_object())
+    else:
+        desk.put(found.prompt())
     return ExitCode.DONE
 
 
@@ -337,27 +292,6 @@ def _sync_request(desk: Desk) -> SyncRequest:
 
     has = desk.arguments.has
     return SyncRequest(has("--auto"), has("--accept-unverified"), has("--accept-non-envelope"))
-
-
-def _body_reader(typed: str | None) -> Callable[[], str] | None:
-    """Reads the body when its turn in the checks has come; `-` is standard input."""
-    if typed is None:
-        return None
-    return lambda: _read_body(typed)
-
-
-def _read_body(typed: str) -> str:
-    if typed == "-":
-        raw = sys.stdin.buffer.read(MAX_BODY_BYTES + 1)
-    else:
-        path = Path(typed)
-        if not path.is_file():
-            raise UserError(f"--body-file not found: {typed}")
-        with path.open("rb") as file:
-            raw = file.read(MAX_BODY_BYTES + 1)
-    if len(raw) > MAX_BODY_BYTES:
-        raise UserError(f"--body-file {typed} is larger than the 50 MiB an envelope may have")
-    return raw.decode("utf-8", "replace")
 
 
 def _refuse_type_with(begin: bool, abort: bool, message_type: str | None) -> None:

@@ -43,11 +43,12 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
         return ExitCode.DONE
     from bridgehead.assembly.rigs import make_rig
     from bridgehead.cli import rig_handlers
+    from bridgehead.cli.rig_desk import Desk
 
     def tell(text: str) -> None:
         complain(program, text)
 
-    desk = rig_handlers.Desk(parsed, lambda: make_rig(None, tell), tell, os.environ)
+    desk = Desk(parsed, lambda: make_rig(None, tell), tell, os.environ)
     try:
         return int(getattr(rig_handlers, name)(desk))
     except (KeyboardInterrupt, Terminated) as stopped:

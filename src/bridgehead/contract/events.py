@@ -1,7 +1,7 @@
 """What can be written to the record: one line per thing that happened, and the list of known kinds.
 
-A kind is `<noun>.<past participle>`; the noun says which part wrote it. Plug-ins and newer versions may
-write kinds that are not listed here, so readers show unknown kinds as they are.
+A kind is `<noun>.<past participle>`; the noun says which part wrote it (`notice` has none: any part writes it).
+Plug-ins and newer versions may write kinds that are not listed here, so readers show unknown kinds as they are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ KINDS: Final[dict[str, str]] = {
     "pending.opened": "someone must answer something",
     "pending.answered": "a pending item got its one answer",
     "pending.withdrawn": "a pending item is no longer needed",
+    "notice": "something finished, failed or needs someone (kind, id, title and status are in data)",
     "council.started": "a council was called",
+    "council.resumed": "a council was taken up again",
     "council.event": "a line of a seat's event log (its name is in data.event)",
     "council.reported": "a council wrote its report",
     "council.refused": "a runtime refused a call; kept until a call succeeds",

@@ -18,7 +18,13 @@ from bridgehead.council.bridge_report import SeatFacts, completed_report, skippe
 from bridgehead.council.calls import Role, Step
 from bridgehead.council.consolidate import consolidated
 from bridgehead.council.debate import Debate
-from bridgehead.council.first_look import FIRST_ROUND, covered_domains, first_look_asks, usual_failure
+from bridgehead.council.first_look import (
+    CHALLENGER,
+    FIRST_ROUND,
+    covered_domains,
+    first_look_asks,
+    usual_failure,
+)
 from bridgehead.council.hearing import hear_items, hear_responses, hear_rulings, settle
 from bridgehead.council.ledger import Ledger, domains_with_items
 from bridgehead.council.proceedings import Proceedings
@@ -130,7 +136,7 @@ class BridgeRun(SeatRun):
 
     def _after_reminder(self) -> None:
         for heard in self._settled_wave().in_order():
-            self._run.debate.take_challenges(heard.value["challenges"], self._run.round)
+            self._run.debate.take_challenges(heard.value["challenges"], self._run.round, by=CHALLENGER)
         self._begin_responses()
 
     def _begin_responses(self) -> None:

@@ -20,12 +20,14 @@ from bridgehead.council.ledger import Entry, Ledger, Log, Owner, is_serious
 from bridgehead.council.similarity import tokens
 
 MECHANISMS: Final = frozenset({"missing-assumption", "alternative-explanation", "non-applicability"})
+CODE: Final = "code"
+"""Raises a challenge where no agent does: a citation that is not there, a vote that was lost."""
 _ONE_STEP_UP: Final = dict(zip(Severity, [*list(Severity)[1:], Severity.CRITICAL], strict=True))
 
 
 @dataclass(slots=True)
 class Challenge:
-    """A doubt about one finding. `by_code`: raised by the evidence check, not by an agent (Q5)."""
+    """A doubt about one finding, raised by an agent or by the evidence check (Q5)."""
 
     id: str
     target: str
@@ -33,8 +35,12 @@ class Challenge:
     mechanism: str
     severity: Severity | None
     round: int
-    by_code: bool = False
+    by: str
     answers: list[str] = field(default_factory=list)
+
+    @property
+    def by_code(self) -> bool:
+        return self.by == CODE
 
 
 class Debate:
@@ -62,22 +68,17 @@ class Debate:
                     if reference.outcome is Outcome.FAILED
                 )
                 text = f"The cited evidence was not found by a check of the files: {places}"
-                self._issue(entry, text, "missing-assumption", None, round_number, by_code=True)
+                self._issue(entry, text, "missing-assumption", None, round_number, by=CODE)
 
     def doubt(self, entry: Entry, text: str, round_number: int) -> None:
         """A challenge nobody can answer any more; the item ends as disputed."""
-        self._issue(entry, text, "missing-assumption", None, round_number, by_code=True)
+        self._issue(entry, text, "missing-assumption", None, round_number, by=CODE)
 
-    def take_challenges(
-        self, raised: Sequence[Mapping[str, Any]], round_number: int, *, by_any: bool = False
-    ) -> int:
-        """Accept the valid challenges of a reply; the others are logged. Returns how many counted.
-
-        They are the Challenger's, which must not challenge itself; `by_any`: another reviewer's.
-        """
+    def take_challenges(self, raised: Sequence[Mapping[str, Any]], round_number: int, *, by: Owner) -> int:
+        """Accept the valid challenges of a reply; the others are logged. Returns how many counted."""
         accepted = 0
         for entry_fields in raised:
-            refusal = self._take_challenge(entry_fields, round_number, by_any=by_any)
+            refusal = self._take_challenge(entry_fields, round_number, by)
             accepted += refusal is None
             if refusal is not None:
                 target = as_line(entry_fields.get("target_finding_id"))
@@ -86,19 +87,20 @@ class Debate:
                 )
         return accepted
 
-    def _take_challenge(self, fields: Mapping[str, Any], round_number: int, *, by_any: bool) -> str | None:
+    def _take_challenge(self, fields: Mapping[str, Any], round_number: int, by: Owner) -> str | None:
         entry = self.ledger.survivor(fields.get("target_finding_id"))
         text = as_text(fields.get("challenge_text"))
         mechanism = as_line(fields.get("mechanism")).casefold()
         if entry is None:
             return "unknown finding"
-        if entry.owner.role is Role.CHALLENGER and not by_any:
+        if entry.owner.role is by.role is Role.CHALLENGER:
             return "its own finding"
         if entry.state.withdrawn:
             return "withdrawn finding"
         if text is None or mechanism not in MECHANISMS:
             return "no mechanism"
-        self._issue(entry, text, mechanism, parse_severity(fields.get("proposed_severity")), round_number)
+        severity = parse_severity(fields.get("proposed_severity"))
+        self._issue(entry, text, mechanism, severity, round_number, by=by.name)
         return None
 
     def _issue(
@@ -109,17 +111,25 @@ class Debate:
         severity: Severity | None,
         round_number: int,
         *,
-        by_code: bool = False,
+        by: str,
     ) -> None:
         challenge_id = numbered_id(CHALLENGE_PREFIX, len(self.challenges) + 1)
-        self.challenges[challenge_id] = Challenge(
-            challenge_id, entry.id, text, mechanism, severity or entry.output.severity, round_number, by_code
+        challenge = Challenge(
+            challenge_id, entry.id, text, mechanism, severity or entry.output.severity, round_number, by
         )
+        self.challenges[challenge_id] = challenge
         before = self._status(entry)
         entry.state.challenge(challenge_id)
-        entry.unchallenged = entry.unchallenged and by_code
+        entry.unchallenged = entry.unchallenged and challenge.by_code
         self._log(
-            "challenge", challenge_id=challenge_id, target_finding_id=entry.id, round=round_number, text=text
+            "challenge",
+            challenge_id=challenge_id,
+            target_finding_id=entry.id,
+            round=round_number,
+            text=text,
+            mechanism=mechanism,
+            by=by,
+            to=entry.owner.name,
         )
         self._note_state(entry, before, round_number)
 

@@ -7,8 +7,7 @@ what has no result yet is carried out. Besides carrier.py this is the only file 
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -48,7 +47,9 @@ from bridgehead.council.runtimes.exchange import Ask, Outcome, Refused
 from bridgehead.council.runtimes.host import HostSeat
 from bridgehead.council.runtimes.rig import RigRejected
 from bridgehead.council.seating import OwnReport, Posted, SeatOutcome, Seats
+from bridgehead.council.stopping import signals_to_stop, token_to_stop
 from bridgehead.council.unfinished import unfinished
+from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 PROGRESS_SECONDS: Final = 10.0
@@ -87,6 +88,7 @@ class Means:
     mask: Callable[[str], str] = str
     max_concurrency: int = DEFAULT_CONCURRENCY
     handle_signals: bool = False
+    stop: Cancel | None = None
 
 
 async def conduct(
@@ -140,7 +142,9 @@ class _Conductor:
     async def conduct(self, wishes: Sequence[Retried | GivenUp]) -> Ending:
         async with anyio.create_task_group() as self._tasks:
             if self._means.handle_signals:
-                self._tasks.start_soon(self._heed_signals)
+                self._tasks.start_soon(self._heed, signals_to_stop())
+            if self._means.stop is not None:
+                self._tasks.start_soon(self._heed, token_to_stop(self._means.stop))
             self._tasks.start_soon(self._show_progress)
             self._start(self._begin, wishes)
         assert self._ending is not None
@@ -373,11 +377,10 @@ class _Conductor:
                 self._ending = Waiting(tuple(self._posted.values()), self._run.waiting_for)
         self._tasks.cancel_scope.cancel()
 
-    async def _heed_signals(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for number in signals:
-                self._feed(Interrupted(signal=signal.Signals(number).name, at=self._now()))
-                self._end()
+    async def _heed(self, requests_to_stop: AsyncIterator[str]) -> None:
+        async for name in requests_to_stop:
+            self._feed(Interrupted(signal=name, at=self._now()))
+            self._end()
 
     async def _show_progress(self) -> None:
         """A line per live seat, more often than anybody would think that it had stalled (council §18)."""

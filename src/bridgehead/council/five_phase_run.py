@@ -123,7 +123,7 @@ class FivePhaseRun(BridgeRun):
             "challenge_text": message.get("text"),
             "mechanism": message.get("mechanism"),
         }
-        taken = self._run.debate.take_challenges([fields], self._run.round, by_any=True)
+        taken = self._run.debate.take_challenges([fields], self._run.round, by=owner)
         self._run.debate.changes["challenged"] += taken
 
     def _corroborate(self, owner: Owner, message: Mapping[str, Any]) -> None:

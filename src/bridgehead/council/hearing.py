@@ -7,7 +7,7 @@ from typing import Any
 
 from bridgehead.contract.timeouts import MAX_ROUNDS
 from bridgehead.council.calls import Role, Step
-from bridgehead.council.first_look import items_of, take_items
+from bridgehead.council.first_look import CHALLENGER, items_of, take_items
 from bridgehead.council.ledger import Owner
 from bridgehead.council.proceedings import Proceedings
 from bridgehead.council.roster import Signal
@@ -21,7 +21,7 @@ def hear_items(run: Proceedings, heard: Iterable[Heard]) -> None:
         key = one.ask.call.key
         if key.step is Step.CHALLENGE and key.role is Role.CHALLENGER:
             run.debate.take_rulings(one.value["rulings"], run.round)
-            run.debate.take_challenges(one.value["challenges"], run.round)
+            run.debate.take_challenges(one.value["challenges"], run.round, by=CHALLENGER)
         if key.role is Role.EXPERT and key.domain not in run.covered:
             run.covered.append(key.domain)
         signals += raise_items(run, one)

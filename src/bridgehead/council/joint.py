@@ -166,6 +166,17 @@ class JointFinding:
             votes[source.bridge] = max(known, source.output.severity, key=severity_rank)
         return votes
 
+    def facts(self) -> dict[str, object]:
+        """What a line of the log says about it."""
+        sources = [{"bridge": one.bridge, "finding_id": one.output.id} for one in self.sources]
+        return {
+            "id": self.id,
+            "class": self.cls.value,
+            "severity": self.severity,
+            "title": self.title,
+            "sources": sources,
+        }
+
     @property
     def confidence(self) -> Confidence:
         """Two bridges or checked evidence speak for a finding, a dispute or failed evidence against it."""

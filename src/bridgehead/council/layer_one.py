@@ -71,6 +71,8 @@ class LayerOne:
         self._beside += [one for one, _ in self._settled.values() if not one.sources]
         everything = number([*self._beside, *fresh])
         fresh = [one for one in everything if _signature(one) not in self._settled]
+        for one in fresh:
+            self._log("joined", **one.facts())
         seat = choose_coordinator(askable, everything, self._plan.coordinator)
         if seat is None or not fresh or not debate or not self._may_spend():
             self._finish(

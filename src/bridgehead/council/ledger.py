@@ -114,9 +114,11 @@ class Ledger:
         self._log(
             "output",
             id=output.id,
+            type=output.type,
             severity=output.severity,
             title=output.title,
             domain=output.domain,
+            agent=agent,
             round=round_number,
         )
         return entry

@@ -156,6 +156,7 @@ class StageB:
                     continue
                 note = replace(note, cites_evidence=self._cites(note))
                 self.notes.append(note)
+                self._log("challenge_note", **note.to_json())
                 after[known[note.finding_id]] = apply_note(after[known[note.finding_id]], note)
             self._take_extras(one.value)
         self.findings = renamed_after_change(self.findings, after)
@@ -212,7 +213,9 @@ class StageB:
                 continue
             number += 1
             known.append(candidate)
-            added.append(replace(finding, id=numbered_id(ID_PREFIX[FindingClass.INTEGRATION], number)))
+            named = replace(finding, id=numbered_id(ID_PREFIX[FindingClass.INTEGRATION], number))
+            self._log("joined", **named.facts())
+            added.append(named)
         return added
 
     # -- asking

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import Call, CallFailed, CallKey, Reply, Result
@@ -69,6 +70,10 @@ class Wave:
     _outstanding: dict[CallKey, Ask] = field(default_factory=dict)
 
     def start(self) -> tuple[Call, ...]:
+        if self.asks:
+            first = self.asks[0].call.key
+            agents = [ask.call.key.agent for ask in self.asks]
+            self.log("asked", round=first.round, step=first.step.value, agents=agents)
         return tuple(self._issue(ask) for ask in self.asks)
 
     @property
@@ -125,7 +130,9 @@ class Wave:
         key = ask.call.key
         self.heard[first_attempt(key)] = Heard(ask, answer.value, answer.partial)
         facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
-        self.log("agent_reply", **facts, chars=len(reply.text), duration_s=round(reply.duration_seconds, 3))
+        spent = {name: value for name, value in asdict(reply.usage).items() if value is not None}
+        duration = round(reply.duration_seconds, 3)
+        self.log("agent_reply", **facts, chars=len(reply.text), duration_s=duration, **spent)
         if answer.partial:
             self.log("agent_partial", **facts, chars=len(reply.text))
 

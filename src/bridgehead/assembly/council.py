@@ -79,6 +79,7 @@ class Company:
     ask: AskQuestion | None = None
     ask_user: AskUser | None = None
     handle_signals: bool = False
+    stop: Cancel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +261,7 @@ class Councils:
             mask=mask,
             max_concurrency=seats.settings.max_concurrency,
             handle_signals=company.handle_signals,
+            stop=company.stop,
         )
         try:
             ending = anyio.run(conduct, run, seats, means, wishes)

@@ -87,6 +87,7 @@ RIM = (
     "council/scripted_seats.py",
     "council/seating.py",
     "council/snapshot.py",
+    "council/stopping.py",
     "council/withheld.py",
     "council/working_files.py",
     "council/worktree.py",

@@ -42,6 +42,7 @@ from bridgehead.council.runtimes.scripted import Script, ScriptedConnection, scr
 from bridgehead.council.scripted_seats import ScriptedSeats
 from bridgehead.council.seating import OwnReport, Posted
 from bridgehead.council.surroundings import Surroundings
+from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import ManualClock
 
 TASK = BridgeInput(
@@ -342,20 +343,25 @@ def test_without_anybody_to_ask_a_halted_bridge_is_skipped() -> None:
     assert report.skip_reasons == {"codex": "halted:not_authenticated"}
 
 
-def test_an_interrupt_stops_the_calls_and_reports_what_is_there() -> None:
+@pytest.mark.parametrize("by", ["a signal", "another thread"])
+def test_an_interrupt_stops_the_calls_and_reports_what_is_there(by: str) -> None:
     started = threading.Event()
+    stop = Cancel()
 
     class Slow(ScriptedConnection):
         def latency_seconds(self, call: Call) -> float:
             if not started.is_set():
                 started.set()
-                signal.raise_signal(signal.SIGINT)
+                if by == "a signal":
+                    signal.raise_signal(signal.SIGINT)
+                else:
+                    threading.Thread(target=stop.cancel).start()
             return 3600.0
 
     seat = scripted_seat("claude", timeout_seconds=7200, deadline_seconds=7200)
     seats = ScriptedSeats({"claude": Slow(answer_for)}, seats={"claude": seat})
 
-    ending = run(council("claude"), seats, Means(handle_signals=True))
+    ending = run(council("claude"), seats, Means(handle_signals=True, stop=stop))
 
     assert isinstance(ending, Reported)
     assert isinstance(ending.report, AbortedReport)

@@ -18,7 +18,8 @@ MARKER_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 MARKER_LENGTH: Final = 16
 ORIGIN_LIMIT: Final = 120
 
-_KEPT_CONTROLS: Final = frozenset("\n\t")
+# Printable ASCII, line ends and tabs hide nothing; only the rest is looked at one by one, for prompts are long.
+_UNUSUAL: Final = re.compile(r"[^\n\t -~]")
 # Line and paragraph separators look like line ends to a reader but not to a parser.
 _LINE_LOOKALIKES: Final = frozenset("\u0085\u2028\u2029")
 # Characters that render as nothing but are not in a format category.
@@ -59,15 +60,14 @@ class Fence:
 
 def neutralise(text: str, marker: str) -> str:
     """Make what could deceive visible: hidden characters become `[U+XXXX]`, fence look-alikes are quoted."""
-    visible = "".join(map(_visible, text.replace("\r\n", "\n")))
+    visible = _UNUSUAL.sub(_visible, text.replace("\r\n", "\n"))
     # The marker is random, so meeting it means that an earlier prompt was read; never let it stand.
     visible = re.sub(re.escape(marker), "[marker removed]", visible, flags=re.IGNORECASE)
     return "\n".join(map(_quote_lookalike, visible.split("\n")))
 
 
-def _visible(character: str) -> str:
-    if character in _KEPT_CONTROLS:
-        return character
+def _visible(match: re.Match[str]) -> str:
+    character = match[0]
     hidden = (
         unicodedata.category(character) in ("Cc", "Cf", "Cs")
         or character in _LINE_LOOKALIKES
@@ -91,8 +91,11 @@ def _quote_lookalike(line: str) -> str:
 
 def _skeleton(line: str) -> str:
     """`line` as a careless reader sees it: compatibility forms folded, accents and disguises removed."""
-    folded = unicodedata.normalize("NFKD", line).casefold()
-    bare = "".join(c for c in folded if not unicodedata.combining(c))
+    if line.isascii():
+        bare = line.lower()  # nothing to fold and no accents
+    else:
+        folded = unicodedata.normalize("NFKD", line).casefold()
+        bare = "".join(c for c in folded if not unicodedata.combining(c))
     bare = re.sub(r"\[u\+[0-9a-f]{4,6}\]", "", bare)
     return bare.translate(_CONFUSABLE)
 

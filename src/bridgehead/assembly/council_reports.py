@@ -36,12 +36,12 @@ class NoReport(NotFound):
     """There is nothing to show."""
 
     def __init__(self, reference: str | None) -> None:
-        super().__init__(
-            f"no report of council {reference!r} in this project"
-            if reference
-            else "no report in this project yet",
-            hint="bridgehead council list",
-        )
+        if reference:
+            super().__init__(
+                f"no report of council {reference!r} in this project", hint="bridgehead council list"
+            )
+        else:
+            super().__init__("no report in this project yet", hint="bridgehead council review makes one")
 
 
 class NoVerdict(UserError):

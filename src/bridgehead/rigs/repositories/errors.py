@@ -80,9 +80,11 @@ class NotARepository(UserError):
     """The command was run outside any work tree."""
 
     def __init__(self, cwd: str, git_says: str = "") -> None:
+        cause = cause_of(git_says)
+        ordinary = not cause or cause.startswith("not a git repository")
         super().__init__(
             f"cwd is not inside a git repo (cwd={cwd})",
-            hint=cause_of(git_says) or "git init, or change directory",
+            hint="git init, or change to a directory of the repository" if ordinary else cause,
         )
         self.git_says = git_says
 

@@ -63,7 +63,11 @@ class Ledger:
     @property
     def by_participant(self) -> dict[str, Counter[str]]:
         """The same for each participant: `out delivered`, `in refused:malformed`, …"""
-        return {participant: Counter(dict(_named(own))) for participant, own in self._own.items()}
+        return {participant: self.of(participant) for participant in self._own}
+
+    def of(self, participant_id: str) -> Counter[str]:
+        """The outcomes of one participant."""
+        return Counter(dict(_named(self._own.get(participant_id, Counter()))))
 
     def forget(self, participant_id: str) -> None:
         self._own.pop(participant_id, None)

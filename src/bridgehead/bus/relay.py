@@ -98,6 +98,8 @@ class Relay:
         self._alarm_at: float | None = None
         self.filter: HubFilter | None = None
         """Escalation to an upstream bridge, where there is one (bus §7)."""
+        self.watcher: Callable[[Message], None] | None = None
+        """Sees what the hub carries while the operator looks."""
         self._carry_out: dict[type, Callable[[Any], None]] = {
             ToBus: self._write,
             ToParticipant: self._deliver,
@@ -164,6 +166,8 @@ class Relay:
 
     def heard(self, message: Message) -> None:
         """The hub carried a message."""
+        if self.watcher is not None:
+            self.watcher(message)
         if self.filter is None or not self.filter.holds_back(message):
             self.offer(message)
 

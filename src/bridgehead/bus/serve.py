@@ -26,12 +26,21 @@ from bridgehead.bus.interfaces import Agent, Outside
 from bridgehead.bus.join_file import JoinFile
 from bridgehead.bus.message import Message
 from bridgehead.bus.metrics import MetricsRoom
+from bridgehead.bus.operator_door import OperatorDoor
 from bridgehead.bus.pairing import PairingRoom
 from bridgehead.bus.record import Grant
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.sockets.listening import Listener, listen, listen_unix
 from bridgehead.bus.state_folder import StateFolder
 from bridgehead.bus.state_store import StateStore
+from bridgehead.bus.status import (
+    BusStatus,
+    LinkStatus,
+    MessageHead,
+    Rate,
+    outcomes_counted,
+    participants_listed,
+)
 from bridgehead.bus.tls_files import TlsFiles, public_url
 from bridgehead.bus.topics import HEALTH, NOTICE
 from bridgehead.bus.transports import transport_for
@@ -65,6 +74,7 @@ class BusServer:
         self.relay: Relay
         self.gateway: Gateway
         self.chat: ChatRoom
+        self.door: OperatorDoor
         self.link: HubLink
         self.upstream: Upstream | None = None
         self.fabric_link: HubLink | None = None
@@ -73,6 +83,8 @@ class BusServer:
         self._closing = AsyncExitStack()
         self.gateway_address = ""
         self.hub_address = ""
+        self._since = iso_ms(outside.clock.now())
+        self._links: dict[str, LinkStatus] = {}
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -84,6 +96,7 @@ class BusServer:
             await self._join_fabric()
             await self._start_bridge()
             await self._start_gateway()
+            await self._open_operator_door()
         except BaseException:
             await self.stop()
             raise
@@ -227,6 +240,11 @@ class BusServer:
             )
         self.gateway.watch_files()
 
+    async def _open_operator_door(self) -> None:
+        self.door = OperatorDoor(self.relay, self._status, self._outside.clock)
+        await self.door.open(self.folder)
+        self._closing.push_async_callback(self.door.close, self.folder)
+
     # -- what others ask ------------------------------------------------------------------------------------------
 
     @property
@@ -240,6 +258,28 @@ class BusServer:
         scheme = "https" if self.settings.uses_tls else "http"
         return f"{scheme}://{self.gateway_address}{self.chat.new_link()}"
 
+    def _status(self, rates: tuple[Rate, ...], tail: tuple[MessageHead, ...]) -> BusStatus:
+        bridge, ledger = self.relay.bridge, self.relay.ledger
+        return BusStatus(
+            bridge=self.settings.bridge.bridge_id,
+            since=self._since,
+            at=iso_ms(self._outside.clock.now()),
+            hub=self.hub_url,
+            gateway=self.join_url,
+            known=len(bridge.known),
+            participants=participants_listed(bridge.known, self._directory.records.values(), ledger),
+            rates=rates,
+            outcomes=outcomes_counted(ledger),
+            hub_ignored=dict(ledger.hub_ignored),
+            links=tuple(self._links.values()),
+            tail=tail,
+        )
+
+    @property
+    def hub_url(self) -> str:
+        """The hub this bridge stands at."""
+        return f"ws://{self.hub_address}/core" if self.hub_address else str(self.settings.serving.hub)
+
     def notify(self, notice: dict[str, Any]) -> int:
         """Send a notice to every participant with the grant `notices`; how many there are (design §1)."""
         told = [p for p in self.relay.bridge.known if p.record.has(Grant.NOTICES)]
@@ -252,7 +292,7 @@ class BusServer:
 
     def _announcing(self, link: str) -> Any:
         def announce(event: HealthEvent) -> None:
-            facts = {
+            facts: dict[str, Any] = {
                 "at": iso_ms(self._outside.clock.now()),
                 "bridge": self.settings.bridge.bridge_id,
                 "link": link,
@@ -262,6 +302,7 @@ class BusServer:
                 "ttl_s": event.ttl_s,
                 "refresh": event.refresh,
             }
+            self._links[link] = LinkStatus(link, facts["state"], event.reason, facts["at"])
             self._outside.announcer.announce("bus.bridge.health", facts)
             if self.settings.bridge.health_on_bus and not event.refresh:
                 self.relay.publish(Message(HEALTH, facts, {"source": self.settings.bridge.bridge_id}))

@@ -124,7 +124,7 @@ async def _until_stopped(app: App, server: BusServer) -> int:
 
 def _served(server: BusServer) -> dict[str, Any]:
     return {
-        "hub": f"ws://{server.hub_address}/core" if server.hub_address else server.settings.serving.hub,
+        "hub": server.hub_url,
         "gateway": server.join_url,
         "chat": server.chat_url,
         "state": str(server.folder.path),

@@ -1,0 +1,41 @@
+"""`running.json` in the state folder: where the operator's door of the running bridge is, for its owner only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bridgehead.host.file_errors import FileMissing
+from bridgehead.host.files import read_bounded, write_atomic
+
+NAME: Final = "running.json"
+MAX_BYTES: Final = 4096
+
+
+class RunningBridge(msgspec.Struct, frozen=True):
+    """A bridge that serves from this folder."""
+
+    port: int
+    """On loopback."""
+    token: str
+    pid: int
+
+
+def write_running(folder: Path, bridge: RunningBridge) -> None:
+    write_atomic(folder / NAME, msgspec.json.encode(bridge), private=True)
+
+
+def read_running(folder: Path) -> RunningBridge | None:
+    """The bridge that wrote the file last, None without one; it may be gone meanwhile."""
+    try:
+        return msgspec.json.decode(read_bounded(folder / NAME, MAX_BYTES), type=RunningBridge)
+    except (FileMissing, msgspec.DecodeError):
+        return None
+
+
+def remove_running(folder: Path, bridge: RunningBridge) -> None:
+    """Take the file away unless another bridge has written its own."""
+    if read_running(folder) == bridge:
+        (folder / NAME).unlink(missing_ok=True)

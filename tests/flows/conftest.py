@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from bridgehead.flows import Flow, RunRequest, RunResult, Surroundings, run_flow
-from bridgehead.flows.announcer import FlowEvent, OpenRequest
+from bridgehead.flows.announcer import Announcer, FlowEvent, OpenRequest
 from bridgehead.host.clock import ManualClock
 
 
 @dataclass
-class Recorder:
+class Recorder(Announcer):
     """An announcer that remembers."""
 
     kinds: list[str] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Recorder:
     def asked(self, request: OpenRequest) -> None:
         self.asked_ids.append(str(request.request["request_id"]))
 
-    def settled(self, request_id: str, status: str) -> None:
+    def settled(self, request_id: str, root: str, status: str) -> None:
         self.settled_ids.append((request_id, status))
 
 

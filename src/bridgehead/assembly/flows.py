@@ -5,46 +5,87 @@ The flow's own journal and files decide; the record is told afterwards and is ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
-from bridgehead.flows.announcer import FlowEvent, OpenRequest
+from bridgehead.errors import BridgeheadError, NotFound
+from bridgehead.flows.announcer import Announcer, FlowEvent, OpenRequest
+from bridgehead.flows.words import RunStatus
 
 if TYPE_CHECKING:
     from bridgehead.contract.pending import Answer, PendingItem
+    from bridgehead.control_plane.records import Run
     from bridgehead.control_plane.stores.base import Store
 
+_STATUS_AFTER = {
+    "flow.started": RunStatus.RUNNING,
+    "flow.resumed": RunStatus.RUNNING,
+    "flow.paused": RunStatus.WAITING,
+    "flow.completed": RunStatus.COMPLETED,
+    "flow.failed": RunStatus.FAILED,
+    "flow.cancelled": RunStatus.CANCELLED,
+}
+_KEPT_FACTS = ("error", "waits_for", "phase", "phase_name", "steps_made")
 
-class RecordingAnnouncer:
-    """Opens the record when there is something to say; trouble with it is one warning, never an error."""
+
+class RecordingAnnouncer(Announcer):
+    """Opens the record when there is something to say, once; trouble with it is one warning, never an error."""
 
     def __init__(self, root: Path, warn: Callable[[str], None]) -> None:
         self._root = root
         self._warn = warn
+        self._store: Store | None = None
+        self._gave_up = False
 
     def happened(self, event: FlowEvent) -> None:
         from bridgehead.flows.projection import event_of
 
-        self._with_store(lambda store: store.append([event_of(event)]))
+        status = _STATUS_AFTER.get(event.kind)
+        told = event_of(event)
+        if status is None:
+            self._write(lambda store: store.append([told]))
+        else:
+            run = _run_after(event, status, told.at)
+            self._write(lambda store: store.save_run(run, events=[told]))
 
     def asked(self, request: OpenRequest) -> None:
         from bridgehead.flows.projection import question_of
 
-        self._with_store(lambda store: store.open_pending(question_of(request)))
+        self._write(lambda store: store.open_pending(question_of(request)))
 
-    def settled(self, request_id: str, status: str) -> None:
-        self._with_store(lambda store: _withdraw(store, request_id, status))
+    def settled(self, request_id: str, root: str, status: str) -> None:
+        self._write(lambda store: _withdraw(store, request_id, root, status))
 
-    def _with_store(self, work: Callable[[Store], object]) -> None:
-        from bridgehead.assembly.application import Assembly
-        from bridgehead.errors import BridgeheadError
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, work: Callable[[Store], object]) -> None:
+        if self._gave_up:
+            return
         try:
-            with Assembly(self._root).store() as store:
-                work(store)
+            work(self._opened())
         except BridgeheadError as error:
+            self._gave_up = True
             self._warn(f"not recorded: {error.message}")
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            from bridgehead.assembly.application import Assembly
+
+            self._store = Assembly(self._root).store()
+        return self._store
 
 
 def answer_flow(item: PendingItem, answer: Answer) -> None:
@@ -55,12 +96,42 @@ def answer_flow(item: PendingItem, answer: Answer) -> None:
     respond(response_to(item.question, answer))
 
 
-def _withdraw(store: Store, request_id: str, status: str) -> None:
-    """Close the item of a request that wants no answer any more; an answered one stays as it is."""
-    from bridgehead.contract.words import PendingKind
-    from bridgehead.control_plane.records import PendingFilter
+def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
+    """The run as the record keeps it: where it stands, and whom it waits for."""
+    from bridgehead.contract.words import Part, RunState
+    from bridgehead.control_plane.records import Run
+    from bridgehead.host.clock import iso_ms, parse_iso
 
-    open_requests = store.pending(PendingFilter(kinds=(PendingKind.FLOW_REQUEST,)), limit=10_000)
-    for item in open_requests:
-        if item.question.key == request_id:
-            store.withdraw_pending(item.id, reason=f"the flow settled it: {status}")
+    run = event.run
+    return Run(
+        id=run.id,
+        part=Part.FLOWS,
+        kind=run.name,
+        title=run.name,
+        state=RunState(status.value),
+        started_at=iso_ms(parse_iso(run.created)),
+        updated_at=at,
+        project=run.root,
+        ended_at=at if status.ended else None,
+        data={"version": run.version, "input": _shown_input(run.input), **_kept(event.data)},
+    )
+
+
+def _shown_input(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if not key.startswith("_")}
+
+
+def _kept(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: facts[key] for key in _KEPT_FACTS if facts.get(key) is not None}
+
+
+def _withdraw(store: Store, request_id: str, root: str, status: str) -> None:
+    """Close the item of a request that wants no answer any more; an answered one stays as it is."""
+    from bridgehead.contract.words import Part
+    from bridgehead.control_plane.records import QuestionKey
+
+    key = QuestionKey(part=Part.FLOWS, key=request_id, project=root)
+    try:
+        store.withdraw_pending(key, reason=f"the flow settled it: {status}")
+    except NotFound:
+        return  # it was asked by a program that told the record nothing

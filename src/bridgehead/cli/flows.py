@@ -304,10 +304,7 @@ def _status_document(found: StatusResult) -> dict[str, Any]:
     return {
         **_run_document(found.run),
         "input": {key: value for key, value in found.run.input.items() if not key.startswith("_")},
-        "steps": [
-            {"path": r.path, "kind": r.kind, "status": r.status, "started": r.started, "ended": r.ended}
-            for r in found.records
-        ],
+        "steps": [step._asdict() for step in found.steps],
         "outstanding": [
             {**call.current.document, "path": call.path, "deadline": _deadline(call)}
             for call in found.outstanding

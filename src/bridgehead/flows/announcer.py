@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from bridgehead.flows.journals.base import Run
 from bridgehead.flows.words import NOTHING
 
 
@@ -14,9 +15,7 @@ class FlowEvent(NamedTuple):
     id: str
     kind: str
     """`flow.started`, `flow.paused`, `flow.resumed`, `flow.responded`, `flow.completed`, … (contract/events.py)."""
-    flow_id: str
-    name: str
-    root: str
+    run: Run
     at: str
     data: Mapping[str, Any] = NOTHING
 
@@ -31,23 +30,14 @@ class OpenRequest(NamedTuple):
     deadline: str | None
 
 
-class Announcer(Protocol):
-    """Told after the fact was made durable. An announcer keeps its own troubles to itself: it must not raise."""
+class Announcer:
+    """Told after the fact was made durable; this one keeps it to itself. An announcer must not raise."""
 
-    def happened(self, event: FlowEvent) -> None: ...
+    def happened(self, event: FlowEvent) -> None:
+        """Something happened to a run."""
 
-    def asked(self, request: OpenRequest) -> None: ...
+    def asked(self, request: OpenRequest) -> None:
+        """A request was made, or made anew."""
 
-    def settled(self, request_id: str, status: str) -> None:
-        """The request wants no answer any more; `status` is the attempt's (flows §4)."""
-        ...
-
-
-class Silent:
-    """Nobody listens."""
-
-    def happened(self, event: FlowEvent) -> None: ...
-
-    def asked(self, request: OpenRequest) -> None: ...
-
-    def settled(self, request_id: str, status: str) -> None: ...
+    def settled(self, request_id: str, root: str, status: str) -> None:
+        """The request of that root wants no answer any more; `status` is the attempt's (flows §4)."""

@@ -13,6 +13,7 @@ from bridgehead.flows.errors import FlowFailed
 from bridgehead.flows.pausing import Stopped
 from bridgehead.flows.session import Session
 from bridgehead.flows.stage import Stage
+from bridgehead.flows.telling import steps_made
 from bridgehead.flows.words import CANCELLED, ErrorType, RunStatus
 from bridgehead.host.files import write_atomic
 
@@ -22,7 +23,8 @@ def complete(stage: Stage, session: Session, value: Any) -> Any:
     result = encode(value)
     stage.journal.end(stage.run.id, RunStatus.COMPLETED, at=stage.now(), result=result)
     stage.files.clean_up()
-    stage.announce("flow.completed", remarks=[f"{remark.path}: {remark.text}" for remark in session.remarks])
+    remarks = [f"{remark.path}: {remark.text}" for remark in session.remarks]
+    stage.announce("flow.completed", remarks=remarks, **steps_made(session))
     return json.loads(result)
 
 
@@ -63,9 +65,9 @@ def _bury(
     session.book.save()
     grave = stage.files.bury(stage.run.id)
     for attempt in attempts:
-        stage.surroundings.announcer.settled(attempt.request_id, attempt.status.value)
+        stage.surroundings.announcer.settled(attempt.request_id, stage.run.root, attempt.status.value)
     kind = "flow.cancelled" if status is RunStatus.CANCELLED else "flow.failed"
-    stage.announce(kind, error=error)
+    stage.announce(kind, error=error, **steps_made(session))
     return grave
 
 

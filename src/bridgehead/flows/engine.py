@@ -199,7 +199,7 @@ def _discard(files: CheckpointFiles, journal: Journal, opening: Opening, around:
     old = opening.discarded
     if old is not None:
         for call in outstanding_calls(journal.attempts(old.id)).values():
-            around.announcer.settled(call.current.request_id, RunStatus.CANCELLED.value)
+            around.announcer.settled(call.current.request_id, old.root, RunStatus.CANCELLED.value)
         now = utc_text(around.clock.now())
         journal.end(old.id, RunStatus.CANCELLED, at=now, error="given up for a new run")
     if opening.bury:

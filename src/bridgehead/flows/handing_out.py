@@ -12,6 +12,7 @@ from bridgehead.flows.requests import Pause
 from bridgehead.flows.session import Session
 from bridgehead.flows.settlement import Action
 from bridgehead.flows.stage import Stage
+from bridgehead.flows.telling import pause_facts, steps_made
 from bridgehead.flows.words import AttemptStatus
 
 
@@ -36,7 +37,7 @@ def pause(stage: Stage, session: Session, blocked: Blocked) -> Pause:
             session.desk.clear(open_call.call.path, ())
     if head.action is not Action.WAIT:
         session.desk.hand_out(head.call.current.document)
-    _announce(stage, calls)
+    _announce(stage, session, calls)
     return _notice(stage, head.call.current, len(calls))
 
 
@@ -44,19 +45,19 @@ def _age(path: str, order: Sequence[str]) -> int:
     return order.index(path) if path in order else len(order)
 
 
-def _announce(stage: Stage, calls: Sequence[Call]) -> None:
+def _announce(stage: Stage, session: Session, calls: Sequence[Call]) -> None:
     announcer = stage.surroundings.announcer
     for attempt in (attempt for call in calls for attempt in call.attempts):
         if not attempt.outstanding:
-            announcer.settled(attempt.request_id, attempt.status.value)
+            announcer.settled(attempt.request_id, stage.run.root, attempt.status.value)
             continue
         handed_out = attempt.status is AttemptStatus.PENDING
         deadline = utc_text(attempt.deadline) if handed_out else None
         announcer.asked(
             OpenRequest(stage.run.id, stage.run.name, stage.run.root, dict(attempt.document), deadline)
         )
-    current = calls[0].current
-    stage.announce("flow.paused", key=current.request_id, agent=str(current.document["agent_name"]))
+    facts = pause_facts([call.current for call in calls], calls[0].path)
+    stage.announce("flow.paused", key=calls[0].current.request_id, **facts, **steps_made(session))
 
 
 def _notice(stage: Stage, attempt: Attempt, outstanding: int) -> Pause:

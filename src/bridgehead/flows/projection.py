@@ -13,7 +13,7 @@ from bridgehead.contract.words import AnswerStatus, Part, PendingKind
 from bridgehead.flows.announcer import FlowEvent, OpenRequest
 from bridgehead.flows.handlers.base import Reply
 from bridgehead.flows.operations.respond import RespondRequest
-from bridgehead.flows.words import ErrorType, RequestStatus
+from bridgehead.flows.words import ANSWER_SCHEMA, ErrorType, RequestStatus
 from bridgehead.host.clock import iso_ms, parse_iso
 
 
@@ -30,6 +30,7 @@ def question_of(asked: OpenRequest) -> Question:
         project=asked.root,
         run_id=asked.flow_id or None,
         expires_at=asked.deadline,
+        schema=request.get("context", {}).get(ANSWER_SCHEMA),
         context={"root": asked.root, "request_id": str(request["request_id"])},
     )
 
@@ -40,9 +41,9 @@ def event_of(happened: FlowEvent) -> Event:
         kind=happened.kind,
         part=Part.FLOWS,
         at=iso_ms(parse_iso(happened.at)),
-        project=happened.root,
-        run_id=happened.flow_id or None,
-        data={"name": happened.name, **happened.data},
+        project=happened.run.root,
+        run_id=happened.run.id,
+        data={"name": happened.run.name, **happened.data},
     )
 
 

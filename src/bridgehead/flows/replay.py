@@ -38,6 +38,8 @@ class Replay:
         self._clock = clock
         self._records = journal.lookup(flow_id)
         self._visited: set[str] = set()
+        self.made: list[Record] = []
+        """The records of this pass, in the order they were made."""
         self._guest: str | None = None
 
     @property
@@ -105,7 +107,7 @@ class Replay:
     def complete(self, record: Record, attempts: Sequence[Attempt]) -> None:
         """Record how a call ended, together with its requests."""
         self._journal.complete(self._flow_id, record, attempts)
-        self._records[record.path] = record
+        self._remember(record)
 
     def refuse_unvisited(self) -> None:
         """Every record must have been met again, itself or through the record of what contained it."""
@@ -118,8 +120,12 @@ class Replay:
 
     def _append(self, record: Record) -> Record:
         self._journal.append(self._flow_id, record)
-        self._records[record.path] = record
+        self._remember(record)
         return record
+
+    def _remember(self, record: Record) -> None:
+        self._records[record.path] = record
+        self.made.append(record)
 
     def _forget_from(self, path: str) -> None:
         self._journal.forget_from(self._flow_id, path)

@@ -19,7 +19,7 @@ from bridgehead.flows.outcomes import Accepted, Failed, Verdict
 from bridgehead.flows.pausing import Blocked, OpenCall, Stopped
 from bridgehead.flows.replay import COMPLETED, FAILED, FALLBACK, Replay, digest
 from bridgehead.flows.settlement import Action, Rules, Settlement, settle
-from bridgehead.flows.words import HEURISTICS_ONLY, AttemptStatus
+from bridgehead.flows.words import ANSWER_SCHEMA, HEURISTICS_ONLY, AttemptStatus
 from bridgehead.host.clock import Clock
 
 
@@ -138,7 +138,7 @@ class Session:
         self.book.save()
         self.desk.clear(path, [attempt.request_id for attempt in attempts])
         for attempt in attempts:
-            self._announcer.settled(attempt.request_id, attempt.status.value)
+            self._announcer.settled(attempt.request_id, str(self.desk.files.root.path), attempt.status.value)
         return record
 
     def _fall_back(self, path: str, fallback: Fallback, failure: Failed) -> str:
@@ -151,6 +151,7 @@ class Session:
         context: dict[str, Any] = {
             **self.book.request_context(),
             **ask.context,
+            **({} if ask.schema is None else {ANSWER_SCHEMA: dict(ask.schema)}),
             "response_file": str(self.desk.files.response_path),
             "prompt_sha256": prompt_sha256(prompt),
         }

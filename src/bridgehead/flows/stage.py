@@ -51,5 +51,5 @@ class Stage(NamedTuple):
     def announce(self, kind: str, *, key: str = "", **facts: Any) -> None:
         """Tell the announcer; `key` sets apart events of one kind in one run."""
         event_id = f"{self.run.id}/{kind}" + (f"/{key}" if key else "")
-        event = FlowEvent(event_id, kind, self.run.id, self.run.name, self.run.root, self.now(), facts)
+        event = FlowEvent(event_id, kind, self.run, self.now(), facts)
         self.surroundings.announcer.happened(event)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bridgehead.flows.agents import AgentInvoker
-from bridgehead.flows.announcer import Announcer, Silent
+from bridgehead.flows.announcer import Announcer
 from bridgehead.flows.ids import new_request_id
 from bridgehead.flows.journals.base import Journal
 from bridgehead.flows.journals.sqlite import SqliteJournal
@@ -28,7 +28,7 @@ class Surroundings(NamedTuple):
     """The defaults are the machine's own; assembly passes an announcer, tests a clock."""
 
     clock: Clock = SystemClock()
-    announcer: Announcer = Silent()
+    announcer: Announcer = Announcer()
     invoker: AgentInvoker | None = None
     """Answers asks at once, so that the flow never pauses."""
     open_journal: Callable[[FlowRoot], Journal] = open_sqlite

@@ -22,6 +22,9 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 CONTRACT_VERSION: Final = "1.0"
 """What template-create writes."""
 
+ANSWER_SCHEMA: Final = "answer_schema"
+"""Where a request's context holds the JSON Schema of its answer, for handlers that check before they send."""
+
 DEFAULT_TIMEOUT_SECONDS: Final = 120
 DEFAULT_MAX_RETRIES: Final = 2
 

@@ -53,10 +53,8 @@ def cancel(request: CancelRequest, surroundings: Surroundings | None = None) -> 
         _note_in_state(files, run, withdrawn)
         grave = files.bury(run.id)
     for attempt in withdrawn:
-        around.announcer.settled(attempt.request_id, attempt.status.value)
-    around.announcer.happened(
-        FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", run.id, run.name, run.root, now)
-    )
+        around.announcer.settled(attempt.request_id, run.root, attempt.status.value)
+    around.announcer.happened(FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", run, now))
     return CancelResult(run, grave)
 
 

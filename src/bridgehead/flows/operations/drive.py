@@ -113,7 +113,7 @@ class _Driver:
                 write_reply(reply, asked.request_id, files)
             except FileTaken:
                 pass  # somebody else was quicker; the first answer stands
-        self._around.announcer.settled(asked.request_id, "answered")
+        self._around.announcer.settled(asked.request_id, root, "answered")
 
     def _heard(self, stream: Stream, chunk: bytes) -> None:
         if stream == "stderr":

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.errors import NotFound
-from bridgehead.flows.calls import Call, outstanding_calls
-from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.calls import Attempt, Call, outstanding_calls
+from bridgehead.flows.journals.base import Journal, Record, Run
 from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.surroundings import Surroundings
+from bridgehead.flows.timeline import Step, steps_of
 
 
 class ListRequest(NamedTuple):
@@ -20,6 +21,8 @@ class ListRequest(NamedTuple):
 class ListResult(NamedTuple):
     runs: tuple[Run, ...]
     """Newest first."""
+    unfinished: StatusResult | None = None
+    """The one run that is running or waiting, looked at more closely."""
 
 
 class StatusRequest(NamedTuple):
@@ -31,8 +34,19 @@ class StatusRequest(NamedTuple):
 
 class StatusResult(NamedTuple):
     run: Run
-    records: tuple[Record, ...]
-    outstanding: tuple[Call, ...]
+    records: tuple[Record, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def outstanding(self) -> tuple[Call, ...]:
+        """What waits for an answer, oldest first; a run that has ended waits for nothing."""
+        return () if self.run.status.ended else tuple(outstanding_calls(self.attempts).values())
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """In order, with times; a request that an ended run left open is none of its steps."""
+        over = self.run.status.ended
+        return steps_of(self.records, [made for made in self.attempts if not (over and made.outstanding)])
 
 
 def list_runs(request: ListRequest, surroundings: Surroundings | None = None) -> ListResult:
@@ -42,7 +56,10 @@ def list_runs(request: ListRequest, surroundings: Surroundings | None = None) ->
     if not root.journal.exists():
         return ListResult(())
     with around.open_journal(root) as journal:
-        return ListResult(tuple(journal.runs()[: request.limit]))
+        unfinished = journal.unfinished()
+        return ListResult(
+            tuple(journal.runs()[: request.limit]), _looked_at(journal, unfinished) if unfinished else None
+        )
 
 
 def status(request: StatusRequest, surroundings: Surroundings | None = None) -> StatusResult:
@@ -53,8 +70,11 @@ def status(request: StatusRequest, surroundings: Surroundings | None = None) -> 
         raise NotFound(f"no flow has run in {root.path}")
     with around.open_journal(root) as journal:
         run = find_run(journal.runs(), request.flow_id, root.path)
-        calls = outstanding_calls(journal.attempts(run.id)) if not run.status.ended else {}
-        return StatusResult(run, tuple(journal.lookup(run.id).values()), tuple(calls.values()))
+        return _looked_at(journal, run)
+
+
+def _looked_at(journal: Journal, run: Run) -> StatusResult:
+    return StatusResult(run, tuple(journal.lookup(run.id).values()), tuple(journal.attempts(run.id)))
 
 
 def find_run(runs: list[Run], flow_id: str | None, root: Path) -> Run:

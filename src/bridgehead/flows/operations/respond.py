@@ -53,9 +53,7 @@ def respond(request: RespondRequest, surroundings: Surroundings | None = None) -
         event_id = f"{run.id}/flow.responded/{wanted}"
         now = utc_text(around.clock.now())
         facts = {"request_id": wanted, "status": request.reply.status.value}
-        around.announcer.happened(
-            FlowEvent(event_id, "flow.responded", run.id, run.name, run.root, now, facts)
-        )
+        around.announcer.happened(FlowEvent(event_id, "flow.responded", run, now, facts))
     return RespondResult(wanted, path)
 
 

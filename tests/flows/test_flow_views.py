@@ -1,0 +1,157 @@
+"""What a page reads about flows: the list over projects, one flow with its steps, times and open requests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.flow_views import list_flows, view_flow, why_unfit
+from bridgehead.assembly.flows import RecordingAnnouncer
+from bridgehead.contract.pending import Answer
+from bridgehead.contract.words import PendingState, RunState
+from bridgehead.control_plane.records import EventFilter
+from bridgehead.control_plane.stores.base import Store
+from bridgehead.errors import NotFound
+from bridgehead.flows import Context, Flow, RunRequest, RunResult, Surroundings, asking, run_flow
+from bridgehead.flows.operations.cancel import CancelRequest, cancel
+from flows.conftest import Theatre
+
+SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
+
+
+def review(ctx: Context, file: str = "notes.txt") -> Any:
+    ctx.step("read", lambda name: name, file)
+    return ctx.gather(
+        asking("careful", agent="reviewer", prompt="How good is it?", schema=SCHEMA),
+        asking("quick", agent="linter", prompt="Quickly?"),
+    )
+
+
+REVIEW = Flow("review", "3", review)
+
+
+@pytest.fixture
+def assembly(theatre: Theatre, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assembly:
+    monkeypatch.setenv("BRIDGEHEAD_HOME", str(tmp_path / "bridgehead"))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    return Assembly(elsewhere)
+
+
+@pytest.fixture
+def store(assembly: Assembly) -> Iterator[Store]:
+    with assembly.store() as opened:
+        yield opened
+
+
+def recorded_run(theatre: Theatre, **flags: Any) -> RunResult:
+    def refuse(message: str) -> None:
+        raise AssertionError(message)
+
+    with RecordingAnnouncer(theatre.root, refuse) as announcer:
+        around = Surroundings(clock=theatre.clock, announcer=announcer)
+        return run_flow(REVIEW, RunRequest(root=theatre.root, **flags), around)
+
+
+def test_a_paused_flow_shows_its_steps_with_times_and_its_open_requests(
+    theatre: Theatre, assembly: Assembly, store: Store
+) -> None:
+    paused = recorded_run(theatre)
+    (line,) = list_flows(assembly, store)
+    assert (line.id, line.name, line.version, line.state) == (paused.flow_id, "review", "3", RunState.WAITING)
+    assert (line.project, line.waits_for) == (str(theatre.root), ("reviewer", "linter"))
+
+    view = view_flow(assembly, store, paused.flow_id[-4:])
+    assert view.summary == line and view.settings == {}
+    assert [(step.path, step.kind, step.status) for step in view.steps] == [
+        ("read#0", "step", "completed"),
+        ("gather#0", "part", "waiting"),
+        ("gather#0/branch#0", "part", "waiting"),
+        ("gather#0/branch#0/careful#0", "ask", "pending"),
+        ("gather#0/branch#1", "part", "waiting"),
+        ("gather#0/branch#1/quick#0", "ask", "queued"),
+    ]
+    careful, quick = view.requests
+    assert (careful.agent, careful.schema, careful.deadline) == ("reviewer", SCHEMA, "2026-11-15T10:17:02Z")
+    assert careful.prompt.startswith("How good is it?")
+    assert (quick.queued, quick.schema, quick.deadline) == (True, None, None)
+    assert why_unfit("review", careful, '{"score": "nine"}') is not None
+    assert why_unfit("review", careful, 'It is {"score": 9}.') is None
+    assert why_unfit("review", quick, "anything") is None
+
+    assert careful.item_id is not None
+    item = store.find_pending(careful.item_id)
+    assert (item.question.prompt, item.question.schema) == (careful.prompt, SCHEMA)
+
+
+def test_an_ask_has_taken_the_time_from_its_first_request_to_its_answer(
+    theatre: Theatre, assembly: Assembly, store: Store
+) -> None:
+    recorded_run(theatre)
+    asked = view_flow(assembly, store, store.runs()[0].id).requests[0]
+    theatre.clock.advance(timedelta(seconds=90).total_seconds())
+    assembly.waiting(store, lambda _: None).answer(
+        str(asked.item_id), Answer(text='{"score": 9}', by="ada", at="2026-11-15T10:16:32.000Z")
+    )
+    recorded_run(theatre, resume=True)
+    view = view_flow(assembly, store, store.runs()[0].id)
+    careful = next(step for step in view.steps if step.name == "careful")
+    assert (careful.status, careful.started, careful.ended) == (
+        *("completed", "2026-11-15T10:15:02Z", "2026-11-15T10:16:32Z"),
+    )
+    assert [request.agent for request in view.requests] == ["linter"]
+    paused = store.events(EventFilter(kinds=("flow.paused",)))[-1].event
+    assert (paused.data["agent"], paused.data["waits_for"]) == ("linter", ["linter"])
+    assert [step["path"] for step in paused.data["steps"]] == ["gather#0/branch#0/careful#0"]
+
+
+def test_what_was_cancelled_waits_for_nobody(theatre: Theatre, assembly: Assembly, store: Store) -> None:
+    flow_id = recorded_run(theatre).flow_id
+    with RecordingAnnouncer(theatre.root, pytest.fail) as announcer:
+        cancel(CancelRequest(theatre.root, flow_id), Surroundings(clock=theatre.clock, announcer=announcer))
+    view = view_flow(assembly, store, flow_id)
+    assert (view.summary.state, view.summary.waits_for, view.requests) == (RunState.CANCELLED, (), ())
+    run = store.run(flow_id)
+    assert run is not None and (run.state, run.ended_at) == (RunState.CANCELLED, "2026-11-15T10:15:02.000Z")
+    items = [store.find_pending(item_id) for item_id in ("q-1", "q-2")]
+    assert {item.state for item in items} == {PendingState.WITHDRAWN}
+
+
+def test_a_project_that_is_gone_is_shown_as_the_record_knew_it(
+    theatre: Theatre, assembly: Assembly, store: Store
+) -> None:
+    flow_id = recorded_run(theatre, given={"file": "a.txt"}).flow_id
+    shutil.rmtree(theatre.root)
+    (line,) = list_flows(assembly, store)
+    assert (line.id, line.state, line.waits_for) == (flow_id, RunState.WAITING, ("reviewer", "linter"))
+    view = view_flow(assembly, store, flow_id)
+    assert (view.journal_missing, view.settings, view.steps) == (True, {"file": "a.txt"}, ())
+    with pytest.raises(NotFound):
+        view_flow(assembly, store, "no-such-flow")
+
+
+def test_a_flow_that_told_the_record_nothing_is_seen_from_its_project(theatre: Theatre, store: Store) -> None:
+    silent = theatre.run(REVIEW)
+    here = Assembly(theatre.root)
+    assert [line.id for line in list_flows(here, store)] == [silent.flow_id]
+    view = view_flow(here, store, silent.flow_id)
+    assert [request.item_id for request in view.requests] == [None, None]
+
+
+def test_answers_to_template_create_are_judged_by_its_phase(
+    theatre: Theatre, assembly: Assembly, store: Store
+) -> None:
+    recorded_run(theatre)
+    request = view_flow(assembly, store, store.runs()[0].id).requests[0]._replace(phase=1)
+    unsure = {"technology_stack": {"primary_language": "Python"}, "overall_confidence": 0.5}
+    assert "only 0.5 sure" in str(why_unfit("template-create", request, json.dumps(unsure)))
+    sure = json.dumps({**unsure, "overall_confidence": 0.9})
+    assert why_unfit("template-create", request, sure) is None
+    assert why_unfit("template-create", request._replace(phase=2), "whatever") is None

@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.council_kept import KeptCouncil
-from bridgehead.contract.words import Status
-from bridgehead.council.calls import Call, Input, Interrupted, SeatReported
+from bridgehead.council.calls import Call, Input, Interrupted, Retried, SeatReported, UserAnswered
 from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.root import FlowRoot
@@ -120,8 +119,7 @@ class KeptJournal:
         said = [one.report for one in self._inputs if isinstance(one, SeatReported)]
         return next((one.halt_message or "" for one in reversed(said) if one.bridge == bridge), "")
 
-    def completed(self, bridge: str) -> bool:
-        """Whether the bridge gave a report of its own that counts; seats that ran with us are judged by the run."""
-        said = [one.report for one in self._inputs if isinstance(one, SeatReported)]
-        last = next((one for one in reversed(said) if one.bridge == bridge), None)
-        return last is not None and last.status is Status.COMPLETED
+    def seating(self, bridge: str) -> int:
+        """How often the bridge was seated: once, and again after every retry."""
+        again = [one for one in self._inputs if isinstance(one, Retried | UserAnswered)]
+        return 1 + sum(one.bridge == bridge for one in again)

@@ -19,7 +19,7 @@ from bridgehead.council.findings.tree import Tree
 from bridgehead.council.five_phase import PRESETS
 from bridgehead.council.material import scope_material
 from bridgehead.council.plan import CouncilPlan, Dismissals
-from bridgehead.council.scope import Scope
+from bridgehead.council.scope import Scope, ScopeRequest
 from bridgehead.council.surroundings import Surroundings
 from bridgehead.council.withheld import LeftOut
 
@@ -34,6 +34,8 @@ class KeptCouncil(msgspec.Struct, frozen=True, kw_only=True):
     today: dt.date
     secret: bytes
     started_at: str
+    scope_request: ScopeRequest
+    """What was looked at in the end, with paths from the project's root."""
     scope_fingerprint: str
     settings_text: str | None = None
     settings_trusted: bool = False

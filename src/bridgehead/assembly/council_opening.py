@@ -5,9 +5,11 @@ Everything that can be refused is refused here, before anything is written or ca
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -97,7 +99,8 @@ def open_council(
     now = clock.now()
     opening = _Opening(assembly, request)
     settled = opening.clarify(ask)
-    scope = opening.scope(settled)
+    looked_at = opening.scope_request(settled)
+    scope = opening.resolved(looked_at)
     seats = read_seats_file(assembly)
     settings = seats.settings(now)
     routed = opening.route(settled)
@@ -113,6 +116,7 @@ def open_council(
         today=now.date(),
         secret=secrets.token_bytes(32),
         started_at=iso_ms(now),
+        scope_request=opening.from_root(looked_at),
         scope_fingerprint=scope.fingerprint,
         settings_text=seats.text,
         settings_trusted=seats.trusted,
@@ -140,7 +144,7 @@ class _Opening:
 
     def clarify(self, ask: AskQuestion | None) -> ScopeClarification:
         """Ask at most three questions about what is open, or nobody; the rest is assumed."""
-        scope = self._resolved(self._given) if self._given.kinds else None
+        scope = self.resolved(self._given) if self._given.kinds else None
         request = self._request
         context = read_context(
             Request(
@@ -158,18 +162,27 @@ class _Opening:
             clarifier.answered(ask(question))
         return clarifier.result()
 
-    def scope(self, settled: ScopeClarification) -> Scope:
+    def scope_request(self, settled: ScopeClarification) -> ScopeRequest:
         """The scope that was named, else what was answered, else the changed files, else everything."""
         if self._given.kinds:
-            return self._resolved(self._given)
+            return self._given
         if settled.artifact is not None and (self._assembly.cwd / settled.artifact).exists():
-            return self._resolved(ScopeRequest(paths=(settled.artifact,)))
+            return ScopeRequest(paths=(settled.artifact,))
+        changes = ScopeRequest(diff_base="HEAD")
         if self._has_changes():
-            try:
-                return self._resolved(ScopeRequest(diff_base="HEAD"))
-            except EmptyScope:
-                pass  # what changed is nothing that may be looked at
-        return self._resolved(ScopeRequest())
+            with suppress(EmptyScope):  # what changed is nothing that may be looked at
+                self.resolved(changes)
+                return changes
+        return ScopeRequest()
+
+    def from_root(self, wanted: ScopeRequest) -> ScopeRequest:
+        """The same request for somebody who stands at the project's root."""
+        cwd, root = self._assembly.cwd, self._project
+        paths = tuple(
+            os.path.relpath(cwd / entry, root) if os.path.lexists(cwd / entry) else entry
+            for entry in wanted.paths
+        )
+        return replace(wanted, paths=paths)
 
     def route(self, settled: ScopeClarification) -> Routed:
         request = self._request
@@ -181,7 +194,7 @@ class _Opening:
             explicit_intensity=request.intensity,
         )
 
-    def _resolved(self, wanted: ScopeRequest) -> Scope:
+    def resolved(self, wanted: ScopeRequest) -> Scope:
         return resolve_scope(
             wanted,
             project=self._project,

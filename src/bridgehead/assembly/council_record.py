@@ -9,18 +9,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
+import msgspec
+
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council_journal import KeptJournal
 from bridgehead.assembly.council_kept import KeptCouncil
+from bridgehead.assembly.notices import NoticeStatus, announce_notice
 from bridgehead.contract.events import Event
-from bridgehead.contract.pending import Question
-from bridgehead.contract.words import Part, PendingKind, PendingState, RunState
-from bridgehead.control_plane.records import PendingFilter, QuestionKey, Run
+from bridgehead.contract.pending import Answer, Question
+from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState, RunState
+from bridgehead.control_plane.records import FINAL_STATES, PendingFilter, QuestionKey, Run
 from bridgehead.council.calls import CallFailed
 from bridgehead.council.report import AbortedReport, CouncilReport
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, iso_ms
 
 MOST_WAITING: Final = 10_000
+MOST_ANSWERED: Final = 1_000
 BATCH: Final = 200
 CLOSING_SECONDS: Final = 10.0
 RETRY: Final = "retry"
@@ -42,9 +47,14 @@ class CouncilRecord:
     ) -> None:
         """Keep where the council stands, with the event that says so."""
         now = iso_ms(self._clock.now())
-        over = state in (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
-        data = {"scope": self._kept.task.scope_text, "bridges": list(self._kept.bridges), **(facts or {})}
-        run = Run(
+        with self._assembly.store() as store:
+            known = store.run(self._kept.review_id)
+            data = {**(known.data if known else {}), **_settled(self._kept), **(facts or {})}
+            run = self._run(state, data, now)
+            store.save_run(run, events=[self.event(event, data)] if event else [])
+
+    def _run(self, state: RunState, data: Mapping[str, Any], now: str) -> Run:
+        return Run(
             id=self._kept.review_id,
             part=Part.COUNCIL,
             kind=self._kept.request.verb,
@@ -53,11 +63,34 @@ class CouncilRecord:
             started_at=self._kept.started_at,
             updated_at=now,
             project=self._assembly.project,
-            ended_at=now if over else None,
-            data=data,
+            ended_at=now if state in FINAL_STATES else None,
+            data=dict(data),
         )
-        with self._assembly.store() as store:
-            store.save_run(run, events=[self.event(event, data)] if event else [])
+
+    def failed(self, why: str) -> None:
+        """The council broke off; whatever is wrong with the record must not hide what is wrong with the council."""
+        try:
+            self.save(RunState.FAILED, event="run.ended", facts={"failure": why})
+        except BridgeheadError as error:
+            logger.warning("not recorded: %s", error.message)
+        self.notice(NoticeStatus.FAILED)
+
+    def notice(self, status: NoticeStatus) -> None:
+        """Let those know who are not watching; a record that cannot be written keeps nobody from the report."""
+        kept = self._kept
+        title = f"council {kept.review_id}: {kept.title}"
+        try:
+            with self._assembly.store() as store:
+                announce_notice(
+                    store,
+                    kind="council",
+                    id=kept.review_id,
+                    title=title,
+                    status=status,
+                    project=self._assembly.project,
+                )
+        except BridgeheadError as error:
+            logger.warning("nobody was told: %s", error.message)
 
     def event(self, kind: str, data: Mapping[str, Any]) -> Event:
         return Event(
@@ -70,14 +103,15 @@ class CouncilRecord:
             data=dict(data),
         )
 
-    def open_halted(self, halted: Sequence[Mapping[str, str]], message_of: Mapping[str, str]) -> None:
+    def open_halted(self, halted: Sequence[Mapping[str, str]], journal: KeptJournal) -> None:
         """A converted bridge becomes something to answer; it does not hold the run open (council §3)."""
         with self._assembly.store() as store:
             for entry in halted:
-                bridge, message = entry["bridge"], message_of.get(entry["bridge"], "")
+                bridge = entry["bridge"]
+                message, seating = journal.halt_message(bridge), journal.seating(bridge)
                 store.open_pending(
                     Question(
-                        key=self._halted_key(bridge),
+                        key=self._halted_key(bridge, seating),
                         kind=PendingKind.HALTED_RUNTIME,
                         part=Part.COUNCIL,
                         origin=f"runtime {bridge}",
@@ -87,34 +121,44 @@ class CouncilRecord:
                         project=self._assembly.project,
                         run_id=self._kept.review_id,
                         advice=message or None,
-                        context={"bridge": bridge, "review_id": self._kept.review_id},
+                        context={"bridge": bridge, "review_id": self._kept.review_id, "seating": seating},
                     )
                 )
 
-    def answered_retry(self) -> list[str]:
-        """Bridges of this council whose pending item was answered with `retry`."""
+    def answered_retry(self, journal: KeptJournal) -> list[str]:
+        """Bridges of this council whose last halt was answered with `retry`, which has not been done yet."""
         where = PendingFilter(
             states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), run_id=self._kept.review_id
         )
-        with self._assembly.store() as store:
+        with self._assembly.store(read_only=True) as store:
             items = store.pending(where)
-        wanted = [item for item in items if item.answer and (item.answer.text or "").strip() == RETRY]
-        return [str(item.question.context["bridge"]) for item in wanted]
+        wanted = [item.question for item in items if item.answer and _says_retry(item.answer)]
+        told = [(str(asked.context["bridge"]), asked.context.get("seating")) for asked in wanted]
+        return [bridge for bridge, seating in told if journal.seating(bridge) == seating]
 
-    def withdraw_halted(self, bridges: Sequence[str]) -> None:
+    def withdraw_halted(self, bridges: Sequence[str], journal: KeptJournal) -> None:
         """These are seated again: nobody has to answer for them any more."""
         with self._assembly.store() as store:
             for bridge in bridges:
-                key = QuestionKey(
-                    part=Part.COUNCIL, key=self._halted_key(bridge), project=self._assembly.project
-                )
+                asked = self._halted_key(bridge, journal.seating(bridge))
+                key = QuestionKey(part=Part.COUNCIL, key=asked, project=self._assembly.project)
                 try:
                     store.withdraw_pending(key, reason="the bridge was seated again")
                 except BridgeheadError:
                     continue  # it was never asked about
 
-    def _halted_key(self, bridge: str) -> str:
-        return f"{self._kept.review_id}/{bridge}"
+    def _halted_key(self, bridge: str, seating: int) -> str:
+        return f"{self._kept.review_id}/{bridge}/{seating}"
+
+
+def councils_told_to_retry(assembly: Assembly) -> frozenset[str]:
+    """Councils of this project with a halted bridge that somebody answered for."""
+    where = PendingFilter(
+        states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), project=assembly.project
+    )
+    with assembly.store(read_only=True) as store:
+        items = store.pending(where, limit=MOST_ANSWERED)
+    return frozenset(item.question.run_id or "" for item in items)
 
 
 class RecordObserver:
@@ -170,9 +214,28 @@ class RecordObserver:
             logger.warning("not recorded: %s", error.message)
 
 
+def _says_retry(answer: Answer) -> bool:
+    return answer.status is AnswerStatus.SUCCESS and (answer.text or "").strip() == RETRY
+
+
+def _settled(kept: KeptCouncil) -> dict[str, Any]:
+    """What was known before the first call."""
+    task = kept.task
+    return {
+        "scope": task.scope_text,
+        "bridges": list(kept.bridges),
+        "task_type": task.task_type.value,
+        "mode": task.mode.value if task.mode else None,
+        "intensity": task.intensity.value,
+        "domains": list(task.domains),
+        "files": task.files,
+        "loc": task.loc,
+    }
+
+
 def report_facts(report: CouncilReport | AbortedReport, files: Mapping[str, str]) -> dict[str, Any]:
     """What the record says about a report."""
-    facts: dict[str, Any] = {"report": dict(files), "timestamp": report.timestamp}
+    facts: dict[str, Any] = {"report": dict(files), "timestamp": report.timestamp, "waiting_for": []}
     if isinstance(report, AbortedReport):
         return {**facts, "status": report.status, "abort_reason": report.abort_reason}
     counts: dict[str, int] = {}
@@ -184,9 +247,10 @@ def report_facts(report: CouncilReport | AbortedReport, files: Mapping[str, str]
         "status": "COMPLETED",
         "verdict": report.verdict,
         "gate_verdict": report.gate_verdict,
-        "task_type": report.task_type.value,
-        "mode": report.mode.value if report.mode else None,
         "findings": counts,
+        "dismissed": len(report.dismissed_findings),
+        "skipped": dict(report.skip_reasons),
+        "usage": msgspec.to_builtins(report.usage),
         "seats": list(report.bridges_available),
         "pending": [entry["bridge"] for entry in report.bridges_pending],
     }

@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council_kept import KeptScope
-from bridgehead.assembly.council_request import CouncilRequest
+from bridgehead.assembly.council_kept import KeptCouncil, KeptScope
 from bridgehead.council.scope import MOST_TEXT_BYTES, Scope
 from bridgehead.council.scope_resolution import resolve_scope
 from bridgehead.errors import BridgeheadError, FileError
@@ -43,15 +42,16 @@ class ScopeShelf:
         with suppress(FileNotFoundError):
             self._path(review_id).unlink()
 
-    def resolve(self, request: CouncilRequest) -> Scope | None:
-        """What the request names on disk now; None when it names nothing any more."""
+    def resolve(self, kept: KeptCouncil) -> Scope | None:
+        """What the council looked at, as it is on disk now; None when there is nothing of it any more."""
+        project = self._assembly.places.project
         try:
             return resolve_scope(
-                request.scope,
-                project=self._assembly.places.project,
-                cwd=self._assembly.cwd,
+                kept.scope_request,
+                project=project,
+                cwd=project,
                 environment=self._assembly.environ,
-                allow_words=request.meaning.takes_words,
+                allow_words=kept.request.meaning.takes_words,
             )
         except BridgeheadError:
             return None

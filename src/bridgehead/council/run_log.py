@@ -59,15 +59,18 @@ class RunLog:
         for output in report.outputs:
             facts = {
                 "id": output.id,
+                "type": output.type,
                 "severity": output.severity,
                 "title": output.title,
                 "domain": output.domain,
+                "agent": output.agent,
             }
             self.write(SeatEvent(bridge, "output", {**facts, "round": 1}))
         closing = {
             "status": report.status.value,
             "verdict": report.verdict,
             "output_count": len(report.outputs),
+            "reason": report.skip_reason or report.halt_reason,
         }
         self.write(SeatEvent(bridge, BRIDGE_COMPLETE, {**closing, "timestamp": at}))
 

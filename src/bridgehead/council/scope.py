@@ -104,8 +104,11 @@ class Scope:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Commit and contents in one value; a resumed run compares it."""
-        digest = hashlib.sha256((self.commit or "no commit").encode())
+        """What is looked at in one value; a resumed run compares it.
+
+        The commit is not in it: one that leaves these files alone, such as a rig's envelope, changes nothing here.
+        """
+        digest = hashlib.sha256((self.diff or "").encode("utf-8", "surrogatepass"))
         for path in sorted(self.texts):
             content = hashlib.sha256(self.texts[path].encode("utf-8", "surrogatepass")).hexdigest()
             digest.update(f"\n{content} {path}".encode("utf-8", "surrogatepass"))

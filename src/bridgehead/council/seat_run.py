@@ -184,6 +184,7 @@ class SeatRun(ABC):
             status=report.status.value,
             verdict=report.verdict,
             output_count=len(report.outputs),
+            reason=report.skip_reason,
             timestamp=self._at,
         )
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from bridgehead.contract.words import ErrorClass
-from bridgehead.council.calls import Call, CallFailed, CallKey, Reply, Result
+from bridgehead.council.calls import Call, CallFailed, CallKey, CallUsage, Reply, Result
 from bridgehead.council.ledger import Log
 from bridgehead.council.prompts.scene import NOTHING
 from bridgehead.council.prompts.template import Safe
@@ -22,6 +22,7 @@ from bridgehead.council.reply import PARSE_FAILURE, Answered, Reader, read_reply
 from bridgehead.council.tally import Tally
 
 CANCELLED: Final = "cancelled"
+NOTHING_SPENT: Final = CallUsage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +131,8 @@ class Wave:
         key = ask.call.key
         self.heard[first_attempt(key)] = Heard(ask, answer.value, answer.partial)
         facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
-        spent = {name: value for name, value in asdict(reply.usage).items() if value is not None}
         duration = round(reply.duration_seconds, 3)
-        self.log("agent_reply", **facts, chars=len(reply.text), duration_s=duration, **spent)
+        self.log("agent_reply", **facts, chars=len(reply.text), duration_s=duration, **_spent(reply.usage))
         if answer.partial:
             self.log("agent_partial", **facts, chars=len(reply.text))
 
@@ -141,15 +141,17 @@ class Wave:
             self.sessions.pop(_speaker(ask.call.key), None)
             self.log("warning", detail=f"session_lost:{ask.call.key.agent}", round=ask.call.key.round)
             return (self._issue(_put_again(ask, ask.standalone, session=None)),)
-        self._fail(ask, failed.reason, failed.error_class, detail=failed.detail)
+        self._fail(ask, failed.reason, failed.error_class, detail=failed.detail, usage=failed.usage)
         return ()
 
-    def _fail(self, ask: Ask, reason: str, error_class: ErrorClass, *, detail: str) -> None:
+    def _fail(
+        self, ask: Ask, reason: str, error_class: ErrorClass, *, detail: str, usage: CallUsage = NOTHING_SPENT
+    ) -> None:
         key = ask.call.key
         self.failures[first_attempt(key)] = Failure(key.agent, reason)
         facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
         extra = {"detail": detail} if detail else {}
-        self.log("agent_failed", **facts, reason=reason, error_class=error_class.value, **extra)
+        self.log("agent_failed", **facts, reason=reason, error_class=error_class.value, **extra, **_spent(usage))
 
     def _repaired(self, ask: Ask, reply: Reply) -> Ask:
         """The one follow-up that asks for nothing but the JSON."""
@@ -170,6 +172,10 @@ def next_attempt(key: CallKey) -> CallKey:
 def _put_again(ask: Ask, prompt: Safe, *, session: str | None) -> Ask:
     call = replace(ask.call, key=next_attempt(ask.call.key), prompt=prompt, session=session)
     return replace(ask, call=call, prompt=prompt, standalone=None)
+
+
+def _spent(usage: CallUsage) -> dict[str, Any]:
+    return {name: value for name, value in asdict(usage).items() if value is not None}
 
 
 def _speaker(key: CallKey) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +18,19 @@ if TYPE_CHECKING:
     from bridgehead.control_plane.stores.base import Store
 
 
-@dataclass
 class Assembly:
     """Everything one command may need, made when first asked for."""
 
-    cwd: Path = field(default_factory=Path.cwd)
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    flags: Mapping[str, Value] = field(default_factory=dict)
+    def __init__(
+        self,
+        cwd: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        flags: Mapping[str, Value] | None = None,
+    ) -> None:
+        """Without arguments: for this process, where it runs."""
+        self.cwd = cwd or Path.cwd()
+        self.environ = os.environ if environ is None else environ
+        self.flags = flags or {}
 
     @cached_property
     def places(self) -> Places:

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -16,16 +15,26 @@ SCHEMA_VERSION: Final = "1.0"
 UNLIMITED: Final = 100_000
 
 
-@dataclass(slots=True)
 class App:
     """What every command is handed: where it runs and how it speaks."""
 
-    as_json: bool = False
-    program: str = "bridgehead"
-    cwd: Path = field(default_factory=Path.cwd)
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    stdout: TextIO = field(default_factory=lambda: sys.stdout)
-    stderr: TextIO = field(default_factory=lambda: sys.stderr)
+    def __init__(
+        self,
+        *,
+        as_json: bool = False,
+        program: str = "bridgehead",
+        cwd: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+    ) -> None:
+        """Without arguments: the process's own directory, environment and streams."""
+        self.as_json = as_json
+        self.program = program
+        self.cwd = cwd or Path.cwd()
+        self.environ = os.environ if environ is None else environ
+        self.stdout = stdout or sys.stdout
+        self.stderr = stderr or sys.stderr
 
     def emit(self, document: Mapping[str, Any], text: Callable[[], str]) -> None:
         """Print the result: `document` with its schema version under --json, else `text()` as it is."""

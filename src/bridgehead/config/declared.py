@@ -6,9 +6,8 @@ file may set them only after the user has trusted that file (design §9).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class Kind(StrEnum):
@@ -21,8 +20,7 @@ class Kind(StrEnum):
 Value = str | float | bool | tuple[str, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     section: str
     key: str
     kind: Kind

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +41,13 @@ class TrustedFiles:
 
     def holds(self, path: Path, content: bytes) -> bool:
         """Whether exactly this content of this file is trusted."""
-        return self.all().get(str(path)) == sha256(content).hexdigest()
+        return self.all().get(str(path)) == _digest(content)
 
     def add(self, path: Path) -> str:
         """Trust the file as it is now; return its digest."""
         if not path.is_file():
             raise NotFound(f"{path} does not exist, so there is nothing to trust")
-        digest = sha256(read_bounded(path, MAX_SETTINGS_BYTES)).hexdigest()
+        digest = _digest(read_bounded(path, MAX_SETTINGS_BYTES))
         self._write({**self.all(), str(path): digest})
         return digest
 
@@ -62,6 +61,12 @@ class TrustedFiles:
     def _write(self, trusted: Mapping[str, str]) -> None:
         make_private_dir(self._path.parent)
         write_atomic(self._path, json.dumps(trusted, indent=1, sort_keys=True) + "\n", private=True)
+
+
+def _digest(content: bytes) -> str:
+    from hashlib import sha256  # loads OpenSSL, and most commands have no file to trust
+
+    return sha256(content).hexdigest()
 
 
 def load_settings(places: Places, *, environ: Mapping[str, str], flags: Mapping[str, Value]) -> Settings:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 PROJECT_FILE = "bridgehead.toml"
 USER_FILE = "config.toml"
@@ -12,8 +12,7 @@ RECORD_FILE = "record.db"
 _ROOT_MARKS = (PROJECT_FILE, ".bridgehead", ".git")
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     project: Path
     """Root of the project the command runs in: the nearest directory with a mark, else the working directory."""
     config: Path

@@ -6,9 +6,8 @@ Bad values never stop a command that does not need them: they are reported as wa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.config.declared import SETTINGS, Kind, Setting, Value, setting
 from bridgehead.errors import ConfigError
@@ -22,8 +21,7 @@ class Origin(StrEnum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsFile:
+class SettingsFile(NamedTuple):
     """One parsed bridgehead.toml. `trusted` says whether it may choose programs and URLs."""
 
     path: str
@@ -31,8 +29,7 @@ class SettingsFile:
     trusted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """A value and where it came from: a flag, a variable's name or a file's path."""
 
     value: Value
@@ -40,8 +37,7 @@ class Resolved:
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """Every declared setting with its value, and what was wrong with the sources."""
 
     values: Mapping[str, Resolved]
@@ -63,13 +59,12 @@ class Settings:
         return value if isinstance(value, tuple) else ()
 
 
-@dataclass(slots=True)
-class _Sources:
+class _Sources(NamedTuple):
     flags: Mapping[str, Value]
     environ: Mapping[str, str]
     project: SettingsFile | None
     user: SettingsFile | None
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str]
 
 
 def resolve(
@@ -80,10 +75,10 @@ def resolve(
     user: SettingsFile | None,
 ) -> Settings:
     """Every declared setting from its strongest source."""
-    sources = _Sources(flags, environ, project, user)
+    sources = _Sources(flags, environ, project, user, [])
     for file in (project, user):
         if file is not None:
-            sources.warnings += _unknown_keys(file)
+            sources.warnings.extend(_unknown_keys(file))
     values = {declared.name: _strongest(declared, sources) for declared in SETTINGS}
     return Settings(values, tuple(sources.warnings))
 

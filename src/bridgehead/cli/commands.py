@@ -31,6 +31,8 @@ COMMANDS = {
     "pending": ("bridgehead.cli.pending:pending", "What waits for someone, over all projects."),
     "answer": ("bridgehead.cli.pending:answer", "Answer a pending item, once."),
     "events": ("bridgehead.cli.events:events", "What happened, in order."),
+    "web": ("bridgehead.cli.web:web", "The dashboard, in your browser."),
+    "mcp": ("bridgehead.cli.mcp:mcp", "Serve agents over the Model Context Protocol."),
     "doctor": ("bridgehead.cli.doctor:doctor", "Check this machine and say what to do about it."),
     "config": (
         "bridgehead.cli.config:config",

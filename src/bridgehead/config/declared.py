@@ -69,6 +69,17 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "who answers the requests of `flow drive`: runtime:NAME, rig:ID, cmd:WORDS or pending",
         trusted_only=True,
     ),
+    Setting("web", "host", _TEXT, "127.0.0.1", "address the dashboard listens on", trusted_only=True),
+    Setting("web", "port", _NUMBER, 8183, "its port; 0 takes any free one"),
+    Setting("web", "hosts", _TEXTS, (), "further names under which it may be reached", trusted_only=True),
+    Setting(
+        "web",
+        "token_file",
+        _TEXT,
+        None,
+        "private file with the token; absent makes a new one at each start",
+        trusted_only=True,
+    ),
     _bus("hub", _TEXT, None, "URL of a foreign hub; absent runs the embedded one", trusted_only=True),
     _bus("hub_token", _TEXT, None, "token for the foreign hub", trusted_only=True),
     _bus(

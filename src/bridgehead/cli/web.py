@@ -1,0 +1,132 @@
+"""`bridgehead web`: the dashboard in the user's own browser."""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.cli.lazy import Command
+from bridgehead.cli.output import App
+from bridgehead.errors import UserError
+from bridgehead.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from bridgehead.dashboard.address_file import Address
+    from bridgehead.dashboard.serving import WebRequest
+
+
+class ExtraMissing(UserError):
+    """The parts the dashboard is made of are not installed."""
+
+    def __init__(self, missing: str | None) -> None:
+        super().__init__(
+            f"the dashboard needs {missing or 'a package'}, which is not installed",
+            hint="pip install 'bridgehead[web]'",
+        )
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead web",
+        "bridgehead web --open",
+        "bridgehead web --host 0.0.0.0 --token-file web-token",
+    ),
+)
+@click.option("--host", metavar="NAME", help="Address to listen on; beyond loopback with --token-file only.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 takes any free one.")
+@click.option(
+    "--open", "open_browser", is_flag=True, help="Open it in your browser; one that runs already is used."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take the token from this private file instead of a random one.",
+)
+@click.pass_obj
+def web(app: App, host: str | None, port: int | None, open_browser: bool, token_file: Path | None) -> int:
+    """Serve the dashboard: what waits for you, councils, threads, flows, the bus, every event.
+
+    Prints the link that lets a browser in, and serves until Ctrl-C. Whoever has the link is let in.
+    """
+    assembly = Assembly(app.cwd, app.environ)
+    try:
+        from bridgehead.dashboard.address_file import running_dashboard
+        from bridgehead.dashboard.serving import WebRequest
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(error.name) from error
+    if open_browser and (running := running_dashboard(assembly.places)) is not None:
+        _tell(app, running)
+        webbrowser.open(running.url)
+        return ExitCode.DONE
+    settings = assembly.settings
+    chosen_file = token_file or (Path(text) if (text := settings.text("web.token_file")) else None)
+    request = WebRequest(
+        host=host or settings.text("web.host") or "127.0.0.1",
+        port=port if port is not None else int(settings.number("web.port") or 0),
+        token_file=None if chosen_file is None else app.cwd / chosen_file.expanduser(),
+        hosts=settings.texts("web.hosts"),
+    )
+    return _serve(app, assembly, request, open_browser=open_browser)
+
+
+def _serve(app: App, assembly: Assembly, request: WebRequest, *, open_browser: bool) -> int:
+    import socket
+
+    from bridgehead.bus.sockets.origin import own_names
+    from bridgehead.dashboard.address_file import Address, forget_address, note_address
+    from bridgehead.dashboard.app import Dashboard
+    from bridgehead.dashboard.serving import bind, choose_token, serve
+
+    token = choose_token(request)
+    with assembly.store() as store, bind(request) as listening:
+        port = int(listening.getsockname()[1])
+        address = Address(host=_reached_at(request.host), port=port, token=token, pid=os.getpid())
+        names = own_names(socket.gethostname(), (request.host, *request.hosts))
+        dashboard = Dashboard(assembly, store, token=token, port=port, user=_user_name(), names=names)
+
+        def started() -> None:
+            note_address(assembly.places, address)
+            _tell(app, address)
+            if not request.is_loopback:
+                app.warn(
+                    f"{request.host} is reachable from other machines and HTTP hides nothing on the way; "
+                    "put a proxy that speaks TLS in front"
+                )
+            app.say("Ctrl-C stops")
+            if open_browser:
+                webbrowser.open(address.url)
+
+        try:
+            serve(dashboard, listening, started)
+        finally:
+            forget_address(assembly.places, address)
+    app.say("stopped")
+    return ExitCode.DONE
+
+
+def _tell(app: App, address: Address) -> None:
+    app.emit(
+        {"url": address.url, "host": address.host, "port": address.port, "pid": address.pid},
+        lambda: address.url,
+    )
+
+
+def _reached_at(host: str) -> str:
+    """The address to write down for one that listens everywhere."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def _user_name() -> str:
+    import getpass
+
+    try:
+        return f"{getpass.getuser()} (web)"
+    except (OSError, KeyError):
+        return "web"

@@ -1,0 +1,123 @@
+"""The application: pages and the live stream behind the guard, errors as pages."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.bus.sockets.origin import own_names
+from bridgehead.control_plane.stores.base import Store
+from bridgehead.dashboard.access import Access
+from bridgehead.dashboard.checkups import Checkups
+from bridgehead.dashboard.desk import Desk
+from bridgehead.dashboard.guard import Guard
+from bridgehead.dashboard.live import Broadcast
+from bridgehead.dashboard.page import Action, BadForm, View, read_form
+from bridgehead.dashboard.registry import PAGES
+from bridgehead.dashboard.sessions import Sessions
+from bridgehead.dashboard.static_files import serve_static
+from bridgehead.dashboard.stream import LiveStream
+from bridgehead.errors import AlreadyAnswered, BridgeheadError, NotFound, UserError
+from bridgehead.host.clock import Clock, SystemClock
+
+_STATUS: Final = ((NotFound, 404), (AlreadyAnswered, 409), (UserError, 422), (BridgeheadError, 503))
+_SENTENCES: Final = {404: "there is no such page", 405: "this page is for reading only"}
+
+
+class Dashboard:
+    """The application and what a server needs to know of it."""
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        store: Store,
+        *,
+        token: str,
+        port: int,
+        user: str = "web",
+        names: frozenset[str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        self.live = Broadcast(store)
+        self.desk = Desk(assembly, store, clock, user, PAGES, Checkups(assembly, clock))
+        access = Access(token, Sessions(clock), names=names or own_names(socket.gethostname()), port=port)
+        pages = Starlette(
+            routes=self._routes(store),
+            exception_handlers={
+                BridgeheadError: self._failed,
+                HTTPException: self._refused,
+                Exception: self._broken,
+            },
+            lifespan=self._lifespan,
+        )
+        # Around everything, also around the page for what nobody foresaw.
+        self.app = Guard(pages, access)
+
+    def _routes(self, store: Store) -> list[Route]:
+        routes = [
+            Route("/static/{name}", serve_static),
+            Route("/live", LiveStream(store, self.live).__call__),
+            Route("/alive", _alive),
+        ]
+        for page in PAGES:
+            routes += [Route(path, self._viewing(view)) for path, view in page.views.items()]
+            routes += [
+                Route(path, self._acting(action), methods=["POST"]) for path, action in page.actions.items()
+            ]
+        return routes
+
+    def _viewing(self, view: View) -> Callable[[Request], Response]:
+        def viewed(request: Request) -> Response:
+            return view(self.desk, request)
+
+        return viewed
+
+    def _acting(self, action: Action) -> Callable[[Request], object]:
+        async def acted(request: Request) -> Response:
+            form = read_form(request.headers.get("content-type", ""), await request.body())
+            if not request.state.session.is_own_form(form.get("csrf", "")):
+                raise BadForm("it does not come from a page of this session")
+            return await run_in_threadpool(action, self.desk, request, form)
+
+        return acted
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        await self.live.start()
+        try:
+            yield
+        finally:
+            await self.live.stop()
+
+    def _failed(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, BridgeheadError)
+        status = next(status for kind, status in _STATUS if isinstance(error, kind))
+        return self.desk.problem(request, error, status)
+
+    def _refused(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if request.state.session is None:
+            return Response(status_code=error.status_code)
+        sentence = _SENTENCES.get(error.status_code, str(error.detail))
+        return self.desk.problem(request, NotFound(sentence), error.status_code)
+
+    def _broken(self, request: Request, error: Exception) -> Response:
+        told = BridgeheadError(
+            f"internal error: {type(error).__name__}", hint="what went wrong is in the server's output"
+        )
+        return self.desk.problem(request, told, 500)
+
+
+async def _alive(_request: Request) -> Response:
+    return Response(status_code=204)

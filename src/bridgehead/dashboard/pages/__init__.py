@@ -1,0 +1,1 @@
+"""One module per page; see `bridgehead.dashboard` on how to add one."""

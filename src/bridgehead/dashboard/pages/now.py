@@ -1,0 +1,72 @@
+"""Now: what waits for you, what is running, what happened lately."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bridgehead.assembly.waiting import UnfitAnswer
+from bridgehead.contract.pending import Answer
+from bridgehead.contract.words import AnswerStatus
+from bridgehead.dashboard.desk import Desk
+from bridgehead.dashboard.happenings import lately, running
+from bridgehead.dashboard.page import Form, Page
+from bridgehead.errors import AlreadyAnswered, UserError
+from bridgehead.host.clock import iso_ms
+
+
+def show_now(desk: Desk, request: Request) -> Response:
+    return _now(desk, request)
+
+
+def answer_item(desk: Desk, request: Request, form: Form) -> Response:
+    """Take the one answer. What does not fit is shown again as it was typed; a second answer learns of the first."""
+    item_id = str(request.path_params["item_id"])
+    try:
+        item = desk.waiting_list.answer(item_id, _answer(desk, form))
+    except AlreadyAnswered as error:
+        return desk.go(request, "/", f"{error.message}.", bad=True)
+    except UnfitAnswer as error:
+        typed = {"item_id": item_id, "text": form.get("text", ""), "message": error.message}
+        return _now(desk, request, status=422, refused=typed)
+    finally:
+        desk.forget_waiting()
+    return desk.go(request, "/", f"{item.id} answered: {item.question.title}")
+
+
+def _now(
+    desk: Desk, request: Request, *, status: int = 200, refused: dict[str, str] | None = None
+) -> Response:
+    return desk.show(
+        request,
+        PAGE,
+        "now.html",
+        status=status,
+        waiting=desk.waiting(),
+        running=running(desk.store),
+        lately=lately(desk.store),
+        refused=refused or {"item_id": "", "text": "", "message": ""},
+    )
+
+
+def _answer(desk: Desk, form: Form) -> Answer:
+    status = form.get("status", AnswerStatus.SUCCESS.value)
+    if status not in tuple(AnswerStatus):
+        raise UserError(f"an answer cannot have the status {status!r}")
+    return Answer(
+        status=AnswerStatus(status),
+        text=form.get("text"),
+        message=form.get("message"),
+        by=desk.user,
+        at=iso_ms(desk.clock.now()),
+    )
+
+
+PAGE: Final = Page(
+    "Now",
+    "/",
+    views={"/": show_now},
+    actions={"/answer/{item_id}": answer_item},
+)

@@ -1,0 +1,14 @@
+"""The pages of the dashboard, in the order of the navigation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bridgehead.dashboard.page import Page
+from bridgehead.dashboard.pages import events, health, now
+
+PAGES: Final[tuple[Page, ...]] = (
+    now.PAGE,
+    events.PAGE,
+    health.PAGE,
+)

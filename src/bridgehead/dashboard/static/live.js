@@ -1,0 +1,136 @@
+"use strict";
+// Live parts of a page: an element with `data-live` is fetched again when an event it names was recorded.
+// What was fetched is parsed as a document of its own (no script of it runs) and exchanged node by node.
+
+const QUIET_MS = 250; // events come in bursts
+const AGAIN_MS = 30000; // relative times grow old by themselves
+
+const connection = document.getElementById("connection");
+let due = new Set();
+let timer = null;
+let fetching = false;
+
+function state(name) {
+  connection.dataset.state = name;
+  document.getElementById("connection-text").textContent = name;
+}
+
+function parts() {
+  return document.querySelectorAll("[data-live][id]");
+}
+
+function concerns(part, told) {
+  if (part.dataset.run && told.run && part.dataset.run !== told.run) return false;
+  return part.dataset.live.split(" ").some((kind) => kind === "*" || told.kind.startsWith(kind));
+}
+
+function want(chosen) {
+  for (const part of chosen) due.add(part.id);
+  if (due.size && timer === null) timer = setTimeout(refresh, QUIET_MS);
+}
+
+async function refresh() {
+  timer = null;
+  if (fetching || document.hidden) return;
+  fetching = true;
+  const ids = due;
+  due = new Set();
+  try {
+    const answer = await fetch(location.href, { headers: { "X-Live": "1" }, cache: "no-store" });
+    if (answer.status === 401) state("signed out");
+    if (answer.ok) exchange(new DOMParser().parseFromString(await answer.text(), "text/html"), ids);
+  } catch {
+    ids.forEach((id) => due.add(id)); // the server is away; `open` asks again
+  }
+  fetching = false;
+  if (due.size && connection.dataset.state === "connected") want([]);
+}
+
+function exchange(fresh, ids) {
+  for (const id of ids) {
+    const old = document.getElementById(id);
+    const next = fresh.getElementById(id);
+    if (old && next) merge(old, next);
+  }
+}
+
+// Someone is writing here, or has written something that was not sent yet.
+function busy(element) {
+  const active = document.activeElement;
+  if (element.contains(active) && active.matches("textarea, input:not([type=hidden]), select")) return true;
+  return [...element.querySelectorAll("textarea, input:not([type=hidden])")].some((one) => one.value !== one.defaultValue);
+}
+
+function keyed(element) {
+  return element.children.length > 0 && [...element.children].every((child) => child.id);
+}
+
+function merge(old, next) {
+  keepOpen(old, next);
+  if (old.isEqualNode(next)) return;
+  if (keyed(old) && keyed(next)) mergeChildren(old, next);
+  else if (!busy(old)) replace(old, next);
+}
+
+function mergeChildren(old, next) {
+  const wanted = new Set([...next.children].map((child) => child.id));
+  for (const child of [...old.children]) if (!wanted.has(child.id) && !busy(child)) child.remove();
+  let place = old.firstElementChild;
+  for (const fresh of [...next.children]) {
+    const known = [...old.children].find((child) => child.id === fresh.id);
+    if (!known) old.insertBefore(document.adoptNode(fresh), place);
+    else {
+      if (known !== place) old.insertBefore(known, place);
+      place = known.nextElementSibling;
+      merge(known, fresh);
+    }
+  }
+  for (const { name, value } of next.attributes) old.setAttribute(name, value);
+}
+
+function replace(old, next) {
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  const place = focused && (focused.id || focused.closest("[id]").id);
+  old.replaceWith(document.adoptNode(next));
+  if (!place) return;
+  const again = document.getElementById(place);
+  (again?.matches("details") ? again.querySelector("summary") : again)?.focus({ preventScroll: true });
+}
+
+// What a person opened stays open, what they closed stays closed.
+function keepOpen(old, next) {
+  for (const shown of [old, ...old.querySelectorAll("details[id]")]) {
+    if (!shown.matches("details[id]")) continue;
+    const fresh = next.id === shown.id ? next : next.querySelector(`[id="${CSS.escape(shown.id)}"]`);
+    fresh?.toggleAttribute("open", shown.open);
+  }
+}
+
+function connect() {
+  const source = new EventSource("/live");
+  let lost = false;
+  source.addEventListener("open", () => {
+    state("connected");
+    if (lost) want(parts());
+    lost = false;
+  });
+  source.addEventListener("error", () => {
+    lost = true;
+    state(source.readyState === EventSource.CLOSED ? "closed" : "connecting");
+    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 5000);
+  });
+  source.addEventListener("reload", () => want(parts()));
+  source.addEventListener("message", (message) => {
+    const told = JSON.parse(message.data);
+    want([...parts()].filter((part) => concerns(part, told)));
+  });
+}
+
+// A filter takes effect when it is changed; without this script its button does it.
+document.addEventListener("change", (event) => {
+  if (event.target.matches("form[data-filter] select")) event.target.form.requestSubmit();
+});
+
+document.addEventListener("visibilitychange", () => want(document.hidden ? [] : parts()));
+setInterval(() => want(parts()), AGAIN_MS);
+connect();

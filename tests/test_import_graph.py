@@ -20,8 +20,9 @@ LAYERS = (
     ("council", "rigs", "flows", "bus", "config", "testing"),
     ("control_plane",),
     ("assembly",),
-    ("doctor",),
-    ("cli", "mcp_server", "dashboard"),
+    ("doctor", "setup"),
+    ("mcp_server", "dashboard"),
+    ("cli",),
     ("demo",),
 )
 LEVEL = {part: level for level, row in enumerate(LAYERS) for part in row}
@@ -42,6 +43,13 @@ PURE = (
     "config/resolve.py",
     "control_plane/migrations.py",
     "doctor/diagnosis.py",
+    "mcp_server/arguments.py",
+    "mcp_server/catalogue.py",
+    "mcp_server/client.py",
+    "mcp_server/discovery.py",
+    "mcp_server/jsonrpc.py",
+    "mcp_server/prompts.py",
+    "mcp_server/results.py",
     "rigs/",
     "council/",
     "flows/",
@@ -50,6 +58,7 @@ PURE = (
 
 # The rim of the domains: what talks to files, processes, sockets, git, the clock. Everything else there is pure.
 RIM = (
+    "bus/answer_desk.py",
     "bus/assistant_host.py",
     "bus/certificates.py",
     "bus/chat.py",
@@ -110,6 +119,7 @@ RIM = (
     "flows/surroundings.py",
     "flows/tracked.py",
     "flows/template_create/",
+    "rigs/answer_files.py",
     "rigs/index.py",
     "rigs/index_contents.py",
     "rigs/index_file.py",

@@ -1,0 +1,1 @@
+"""bridgehead for agents: the Model Context Protocol over standard input and output, and over HTTP."""

@@ -1,0 +1,122 @@
+"""Resources: the pending list, each pending item, the reports of councils, the threads of a rig. Read only, fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from bridgehead.assembly.council_views import list_councils
+from bridgehead.assembly.rigs import make_rig
+from bridgehead.contract.words import Trust
+from bridgehead.control_plane.records import PendingFilter
+from bridgehead.errors import BridgeheadError
+from bridgehead.mcp_server.arguments import CouncilStatusArguments, PendingArguments
+from bridgehead.mcp_server.caller import Caller
+from bridgehead.mcp_server.discovery import SCHEME
+from bridgehead.mcp_server.foreign import ForeignText
+from bridgehead.mcp_server.jsonrpc import Code, RpcError
+from bridgehead.rigs.operations.catalogue import catalogue
+from bridgehead.rigs.operations.thread import thread
+from bridgehead.rigs.verification_kinds import VerificationState
+
+MOST_LISTED: Final = 50
+_TRUST: Final = {
+    VerificationState.VERIFIED: Trust.VERIFIED,
+    VerificationState.UNVERIFIED: Trust.UNVERIFIED,
+    VerificationState.BROKEN: Trust.UNTRUSTED,
+}
+
+
+def list_resources(caller: Caller) -> dict[str, Any]:
+    """`resources/list`: what there is in this project now, the newest first."""
+    foreign = ForeignText()
+    listed = [
+        _entry("pending", "", "What waits for someone"),
+        *(_entry("pending", item_id, foreign.line(title)) for item_id, title in _pending(caller)),
+        *(_entry("council", review_id, foreign.line(title)) for review_id, title in _councils(caller)),
+        *(_entry("thread", thread_id, f"Thread {thread_id}") for thread_id in _threads(caller)),
+    ]
+    return {"resources": listed}
+
+
+def read_resource(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
+    """`resources/read`; an unknown address is answered with the error of the client's version."""
+    uri = params.get("uri")
+    if not isinstance(uri, str):
+        raise RpcError(Code.INVALID_PARAMS, "uri must be a string")
+    kind, _, name = uri.removeprefix(f"{SCHEME}://").partition("/")
+    read = _READERS.get(kind) if uri.startswith(f"{SCHEME}://") else None
+    if read is None:
+        raise _not_found(caller, uri, "there is no such resource")
+    try:
+        text = read(caller, unquote(name))
+    except BridgeheadError as error:
+        raise _not_found(caller, uri, error.message) from error
+    return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
+
+
+def _read_pending(caller: Caller, item_id: str) -> str:
+    from bridgehead.mcp_server.handlers.pending import pending
+
+    return pending(caller, PendingArguments(id=item_id or None, limit=MOST_LISTED)).text
+
+
+def _read_council(caller: Caller, review_id: str) -> str:
+    from bridgehead.mcp_server.handlers.council import status
+
+    return status(caller, CouncilStatusArguments(review_id=review_id or None, limit=MOST_LISTED)).text
+
+
+def _read_thread(caller: Caller, thread_id: str) -> str:
+    foreign = ForeignText()
+    shown = thread(make_rig(str(caller.assembly.cwd), caller.tell), thread_id)
+    blocks = [
+        foreign.block(
+            envelope.body,
+            origin=f"{envelope.filename} from {envelope.frontmatter.get('from')}, {envelope.verification.state}",
+            trust=_TRUST[envelope.verification.state],
+        )
+        for envelope in shown.envelopes
+    ]
+    count = f"{shown.total} envelope{'' if shown.total == 1 else 's'}"
+    return "\n\n".join([f"Thread {shown.thread_id}: {count}, oldest first.", foreign.note, *blocks])
+
+
+_READERS: Final[Mapping[str, Callable[[Caller, str], str]]] = {
+    "pending": _read_pending,
+    "council": _read_council,
+    "thread": _read_thread,
+}
+
+
+def _pending(caller: Caller) -> Iterator[tuple[str, str]]:
+    with caller.assembly.store(read_only=True) as store:
+        waiting = caller.assembly.waiting(store, caller.tell)
+        items = waiting.items(PendingFilter(project=caller.assembly.project), limit=MOST_LISTED)
+    yield from ((item.id, f"{item.question.origin}: {item.question.title}") for item in items)
+
+
+def _councils(caller: Caller) -> Iterator[tuple[str, str]]:
+    page = list_councils(caller.assembly, limit=MOST_LISTED, project=caller.assembly.project)
+    for council in page.councils:
+        yield council.id, f"{council.verdict or council.status.value}: {council.title}"
+
+
+def _threads(caller: Caller) -> list[str]:
+    """Threads of the bridge this project is a clone of; most projects are none."""
+    try:
+        rig = make_rig(str(caller.assembly.cwd), caller.tell)
+        return catalogue(rig).thread_ids()[:MOST_LISTED] if rig.config else []
+    except BridgeheadError:
+        return []
+
+
+def _entry(kind: str, name: str, title: str) -> dict[str, str]:
+    uri = f"{SCHEME}://{kind}/{quote(name)}" if name else f"{SCHEME}://{kind}"
+    return {"uri": uri, "name": f"{kind} {name}".strip(), "title": title, "mimeType": "text/plain"}
+
+
+def _not_found(caller: Caller, uri: str, problem: str) -> RpcError:
+    code = Code.INVALID_PARAMS if caller.client.sends_envelopes else Code.RESOURCE_NOT_FOUND
+    return RpcError(code, f"{ForeignText().line(uri)}: {problem}", {"uri": uri})

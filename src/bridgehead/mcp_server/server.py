@@ -1,0 +1,57 @@
+"""Answers one request, whichever transport brought it: from the tables where that is enough, else by a handler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from bridgehead.mcp_server.client import Client
+from bridgehead.mcp_server.discovery import AT_ONCE, discovered, in_form, initialized
+from bridgehead.mcp_server.jsonrpc import Code, Request, RpcError
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.host.cancel import Cancel
+
+TAKES_TIME: Final = ("tools/call", "resources/list", "resources/read")
+"""Methods that look at something; a transport carries them out beside its loop."""
+
+Progress = Callable[[str], None]
+
+
+class Server:
+    """The requests of all clients. Every call gets a new assembly, so that changed settings count at once."""
+
+    def __init__(self, make_assembly: Callable[[], Assembly]) -> None:
+        self._make_assembly = make_assembly
+
+    def answer_at_once(self, request: Request, client: Client) -> dict[str, Any]:
+        """The result of a method that needs no handler; RpcError for one that does not exist."""
+        if request.method == "initialize":
+            return initialized(client)
+        if request.method == "server/discover":
+            return in_form(client, request.method, discovered())
+        answer = AT_ONCE.get(request.method)
+        if answer is None:
+            raise RpcError(Code.METHOD_NOT_FOUND, f"there is no method {request.method!r}")
+        return in_form(client, request.method, answer(request.params))
+
+    def carry_out(
+        self, request: Request, client: Client, cancel: Cancel, progress: Progress
+    ) -> dict[str, Any]:
+        """The result of a method that takes time; imports what it needs when it is first called."""
+        from bridgehead.mcp_server.caller import Caller
+
+        caller = Caller(self._make_assembly(), client, cancel, progress)
+        return in_form(client, request.method, self._carried_out(request, caller))
+
+    def _carried_out(self, request: Request, caller: Any) -> dict[str, Any]:
+        if request.method == "tools/call":
+            from bridgehead.mcp_server.tool_calls import call_tool
+
+            return call_tool(caller, request.params)
+        from bridgehead.mcp_server.resources import list_resources, read_resource
+
+        if request.method == "resources/list":
+            return list_resources(caller)
+        return read_resource(caller, request.params)

@@ -11,7 +11,7 @@ from typing import Any
 from bridgehead.bus.bus_settings import BusSettings
 from bridgehead.bus.certificates import certificate_der, fingerprint
 from bridgehead.bus.enrolment import Enrolment, enrol
-from bridgehead.bus.interfaces import Agent, Approvals, Outside
+from bridgehead.bus.interfaces import Agent, Approvals, Notices, Outside
 from bridgehead.bus.join_file import JoinFile
 from bridgehead.bus.satellite import Satellite
 from bridgehead.bus.serve import BusServer
@@ -43,12 +43,13 @@ async def served_bus(
     *,
     agent: Agent | None = None,
     approvals: Approvals | None = None,
+    notices: Notices | None = None,
     upstream: JoinFile | None = None,
     **table: Any,
 ) -> AsyncIterator[Served]:
     settings = BusSettings.parse({"listen": "127.0.0.1:0", "hub_listen": "127.0.0.1:0", **table})
     announcements = Announcements()
-    lent = Outside(announcements, approvals, agent)
+    lent = Outside(announcements, approvals, agent, notices)
     server = Served(settings, StateFolder(path), lent, upstream=upstream)
     server.announcements = announcements
     await server.start()

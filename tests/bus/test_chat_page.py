@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bridgehead.bus.notices import Notice
 from bridgehead.bus.scripted_agent import ScriptedAgent
 from bus.running import run
 from bus.serving import served_bus
@@ -56,7 +57,8 @@ def test_a_person_talks_and_hostile_text_stays_text(tmp_path: Path, width: int, 
                 await page.get_by_label("Message").fill(words)
                 await page.keyboard.press("Enter")
                 await page.get_by_text(answer, exact=True).wait_for()
-            server.notify({"kind": "pending", "id": "q-7", "title": HOSTILE, "status": "open"})
+            asked = Notice(kind="pending", id="q-7", title=HOSTILE, status="needs_you", choices=("yes", "no"))
+            server.notify(asked)
             await page.get_by_role("button", name="yes").wait_for()
             assert await page.title() == "bridgehead chat"
             assert await page.locator("#log img, #log script").count() == 0

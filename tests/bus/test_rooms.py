@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
+from bridgehead.bus.notices import Notice
 from bridgehead.bus.scripted_agent import ScriptedAgent
 from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
 from bridgehead.bus.sockets.mailbox import ConnectionEnded, Mailbox
 from bridgehead.errors import UserError
+from bus.pages import enter, page, told
 from bus.running import run, until
 from bus.serving import Served, http, served_bus
 
@@ -168,35 +170,6 @@ def test_metrics_count_outcomes_by_reason_and_name_no_participant(tmp_path: Path
 # -- chat -------------------------------------------------------------------------------------------------------
 
 
-async def enter(server: Served) -> str:
-    """Open the link that is printed; the cookie it gives."""
-    path = server.chat_url.split(server.gateway_address)[1]
-    status, headers, body = await http(server.gateway_address, "GET", path)
-    assert status == 200 and b"<textarea" in body
-    cookie = headers["set-cookie"]
-    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/chat" in cookie
-    policy = headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "unsafe" not in policy
-    again, _, closed = await http(server.gateway_address, "GET", path)
-    assert again == 401 and b"has been used" in closed
-    return cookie.partition(";")[0]
-
-
-async def page(server: Served, cookie: str | None, **headers: str) -> Mailbox:
-    mailbox = Mailbox()
-    shown = {"Origin": f"http://{server.gateway_address}", **headers}
-    if cookie is not None:
-        shown["Cookie"] = cookie
-    await dial(Target(f"ws://{server.gateway_address}/chat", tuple(shown.items())), mailbox)
-    return mailbox
-
-
-async def told(mailbox: Mailbox, key: str) -> Any:
-    while key not in (event := json.loads(await mailbox.receive())):
-        pass
-    return event[key]
-
-
 def test_a_page_talks_in_a_session_of_its_own(tmp_path: Path) -> None:
     async def main() -> None:
         agent = ScriptedAgent()
@@ -315,9 +288,8 @@ def test_notices_and_answers_need_their_grants(tmp_path: Path, granted: bool) ->
             one = await page(server, await enter(server))
             welcome = await told(one, "welcome")
             assert welcome["may_answer"] is granted
-            assert server.notify(
-                {"kind": "pending", "id": "q-7", "title": "Deploy?", "status": "open"}
-            ) == int(granted)
+            notice = Notice(kind="pending", id="q-7", title="Deploy?", status="needs_you")
+            assert server.notify(notice) == int(granted)
             if granted:
                 assert (await told(one, "notice"))["id"] == "q-7"
             answer = json.dumps({"answer": {"id": "q-7", "text": "yes"}}).encode()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.sockets import door
-from bridgehead.bus.sockets.base import text_frame
+from bridgehead.bus.sockets.base import UNREAD_PONGS, text_frame
 from bridgehead.bus.sockets.dialling import DialRefused, Target, Unreachable, dial
 from bridgehead.bus.sockets.listening import AddressInUse, Listener, listen, listen_unix
 from bridgehead.bus.sockets.mailbox import FULL, ConnectionEnded, Mailbox
@@ -264,6 +264,31 @@ def test_fragments_and_binary_messages_are_put_together(library: str) -> None:
         library,
     )
     assert room.server.messages == [(b"hello", True), (b"bin", False)]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_who_floods_with_pings_and_reads_no_pong_is_not_read_until_it_reads(library: str) -> None:
+    room, pings = OneRoom(), masked(0x89, b"x" * 125) * 1000
+
+    async def main() -> None:
+        listener = await listen(room, "127.0.0.1", 0, library_name=library)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1024)
+        writer.transport.set_write_buffer_limits(high=UNREAD_PONGS)  # type: ignore[attr-defined]
+        writer.write(HANDSHAKE)
+        sent = 0
+        while writer.transport.get_write_buffer_size() <= UNREAD_PONGS:  # type: ignore[attr-defined]
+            writer.write(pings)
+            sent += 1000
+            await asyncio.sleep(0)
+            assert not room.server.is_open or room.server.peer.unsent < 3 * UNREAD_PONGS
+        writer.write(masked(0x81, b"done") + masked(0x88, b"\x03\xe8"))
+        answered = await reader.read()
+        assert answered.count(b"\x8a\x7d" + b"x" * 125) == sent, "every ping was answered in the end"
+        assert room.server.messages == [(b"done", True)]
+        writer.close()
+        await listener.close()
+
+    run(main())
 
 
 # -- the door ---------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.bus_notices import RecordNotices
 from bridgehead.bus.bus_settings import BusSettings
 from bridgehead.bus.chat_completions import ChatCompletionsAgent
 from bridgehead.bus.interfaces import Agent, ApprovalRequest, Outside
@@ -53,7 +54,8 @@ def outside(assembly: Assembly, settings: BusSettings) -> tuple[Outside, Callabl
     """What a running bus borrows, and what ends the borrowing."""
     announcer = RecordAnnouncer(assembly)
     agent = agent_for(assembly, settings.serving.assistant)
-    return Outside(announcer, RecordApprovals(assembly), agent), announcer.close
+    lent = Outside(announcer, RecordApprovals(assembly), agent, RecordNotices(assembly))
+    return lent, announcer.close
 
 
 def agent_for(assembly: Assembly, name: str | None) -> Agent | None:

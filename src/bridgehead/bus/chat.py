@@ -15,6 +15,7 @@ import msgspec
 from bridgehead.bus.connections import RawConnection
 from bridgehead.bus.effects import Delivery
 from bridgehead.bus.gateway import NOT_FOUND, Gateway
+from bridgehead.bus.notices import ItemAnswer, typed_answer
 from bridgehead.bus.record import Grant, ParticipantRecord, Role
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
 from bridgehead.bus.topics import HANDLED, NOTICE, SPEAK, STOP, UNMATCHED
@@ -148,15 +149,19 @@ class ChatSocket(RawConnection):
             self._tell({"error": {"code": "malformed"}})
         elif said.get("stop") is True:
             self._gateway.relay.take(self._page.id, payload, value={"type": STOP})
-        elif isinstance(said.get("answer"), dict):
-            self._answer(said["answer"])
+        elif "answer" in said:
+            self._answer(_answer_in(said["answer"]))
+        elif (typed := typed_answer(said.get("text"))) is not None:
+            self._answer(typed)
         else:
             self._gateway.relay.take(self._page.id, payload, value={"text": said.get("text")})
 
     # -- ParticipantConnection ------------------------------------------------------------------------------------
 
     def welcome(self, source: str) -> None:
-        self._tell({"welcome": {"participant": self._page.id, "may_answer": self._page.has(Grant.APPROVE)}})
+        may_answer = self._gateway.desk.may(self._page.id, Grant.APPROVE)
+        self._tell({"welcome": {"participant": self._page.id, "may_answer": may_answer}})
+        self._gateway.desk.recall(self._page.id, lambda notice: self._tell({"notice": notice.to_data()}))
 
     def deliver(self, delivery: Delivery) -> None:
         message = msgspec.json.decode(delivery.body)
@@ -174,20 +179,24 @@ class ChatSocket(RawConnection):
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _tell(self, event: dict[str, Any]) -> None:
-        self._peer.send(msgspec.json.encode(event))
+        self._reply(msgspec.json.encode(event))
 
-    def _answer(self, answer: dict[str, Any]) -> None:
-        item, text = answer.get("id"), answer.get("text")
-        if not isinstance(item, str) or not isinstance(text, str):
+    def _answer(self, given: ItemAnswer | None) -> None:
+        if given is None:
             self._tell({"error": {"code": "malformed"}})
-        elif not self._page.has(Grant.APPROVE):
-            self._tell({"answered": {"id": item, "ok": False, "message": "this page may not answer"}})
         else:
-            self._gateway.answer(self._page.id, item, text, self._answered)
+            self._gateway.desk.answer(self._page.id, given, self._answered)
 
     def _answered(self, frame: bytes) -> None:
         answered = msgspec.json.decode(frame)
         self._tell({"answered": {key: answered[key] for key in ("id", "ok", "message")}})
+
+
+def _answer_in(value: object) -> ItemAnswer | None:
+    try:
+        return msgspec.convert(value, ItemAnswer)
+    except msgspec.ValidationError:
+        return None
 
 
 def _cookie(header: str) -> str:

@@ -15,7 +15,8 @@ from bridgehead.bus.bridge import TooManyParticipants
 from bridgehead.bus.credentials import NONCE_BYTES, Challenge, from_base64
 from bridgehead.bus.effects import CloseCode, Delivery
 from bridgehead.bus.message import Malformed
-from bridgehead.bus.record import Grant, ParticipantRecord
+from bridgehead.bus.notices import ItemAnswer
+from bridgehead.bus.record import ParticipantRecord
 from bridgehead.bus.sockets.base import UNSUPPORTED, Peer
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 AUTHENTICATION_S: Final = 5.0
 TRY_LATER: Final = 1013
+UNREAD_BYTES: Final = 1024 * 1024
+"""Pongs, errors and the like that may wait for a far side that does not read."""
 
 
 class RawConnection:
@@ -93,6 +96,13 @@ class RawConnection:
         self._peer.abort()
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _reply(self, payload: bytes) -> None:
+        """Send something that no message of the bus asked for; who reads none of it is cut off (B-43)."""
+        if self._peer.unsent > UNREAD_BYTES:
+            self._peer.abort()
+        else:
+            self._peer.send(payload)
 
     def _enter(self) -> None:
         assert self._record is not None
@@ -167,7 +177,7 @@ class FramedConnection(RawConnection):
         self._peer.send(frames.message(delivery.body, delivery.hops))
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        self._peer.send(frames.error(code, details, self._ref))
+        self._reply(frames.error(code, details, self._ref))
 
     def close(self, code: CloseCode) -> None:
         if code is CloseCode.GOING_AWAY:
@@ -228,7 +238,7 @@ class FramedConnection(RawConnection):
         self._take(payload, None if frame.m is msgspec.UNSET else frame.m, frame.hops, frame.ref)
 
     def _pinged(self, frame: frames.Frame, _payload: bytes) -> None:
-        self._peer.send(frames.pong(frame.t))
+        self._reply(frames.pong(frame.t))
 
     def _goodbye(self, _frame: frames.Frame, _payload: bytes) -> None:
         self._depart(goodbye=True)
@@ -239,8 +249,6 @@ class FramedConnection(RawConnection):
         assert self._record is not None
         item, text = frame.id, frame.text
         if not isinstance(item, str) or not isinstance(text, str):
-            self._peer.send(frames.answered(str(item)[:64], ok=False, sentence="an answer needs id and text"))
-        elif not self._record.has(Grant.APPROVE):
-            self._peer.send(frames.answered(item, ok=False, sentence="this participant may not answer"))
+            self._reply(frames.answered(str(item)[:64], ok=False, sentence="an answer needs id and text"))
         else:
-            self._gateway.answer(self._record.id, item, text, self._peer.send)
+            self._gateway.desk.answer(self._record.id, ItemAnswer(item, text), self._reply)

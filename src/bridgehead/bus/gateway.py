@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
 
 from bridgehead.bus import frames
+from bridgehead.bus.answer_desk import AnswerDesk
 from bridgehead.bus.certificates import certified_participant
 from bridgehead.bus.connections import FramedConnection, RawConnection
 from bridgehead.bus.credentials import (
@@ -25,14 +25,13 @@ from bridgehead.bus.credentials import (
     from_base64,
 )
 from bridgehead.bus.directory import Directory
-from bridgehead.bus.interfaces import Announcer, Approvals, LogAnnouncer
+from bridgehead.bus.interfaces import Announcer, Approvals, LogAnnouncer, Notices
 from bridgehead.bus.record import HARD_FRAME_BYTES, ParticipantRecord, Role
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
 from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
 from bridgehead.bus.sockets.origin import own_names, refusal
 from bridgehead.bus.tls_files import FRAMED_PATH
-from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 _log: Final = logging.getLogger("bridgehead.bus")
@@ -80,6 +79,7 @@ class Gateway:
         *,
         binding: bytes = NO_BINDING,
         approvals: Approvals | None = None,
+        notices: Notices | None = None,
         announcer: Announcer | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -90,13 +90,12 @@ class Gateway:
         self.heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
         self.rooms: dict[str, Room] = {}
         """First segment of the path to the room that serves it."""
-        self._approvals = approvals
+        self.desk = AnswerDesk(relay.bridge.known, approvals, notices)
         self._announcer = announcer or LogAnnouncer()
         self._clock = clock or SystemClock()
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._failures = FailedAttempts(limit=self.settings.failed_attempts)
         self._strangers = 0
-        self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
 
     # -- Site -----------------------------------------------------------------------------------------------------
@@ -204,27 +203,6 @@ class Gateway:
         _log.warning("refused a connection from %s: %s", address, reason)
         self._announcer.announce("bus.refused", {"at": self.moment(), "address": address, "reason": reason})
 
-    # -- pending items --------------------------------------------------------------------------------------------
-
-    def answer(self, participant_id: str, item_id: str, text: str, tell: Callable[[bytes], None]) -> None:
-        """Give a participant's answer to a pending item and read back what became of it."""
-        task = asyncio.get_running_loop().create_task(self._answer(participant_id, item_id, text, tell))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _answer(
-        self, participant_id: str, item_id: str, text: str, tell: Callable[[bytes], None]
-    ) -> None:
-        if self._approvals is None:
-            tell(frames.answered(item_id, ok=False, sentence="nothing can be answered here"))
-            return
-        try:
-            await asyncio.to_thread(self._approvals.answer, item_id, text, f"bus {participant_id}")
-        except BridgeheadError as error:
-            tell(frames.answered(item_id, ok=False, sentence=error.message))
-        else:
-            tell(frames.answered(item_id, ok=True, sentence=f"{item_id} was answered: {text}"))
-
     # -- live reload ----------------------------------------------------------------------------------------------
 
     def watch_files(self) -> None:
@@ -246,8 +224,9 @@ class Gateway:
 
     async def stop(self) -> None:
         self.heartbeat.stop()
-        for task in (*self._tasks, *([self._watching] if self._watching else [])):
-            task.cancel()
+        self.desk.close()
+        if self._watching is not None:
+            self._watching.cancel()
 
 
 def _first_segment(path: str) -> str:

@@ -6,10 +6,12 @@ An `Announcer` writes to the record, `Approvals` are questions a person answers,
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from bridgehead.bus.notices import Notice
 from bridgehead.bus.session import Session
 from bridgehead.host.clock import Clock, SystemClock
 
@@ -56,6 +58,18 @@ class Approvals(Protocol):
         ...
 
 
+class Notices(Protocol):
+    """What the rest of the product has to tell people (design §1)."""
+
+    def follow(self, tell: Callable[[Notice], None]) -> Callable[[], None]:
+        """Call `tell` with each new notice, from another thread, until the returned function is called."""
+        ...
+
+    def open_items(self) -> list[Notice]:
+        """What waits for someone now, for a page that has just been opened. Called in a worker thread."""
+        ...
+
+
 class AgentQuestion(msgspec.Struct, frozen=True):
     """What the assistant asks a model."""
 
@@ -86,4 +100,5 @@ class Outside(msgspec.Struct, frozen=True):
     announcer: Announcer = LogAnnouncer()
     approvals: Approvals | None = None
     agent: Agent | None = None
+    notices: Notices | None = None
     clock: Clock = SystemClock()

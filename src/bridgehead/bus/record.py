@@ -11,6 +11,7 @@ import msgspec
 from bridgehead.bus.policy import NO_POLICY, SessionPolicy
 from bridgehead.bus.session import DEFAULT
 from bridgehead.bus.topics import (
+    BRIDGE_ONLY,
     PUBLISHED_BY_SATELLITES,
     PUBLISHED_BY_SKILL_HOSTS,
     TopicPatterns,
@@ -81,7 +82,9 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
         return grant in self.grants
 
     def may_publish(self, topic: str) -> bool:
-        """Whether the publish list lets this topic in."""
+        """Whether the publish list lets this topic in; what only a bridge says is never let in."""
+        if topic in BRIDGE_ONLY:
+            return False
         if self.publish is not None:
             return self.publish.match(topic)
         if self.mode == "manage":

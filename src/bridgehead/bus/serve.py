@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable
@@ -22,10 +23,11 @@ from bridgehead.bus.health import HealthEvent
 from bridgehead.bus.hooks import HookRoom
 from bridgehead.bus.hub import Hub, HubSettings
 from bridgehead.bus.hub_link import HubLink
-from bridgehead.bus.interfaces import Agent, Outside
+from bridgehead.bus.interfaces import Agent, Notices, Outside
 from bridgehead.bus.join_file import JoinFile
 from bridgehead.bus.message import Message
 from bridgehead.bus.metrics import MetricsRoom
+from bridgehead.bus.notices import Notice
 from bridgehead.bus.operator_door import OperatorDoor
 from bridgehead.bus.pairing import PairingRoom
 from bridgehead.bus.record import Grant
@@ -109,6 +111,16 @@ class BusServer:
             self._closing.push_async_callback(self.upstream.stop)
         if self.hub is not None and self._outside.agent is not None:
             self._start_assistant(self.hub, self._outside.agent)
+        if self._outside.notices is not None:
+            self._follow_notices(self._outside.notices)
+
+    def _follow_notices(self, notices: Notices) -> None:
+        loop = asyncio.get_running_loop()
+
+        def tell(notice: Notice) -> None:
+            loop.call_soon_threadsafe(self.notify, notice)
+
+        self._closing.callback(notices.follow(tell))
 
     def _start_assistant(self, hub: Hub, agent: Agent) -> None:
         serving = self.settings.serving
@@ -215,6 +227,7 @@ class BusServer:
             ),
             binding=NO_BINDING if tls is None else certificate_binding(tls.certificate),
             approvals=outside.approvals,
+            notices=outside.notices,
             announcer=outside.announcer,
             clock=outside.clock,
         )
@@ -280,12 +293,13 @@ class BusServer:
         """The hub this bridge stands at."""
         return f"ws://{self.hub_address}/core" if self.hub_address else str(self.settings.serving.hub)
 
-    def notify(self, notice: dict[str, Any]) -> int:
+    def notify(self, notice: Notice) -> int:
         """Send a notice to every participant with the grant `notices`; how many there are (design §1)."""
         told = [p for p in self.relay.bridge.known if p.record.has(Grant.NOTICES)]
         for participant in told:
             context = {"source": self.settings.bridge.bridge_id, "destination": participant.source}
-            self.relay.publish(Message(NOTICE, notice, context))
+            if not self.relay.publish(Message(NOTICE, notice.to_data(), context)):
+                _log.warning("a notice did not reach %s: the hub is away", participant.id)
         return len(told)
 
     # -- health ---------------------------------------------------------------------------------------------------

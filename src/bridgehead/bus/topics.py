@@ -30,6 +30,8 @@ POLICY_DENIED: Final = "ovos.policy.denied"
 NOTICE: Final = "bridgehead.notice"
 HEALTH: Final = "bridgehead.bridge.health"
 SUBSCRIBE: Final = "bridgehead.subscribe"
+BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE})
+"""What only a bridge says: forged, a notice would invite a wrong answer and a subscription deafen the bridge."""
 
 TWIN_MARKERS: Final = ("_namespace_compat_twin", "_intent_compat_twin")
 

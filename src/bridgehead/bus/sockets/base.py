@@ -17,6 +17,8 @@ PROTOCOL_ERROR: Final = 1002
 UNSUPPORTED: Final = 1003
 ABNORMAL: Final = 1006
 TOO_BIG: Final = 1009
+UNREAD_PONGS: Final = 256 * 1024
+"""Bytes that may wait for a far side that sends pings; beyond, it is not read until it has read."""
 CLOSE_WAIT_S: Final = 2.0
 """How long a closing handshake may take before the connection is cut."""
 

@@ -18,6 +18,7 @@ from bridgehead.bus.sockets.base import (
     CLOSE_WAIT_S,
     PROTOCOL_ERROR,
     TOO_BIG,
+    UNREAD_PONGS,
     Conversation,
     Upgrade,
     shown_certificate,
@@ -38,6 +39,7 @@ class PicowsPeer(WSListener):
         self._max_message_bytes = max_message_bytes
         self._parts: bytearray | None = None
         self._parts_are_text = True
+        self._reading_stopped = False
         self._transport: Any = None
         self.protocol: Any = None
 
@@ -57,6 +59,8 @@ class PicowsPeer(WSListener):
             self._conversation.received(frame.get_payload_as_bytes(), text=True)
         elif kind == WSMsgType.PONG:
             self._conversation.ponged()
+        elif kind == WSMsgType.PING:
+            self._pong(frame)
         elif kind == WSMsgType.CLOSE:
             self._answer_close(frame)
         else:
@@ -76,6 +80,9 @@ class PicowsPeer(WSListener):
         self._conversation.paused()
 
     def resume_writing(self) -> None:
+        if self._reading_stopped:
+            self._reading_stopped = False
+            self.resume_reading()
         self._conversation.resumed()
 
     # -- the conversation calls these -----------------------------------------------------------------------------
@@ -123,6 +130,12 @@ class PicowsPeer(WSListener):
         self._transport.underlying_transport.abort()
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _pong(self, frame: WSFrame) -> None:
+        self._transport.send_pong(frame.get_payload_as_bytes())
+        if not self._reading_stopped and self.unsent > UNREAD_PONGS:
+            self._reading_stopped = True
+            self.pause_reading()
 
     def _answer_close(self, frame: WSFrame) -> None:
         if not self._transport.is_close_frame_sent:
@@ -233,7 +246,7 @@ def _protocol(
         20,
         20,
         WSAutoPingStrategy.PING_WHEN_IDLE,
-        True,  # pongs are answered
+        False,  # so are pongs
         max_message_bytes,
         headers,
         _READ_BUFFER,

@@ -19,6 +19,7 @@ from bridgehead.bus.sockets.base import (
     ABNORMAL,
     CLOSE_WAIT_S,
     TOO_BIG,
+    UNREAD_PONGS,
     Conversation,
     Upgrade,
     shown_certificate,
@@ -38,6 +39,7 @@ class WebsocketsPeer(asyncio.Protocol):
         self._parts_are_text = True
         self._transport: asyncio.Transport
         self._is_open = False
+        self._reading_stopped = False
         self.allowance = float("inf")
         self.handshake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -70,6 +72,9 @@ class WebsocketsPeer(asyncio.Protocol):
         self._conversation.paused()
 
     def resume_writing(self) -> None:
+        if self._reading_stopped:
+            self._reading_stopped = False
+            self.resume_reading()
         self._conversation.resumed()
 
     # -- the conversation calls these -----------------------------------------------------------------------------
@@ -151,6 +156,9 @@ class WebsocketsPeer(asyncio.Protocol):
     def _take_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.PONG:
             self._conversation.ponged()
+        elif frame.opcode is Opcode.PING and not self._reading_stopped and self.unsent > UNREAD_PONGS:
+            self._reading_stopped = True
+            self.pause_reading()
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
             return
         if frame.opcode is not Opcode.CONT:

@@ -57,26 +57,62 @@ const SENTENCES = {
   malformed: "That could not be read.",
 };
 
+const STATUSES = { finished: "finished", failed: "failed", needs_you: "needs you", answered: "answered", withdrawn: "no longer needed" };
+const notices = new Map(); // one card for each thing that is told about, however often
+
 function notice(data) {
-  const parts = [paragraph("what", String(data.title ?? "Notice"))];
-  parts.push(paragraph("where", [data.kind, data.id, data.status].filter(Boolean).join(" · ")));
-  if (mayAnswer && data.kind === "pending" && data.id) {
-    const buttons = document.createElement("div");
-    buttons.className = "buttons";
-    for (const choice of data.choices ?? ["yes", "no"]) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = String(choice);
-      button.addEventListener("click", () => {
-        buttons.querySelectorAll("button").forEach((other) => { other.disabled = true; });
-        socket.send(JSON.stringify({ answer: { id: String(data.id), text: String(choice) } }));
-      });
-      buttons.append(button);
-    }
-    parts.push(buttons);
-  }
-  add("notice", parts);
+  const id = String(data.id ?? ""), status = String(data.status ?? "");
+  const key = data.kind + " " + id;
+  const waits = data.kind === "pending" && status === "needs_you";
+  const words = [STATUSES[status] ?? status, data.by ? "by " + data.by : ""].filter(Boolean).join(" ");
+  const where = document.createElement("p");
+  where.className = "where";
+  const name = document.createElement("code");
+  name.textContent = id;
+  where.append(words + " · " + (data.kind ?? "") + " ", name);
+  const parts = [paragraph("what", String(data.title ?? "Notice")), where];
+  if (waits && mayAnswer) parts.push(answering(id, data.choices ?? []));
+  else if (waits) parts.push(paragraph("where", "answer with: bridgehead answer " + id));
+  notices.get(key)?.remove();
+  const card = add("notice", parts);
+  card.dataset.status = status;
+  notices.set(key, card);
 }
+
+function answering(id, choices) {
+  const form = document.createElement("form");
+  form.className = "buttons";
+  const give = (words) => {
+    form.querySelectorAll("button, input").forEach((other) => { other.disabled = true; });
+    socket.send(JSON.stringify({ answer: { id, text: words } }));
+  };
+  for (const choice of choices) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = String(choice);
+    button.addEventListener("click", () => give(String(choice)));
+    form.append(button);
+  }
+  if (choices.length === 0) {
+    const input = document.createElement("input");
+    input.required = true;
+    input.setAttribute("aria-label", "Answer to " + id);
+    const button = document.createElement("button");
+    button.textContent = "Answer";
+    form.append(input, button);
+    form.addEventListener("submit", (event) => { event.preventDefault(); give(input.value); });
+  }
+  return form;
+}
+
+function answered(data) {
+  add(data.ok ? "remark" : "remark bad", data.message);
+  if (!data.ok) { // whoever was refused may try again
+    notices.get("pending " + data.id)?.querySelectorAll("button, input").forEach((one) => { one.disabled = false; });
+  }
+}
+
+const ANSWER = /^\/?answer\s+[a-z]-[0-9a-f]+\s+\S/i;
 
 function received(event) {
   const said = JSON.parse(event.data);
@@ -93,7 +129,7 @@ function received(event) {
   } else if (said.notice) {
     notice(said.notice);
   } else if (said.answered) {
-    add(said.answered.ok ? "remark" : "remark bad", said.answered.message);
+    answered(said.answered);
   } else if (said.error) {
     setOpen(open - 1);
     add("remark bad", SENTENCES[said.error.code] ?? "The bridge refused that (" + said.error.code + ").");
@@ -129,7 +165,7 @@ form.addEventListener("submit", (event) => {
   const words = text.value.trim();
   if (!words || socket.readyState !== WebSocket.OPEN) return;
   add("mine", words);
-  setOpen(open + 1);
+  if (!ANSWER.test(words)) setOpen(open + 1); // an answer to a pending item is not for the assistant
   socket.send(JSON.stringify({ text: words }));
   text.value = "";
   grow();

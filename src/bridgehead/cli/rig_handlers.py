@@ -117,16 +117,11 @@ def status(desk: Desk) -> int:
 def thread(desk: Desk) -> int:
     if desk.arguments.has("--watch"):
         return _watch(desk, "thread", desk.arguments.positional(0))
-    from bridgehead.rigs.operations.thread import thread as look
-    from bridgehead.rigs.thread_view import thread_blocks, thread_object
+    from bridgehead.rigs.operations.thread_text import thread_text
 
-    shown = look(desk.make_rig(), desk.arguments.positional(0))
-    if desk.as_json:
-        desk.put_object(thread_object(shown.thread_id, shown.envelopes, shown.divergences))
-    else:
-        desk.page(thread_blocks(shown.thread_id, shown.envelopes, shown.total, style=desk.style()))
-    if not shown.total:
-        desk.tell(f'thread "{shown.thread_id}" holds no envelope yet')
+    desk.page(
+        thread_text(desk.make_rig(), desk.arguments.positional(0), as_json=desk.as_json, style=desk.style())
+    )
     return ExitCode.DONE
 
 

@@ -20,8 +20,7 @@ from bridgehead.rigs.index_rows import FileRow, ListedEnvelope, listed
 from bridgehead.rigs.repositories.base import PendingHistory, Repository, Survey
 from bridgehead.rigs.repositories.records import History
 from bridgehead.rigs.verification_kinds import Kind, PathFindings
-
-_RACY_NS = 2_000_000_000  # a file may change twice within one tick of the clock that stamps it
+from bridgehead.rigs.work_tree_state import is_settled
 
 
 class ThreadListing(NamedTuple):
@@ -36,18 +35,23 @@ class ThreadListing(NamedTuple):
 class EnvelopeIndex:
     """One look at a repository: every answer describes the moment it was made.
 
-    With `thread` only that thread is looked at. Findings (rigs §3.3) cost a cold index the reading of every body, so
-    they are there only if asked for.
+    With `thread` only that thread is looked at; a `survey` that is handed in must have the same extent. Findings
+    (rigs §3.3) cost a cold index the reading of every body, so they are there only if asked for.
     """
 
     def __init__(
-        self, repository: Repository, thread: str | None = None, *, with_findings: bool = False
+        self,
+        repository: Repository,
+        thread: str | None = None,
+        *,
+        survey: Survey | None = None,
+        with_findings: bool = False,
     ) -> None:
         self._repository = repository
         self._with_findings = with_findings
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
-        self.survey: Survey = repository.survey(thread)
+        self.survey: Survey = survey or repository.survey(thread)
         try:
             self._bring_up_to_date()
         except IndexSpoilt:
@@ -167,8 +171,8 @@ class EnvelopeIndex:
         if stamp is None:
             return None
         content = f"{UNCACHEABLE}{stamp.inode}.{stamp.size}.{stamp.modified_ns}.{stamp.changed_ns}"
-        settled = stamp.changed_ns < time.time_ns() - _RACY_NS
-        return Wanted(thread, name, content if settled else UNCACHEABLE, stamp.is_symlink)
+        known = content if is_settled(stamp, time.time_ns()) else UNCACHEABLE
+        return Wanted(thread, name, known, stamp.is_symlink)
 
 
 def _reported(thread: str, row: FileRow) -> PathFindings:

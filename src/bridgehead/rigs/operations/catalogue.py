@@ -10,6 +10,7 @@ from bridgehead.rigs.filenames import is_closed
 from bridgehead.rigs.index import EnvelopeIndex, ThreadListing
 from bridgehead.rigs.index_rows import ListedEnvelope
 from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.thread import Turn, in_order
 from bridgehead.rigs.verification_kinds import Kind, PathFindings
 
@@ -22,9 +23,11 @@ _SPOILT = frozenset(
 class Catalogue:
     """One look at all threads, or at one of them."""
 
-    def __init__(self, rig: Rig, thread_id: str | None, *, with_findings: bool) -> None:
+    def __init__(
+        self, rig: Rig, thread_id: str | None, *, survey: Survey | None, with_findings: bool
+    ) -> None:
         self._repository = rig.repository
-        self._index = EnvelopeIndex(rig.repository, thread_id, with_findings=with_findings)
+        self._index = EnvelopeIndex(rig.repository, thread_id, survey=survey, with_findings=with_findings)
         self._listings = (
             {found.thread_id: found for found in self._index.threads()}
             if thread_id is None
@@ -78,6 +81,8 @@ class Catalogue:
         return Causality(self.turns(thread_id), parents)
 
 
-def catalogue(rig: Rig, thread_id: str | None = None, *, with_findings: bool = False) -> Catalogue:
-    """Look at the bridge. Findings cost a cold index the reading of every body."""
-    return Catalogue(rig, thread_id, with_findings=with_findings)
+def catalogue(
+    rig: Rig, thread_id: str | None = None, *, survey: Survey | None = None, with_findings: bool = False
+) -> Catalogue:
+    """Look at the bridge, or at what a survey has seen. Findings cost a cold index the reading of every body."""
+    return Catalogue(rig, thread_id, survey=survey, with_findings=with_findings)

@@ -128,6 +128,18 @@ class Rig:
     def today(self) -> str:
         return iso_timestamp(self.now_ms())[:10]
 
+    def overhear(self) -> list[str]:
+        """Return a list that takes down whatever is told from now on."""
+        told: list[str] = []
+        speak = self.tell
+
+        def tell(text: str) -> None:
+            told.append(text)
+            speak(text)
+
+        self.tell = tell
+        return told
+
     def announce(self, kind: str, **facts: object) -> None:
         """Say what was done: which rig, thread, path and commit, never a body."""
         own = {"rig": str(self.settings.rig_id)} if self.settings else {}

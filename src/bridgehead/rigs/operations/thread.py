@@ -5,26 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bridgehead.errors import FileError, UserError
+from bridgehead.errors import FileError
 from bridgehead.rigs.causality import Divergence
 from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.fields import parse_thread_id
 from bridgehead.rigs.index_rows import ListedEnvelope
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.operations.verification import Subject, Verifier
+from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.thread_view import ShownEnvelope
 from bridgehead.rigs.verification_kinds import Verification
-
-
-class ThreadMissingHere(UserError):
-    """The thread has no directory in this clone."""
-
-    def __init__(self, thread_id: str, root: str) -> None:
-        super().__init__(
-            f'thread "{thread_id}" not found in bridge root {root}',
-            hint="rig-bridge status lists the threads",
-        )
 
 
 class ShownThread(NamedTuple):
@@ -34,16 +24,12 @@ class ShownThread(NamedTuple):
     total: int
     divergences: tuple[Divergence, ...]
     envelopes: Iterator[ShownEnvelope]
+    is_self_contained: bool  # no verdict in it needed more than the files and their history
 
 
-def thread(rig: Rig, typed: str | None) -> ShownThread:
+def thread(rig: Rig, thread_id: str, survey: Survey | None = None) -> ShownThread:
     """Everything in a thread, each envelope with what speaks for and against it."""
-    if not typed:
-        raise UserError("thread: <thread-id> is required")
-    thread_id = parse_thread_id(typed)
-    if not rig.repository.has_directory(thread_id):
-        raise ThreadMissingHere(thread_id, rig.repository.root)
-    known = catalogue(rig, thread_id, with_findings=True)
+    known = catalogue(rig, thread_id, survey=survey, with_findings=True)
     for finding in known.unreadable(thread_id):
         rig.tell(f"warning: {finding.path}: {', '.join(finding.kinds)}; not shown")
     divergence = known.causality(thread_id).divergence()
@@ -51,8 +37,15 @@ def thread(rig: Rig, typed: str | None) -> ShownThread:
         heads = ", ".join(turn.filename for turn in divergence.heads)
         rig.tell(f"warning: the thread diverged at {divergence.name}; heads: {heads}")
     envelopes = sorted(known.listing(thread_id).envelopes, key=lambda envelope: envelope.turn.order_key())
-    shown = _shown(rig, known, envelopes)
-    return ShownThread(thread_id, len(envelopes), (divergence,) if divergence else (), shown)
+    if not envelopes:
+        rig.tell(f'thread "{thread_id}" holds no envelope yet')
+    return ShownThread(
+        thread_id,
+        len(envelopes),
+        (divergence,) if divergence else (),
+        _shown(rig, known, envelopes),
+        is_self_contained=not any(envelope.signed or envelope.is_relay for envelope in envelopes),
+    )
 
 
 def verify_listed(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> Iterator[Verification]:

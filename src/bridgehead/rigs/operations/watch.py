@@ -12,6 +12,7 @@ from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.operations.status import standing_freezes, status_of
 from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.operations.thread import thread, verify_listed
+from bridgehead.rigs.operations.wanted_thread import wanted_thread
 from bridgehead.rigs.thread_view import thread_object
 from bridgehead.rigs.watch import Event, Look, Watch
 
@@ -75,7 +76,7 @@ def _one_shot(rig: Rig, request: WatchRequest) -> Mapping[str, object]:
 
 
 def _thread_object(rig: Rig, thread_id: str | None) -> dict[str, object]:
-    shown = thread(rig, thread_id)
+    shown = thread(rig, wanted_thread(rig, thread_id))
     return thread_object(shown.thread_id, shown.envelopes, shown.divergences)
 
 

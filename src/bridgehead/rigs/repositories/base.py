@@ -49,6 +49,10 @@ class Survey(ABC):
         """Return what the index holds, by path, `.md` files only."""
 
     @abstractmethod
+    def tracked_paths(self) -> set[str]:
+        """Return every path the index holds."""
+
+    @abstractmethod
     def names(self) -> Mapping[str, Sequence[str]]:
         """Return the names in every directory that could be a thread, tracked or not."""
 

@@ -44,6 +44,9 @@ class GitSurvey(Survey):
     def tracked(self) -> Mapping[str, TrackedFile]:
         return self._tracked
 
+    def tracked_paths(self) -> set[str]:
+        return {entry.partition("\t")[2] for entry in self._index.fields}
+
     def names(self) -> Mapping[str, Sequence[str]]:
         return self._names
 

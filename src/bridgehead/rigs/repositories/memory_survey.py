@@ -37,6 +37,9 @@ class MemorySurvey(Survey):
     def tracked(self) -> Mapping[str, TrackedFile]:
         return {path: file for path, file in self._tracked.items() if path.endswith(".md")}
 
+    def tracked_paths(self) -> set[str]:
+        return set(self._tracked)
+
     def names(self) -> Mapping[str, Sequence[str]]:
         return self._names
 

@@ -1,0 +1,104 @@
+"""Kept answers are given again only while reading everything anew would give the same."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bridgehead.rigs.operations import status as status_operation
+from bridgehead.rigs.operations import thread_text as thread_operation
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.status import status
+from bridgehead.rigs.operations.thread_text import thread_text
+from bridgehead.rigs.repositories.git import GitRepository
+from rigs_git.git_world import World, envelope
+
+Said = tuple[str, str, object, list[str]]
+
+
+@pytest.fixture(autouse=True)
+def _short_answers_are_kept_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_operation, "WORTH_KEEPING", 1)
+    monkeypatch.setattr(thread_operation, "WORTH_KEEPING", 1)
+
+
+def rig_at(clone: Path, told: list[str]) -> Rig:
+    return Rig(
+        GitRepository(clone),
+        now_ms=lambda: 1_800_000_000_000,
+        random_bits=lambda bits: 0,
+        sleep=lambda seconds: None,
+        tell=told.append,
+    )
+
+
+def everything_said(clone: Path) -> Said:
+    told: list[str] = []
+    texts = ["".join(thread_text(rig_at(clone, told), "demo-01", as_json=as_json)) for as_json in (0, 1)]
+    return texts[0], texts[1], status(rig_at(clone, told), with_findings=True).json_object(), told
+
+
+def said_afresh(clone: Path) -> Said:
+    shutil.rmtree(clone / ".git/bridgehead")
+    return everything_said(clone)
+
+
+def test_an_answer_is_given_again_without_looking_at_the_envelopes(world, clone, monkeypatch):
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01"), "demo-01/B.md": b"no envelope\n"})
+    before = everything_said(clone)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("nothing changed, so nothing is to be looked at")
+
+    monkeypatch.setattr("bridgehead.rigs.operations.catalogue.catalogue", refuse)
+    monkeypatch.setattr("bridgehead.rigs.operations.thread.catalogue", refuse)
+    assert everything_said(clone) == before
+    assert before[3] == ["warning: demo-01/B.md: parse_failed; not shown"] * 2
+
+
+def test_after_any_outside_change_the_answer_is_the_fresh_one(world: World, clone: Path) -> None:
+    def git(*arguments: str) -> Callable[[], object]:
+        return lambda: world.git(*arguments, at=clone)
+
+    def write(name: str, content: bytes) -> Callable[[], object]:
+        return lambda: (clone / "demo-01" / name).write_bytes(content)
+
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01"), ".gitignore": b"IGNORED.md\n"})
+    world.commit(
+        clone, {"demo-01/B.md": envelope("demo-01", body="two\n"), "demo-02/A.md": envelope("demo-02")}
+    )
+    changes = [
+        write("ACK.md", envelope("demo-01", body="Hello\n")),  # same size, tracked
+        git("add", "-A"),
+        git("commit", "-qm", "rewritten"),
+        git("reset", "-q", "--soft", "HEAD~1"),
+        git("checkout", "-qf", "HEAD~1"),
+        git("checkout", "-qf", "main"),
+        write("IGNORED.md", envelope("demo-01", body="nobody tracks me\n")),
+        write("IGNORED.md", envelope("demo-01", body="nobody tracks ME\n")),
+        write("NEW.md", envelope("demo-01", date="2026-06-01")),
+        git("clean", "-qfdx"),
+        git("mv", "demo-01/B.md", "demo-01/C.md"),
+        git("commit", "-q", "--amend", "-m", "moved"),
+        git("reset", "-q", "--hard", "HEAD~1"),
+    ]
+    for number, change in enumerate(changes):
+        everything_said(clone)
+        change()
+        said = everything_said(clone)
+        assert said == everything_said(clone) == said_afresh(clone), f"after change {number}"
+
+
+def test_a_torn_answer_is_made_anew(world, clone):
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    before = everything_said(clone)
+    kept = list((clone / ".git/bridgehead/answers").iterdir())
+
+    for file in kept:
+        file.write_bytes(file.read_bytes()[:-1])
+
+    assert len(kept) == 3
+    assert everything_said(clone) == before

@@ -130,10 +130,13 @@ def test_a_join_file_is_private_and_never_overwrites_something_else(tmp_path: Pa
     refused = home.run("bus", "participant", "add", "kitchen")
     assert refused.code == 1 and (home.project / "kitchen.join.json").read_text() == "precious"
     assert home.run("bus", "participant", "list", "--json").json["participants"][0]["credential"] == "none"
-    added = home.run("bus", "participant", "add", "kitchen", "--join", "k.json")
+    added = home.run("bus", "participant", "add", "kitchen", "--join", "k.json", "--grant", "notices")
     assert added.code == 0 and (home.project / "k.json").stat().st_mode & 0o777 == 0o600
     assert re.search(r'"key": "[A-Za-z0-9+/=]{44}"', (home.project / "k.json").read_text())
     assert "key" not in added.out
+    assert home.run("bus", "participant", "show", "kitchen", "--json").json["participant"]["grants"] == [
+        "notices"
+    ]
     state = home.home / "bridgehead" / "data" / "bus"
     assert state.stat().st_mode & 0o777 == 0o700
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in state.iterdir() if path.is_file())

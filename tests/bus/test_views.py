@@ -11,7 +11,7 @@ import pytest
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus_views import BusView, bus_view, message_content
 from bridgehead.bus.message import Message
-from bridgehead.bus.running_file import read_running
+from bridgehead.bus.running_file import RunningBridge, read_running, running_url, write_running
 from bridgehead.bus.scripted_agent import ScriptedAgent
 from bridgehead.bus.traffic import MAX_HEADS, MAX_KEPT_BYTES, WATCHED_S, Rates, Tail
 from bus.running import run, until
@@ -64,6 +64,7 @@ def test_the_door_opens_to_the_token_of_the_owner_only(tmp_path: Path) -> None:
         async with served_bus(tmp_path / "bus") as server:
             bridge = read_running(server.folder.path)
             assert bridge is not None
+            assert running_url(server.folder.path) == server.join_url
             assert stat.S_IMODE((server.folder.path / "running.json").stat().st_mode) == 0o600
             address, token = f"127.0.0.1:{bridge.port}", f"Bearer {bridge.token}"
             for status, headers in (
@@ -80,6 +81,12 @@ def test_the_door_opens_to_the_token_of_the_owner_only(tmp_path: Path) -> None:
         assert read_running(tmp_path / "bus") is None
 
     run(scenario())
+
+
+def test_the_address_of_a_bridge_that_died_is_not_handed_out(tmp_path: Path) -> None:
+    write_running(tmp_path, RunningBridge(1, "t", 2**22 + 1, "ws://127.0.0.1:1/bridge/v1"))
+
+    assert running_url(tmp_path) is None
 
 
 @pytest.mark.parametrize("left_behind", [b'{"port":1,"token":"t","pid":1}', b"not json", None])

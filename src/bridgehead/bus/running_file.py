@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,8 @@ class RunningBridge(msgspec.Struct, frozen=True):
     """On loopback."""
     token: str
     pid: int
+    join_url: str = ""
+    """Where participants connect."""
 
 
 def write_running(folder: Path, bridge: RunningBridge) -> None:
@@ -33,6 +36,22 @@ def read_running(folder: Path) -> RunningBridge | None:
         return msgspec.json.decode(read_bounded(folder / NAME, MAX_BYTES), type=RunningBridge)
     except (FileMissing, msgspec.DecodeError):
         return None
+
+
+def running_url(folder: Path) -> str | None:
+    """Where participants connect to the bridge that runs now; None when none does, or it died without a word."""
+    bridge = read_running(folder)
+    return bridge.join_url or None if bridge is not None and _lives(bridge.pid) else None
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def remove_running(folder: Path, bridge: RunningBridge) -> None:

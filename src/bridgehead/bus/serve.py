@@ -255,7 +255,7 @@ class BusServer:
 
     async def _open_operator_door(self) -> None:
         self.door = OperatorDoor(self.relay, self._status, self._outside.clock)
-        await self.door.open(self.folder)
+        await self.door.open(self.folder, self.join_url)
         self._closing.push_async_callback(self.door.close, self.folder)
 
     # -- what others ask ------------------------------------------------------------------------------------------

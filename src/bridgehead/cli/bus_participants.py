@@ -15,7 +15,8 @@ from bridgehead.bus import enrolment
 from bridgehead.bus.bus_settings import BusSettings
 from bridgehead.bus.certificates import fingerprint
 from bridgehead.bus.join_file import write_join_file
-from bridgehead.bus.record import ParticipantRecord, Role
+from bridgehead.bus.record import Grant, ParticipantRecord, Role
+from bridgehead.bus.running_file import running_url
 from bridgehead.bus.state_folder import StateFolder
 from bridgehead.bus.tls_files import TlsFiles, public_url
 from bridgehead.cli.lazy import Command, Group
@@ -44,6 +45,7 @@ def participant() -> None:
     cls=Command,
     examples=(
         "bridgehead bus participant add kitchen",
+        "bridgehead bus participant add phone --grant notices --grant approve",
         "bridgehead bus participant add bot --token --expires 90d --mode manage",
     ),
 )
@@ -52,6 +54,13 @@ def participant() -> None:
 @click.option("--mode", type=click.Choice(["relay", "manage"]), help="manage: for channels without sessions.")
 @click.option(
     "--names", type=click.Choice(["spec", "legacy"]), help="legacy: for programs with the old topics."
+)
+@click.option(
+    "--grant",
+    "grants",
+    type=click.Choice([str(grant) for grant in Grant]),
+    multiple=True,
+    help="A right nobody has by default; repeatable.",
 )
 @click.option("--token", is_flag=True, help="A bearer token instead of a device key.")
 @click.option("--expires", metavar="D", help="When the token ends, such as 90d.")
@@ -63,6 +72,7 @@ def add_participant(
     app: App,
     /,
     participant_id: str,
+    grants: tuple[str, ...],
     token: bool,
     expires: str | None,
     path: Path | None,
@@ -74,10 +84,13 @@ def add_participant(
     settings, folder = at_home(app, state)
     folder.prepare()
     tls = TlsFiles.prepare(settings, folder)
+    table: dict[str, Any] = {key: value for key, value in record.items() if value is not None}
+    if grants:
+        table["grants"] = dict.fromkeys(grants, True)
     request = enrolment.Enrolment(
         participant_id,
-        {key: value for key, value in record.items() if value is not None},
-        url or settings.serving.public_url or public_url(settings),
+        table,
+        url or settings.serving.public_url or running_url(folder.path) or public_url(settings),
         None if tls is None else fingerprint(tls.certificate),
         token,
         None if expires is None else enrolment.parse_duration(expires),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -11,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
 from bridgehead.bus.notices import Notice
 from bridgehead.bus.scripted_agent import ScriptedAgent
+from bridgehead.contract.words import PendingState
+from bus.records import asked, assembled, house, kept
 from bus.running import run
 from bus.serving import served_bus
 
@@ -37,10 +41,22 @@ async def browser() -> AsyncIterator[Any]:
         await opened.close()
 
 
+class Pondering(ScriptedAgent):
+    """Answers everything but `slow`."""
+
+    async def ask(self, question: AgentQuestion) -> AgentAnswer:
+        return await (asyncio.Future() if question.text == "slow" else super().ask(question))
+
+
+async def shoot(page: Any, name: str) -> None:
+    if folder := os.environ.get("BRIDGEHEAD_SCREENSHOTS"):
+        await page.screenshot(path=str(Path(folder) / f"chat-{name}.png"))
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
 def test_a_person_talks_and_hostile_text_stays_text(tmp_path: Path, width: int, scheme: Any) -> None:
     async def main() -> None:
-        agent = ScriptedAgent({"attack": HOSTILE})
+        agent = Pondering({"attack": HOSTILE})
         grants = ["notices", "approve"]
         async with (
             served_bus(tmp_path / "bus", agent=agent, chat_grants=grants) as server,
@@ -62,13 +78,42 @@ def test_a_person_talks_and_hostile_text_stays_text(tmp_path: Path, width: int, 
             await page.get_by_role("button", name="yes").wait_for()
             assert await page.title() == "bridgehead chat"
             assert await page.locator("#log img, #log script").count() == 0
+            await page.get_by_label("Message").fill("slow")
+            await page.keyboard.press("Enter")
+            await page.get_by_role("button", name="Stop").wait_for()
             overflow = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
             assert not overflow, "no sideways scrolling"
             assert problems == []
-            if folder := os.environ.get("BRIDGEHEAD_SCREENSHOTS"):
-                await page.screenshot(path=str(Path(folder) / f"chat-{width}-{scheme}.png"))
+            await shoot(page, f"{width}-{scheme}")
 
     run(main(), uvloop=False)
+
+
+def test_a_person_sees_what_waits_and_answers_it_on_the_page(tmp_path: Path) -> None:
+    assembly = assembled(tmp_path)
+    deploy, toolkit = asked(assembly, "deploy"), asked(assembly, "toolkit", choices=())
+
+    async def main() -> None:
+        async with house(tmp_path, assembly) as server, browser() as opened:
+            page = await opened.new_page(viewport={"width": 390, "height": 800})
+            await page.goto(server.chat_url)
+            cards = page.locator(".notice")
+            await cards.nth(1).wait_for()  # both lay there before the page was opened
+            await shoot(page, "notices-open")
+            await page.get_by_role("button", name="yes").click()
+            await page.get_by_text("answered by bus chat-").wait_for()
+            await page.get_by_label(f"Answer to {toolkit.id}").fill("CUDA 12")
+            await page.keyboard.press("Enter")
+            await page.get_by_text(f"{toolkit.id} was answered: CUDA 12", exact=True).wait_for()
+            await page.locator(".notice[data-status=answered]").nth(1).wait_for()
+            assert await page.locator(".notice button").count() == 0, "an answer is given once"
+            assert await cards.count() == 2, "what became of an item takes the place of its question"
+            server.notify(Notice(kind="council", id="101502", title="review of src/", status="failed"))
+            await page.get_by_text("failed · council 101502").wait_for()
+            await shoot(page, "notices")
+
+    run(main(), uvloop=False)
+    assert [kept(assembly, item).state for item in (deploy, toolkit)] == [PendingState.ANSWERED] * 2
 
 
 def test_the_page_comes_back_by_itself_when_the_bridge_was_away(tmp_path: Path) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.bus import RecordApprovals
 from bridgehead.assembly.bus_notices import RecordNotices
 from bridgehead.assembly.notices import announce_notice
 from bridgehead.bus.enrolment import set_key
@@ -20,47 +17,12 @@ from bridgehead.bus.message import Message
 from bridgehead.bus.notices import ItemAnswer, Notice, typed_answer
 from bridgehead.bus.satellite import Incoming, ItemAnswered, MessageRefused, Satellite
 from bridgehead.bus.topics import BRIDGE_ONLY, NOTICE
-from bridgehead.contract.pending import PendingItem, Question
-from bridgehead.contract.words import Part, PendingKind, PendingState
+from bridgehead.contract.words import PendingState
 from bus.pages import enter, page, told
+from bus.records import asked, assembled, house, kept
 from bus.running import run
-from bus.serving import Served, served_bus
+from bus.serving import served_bus
 from rig_bridges import make_bridge
-
-
-def assembled(tmp_path: Path) -> Assembly:
-    (tmp_path / "project").mkdir()
-    return Assembly(tmp_path / "project", {"HOME": str(tmp_path), "BRIDGEHEAD_HOME": str(tmp_path / "kept")})
-
-
-@asynccontextmanager
-async def house(tmp_path: Path, assembly: Assembly) -> AsyncIterator[Served]:
-    async with served_bus(
-        tmp_path / "bus",
-        approvals=RecordApprovals(assembly),
-        notices=RecordNotices(assembly),
-        chat_grants=["notices", "approve"],
-    ) as server:
-        yield server
-
-
-def asked(assembly: Assembly, key: str, choices: tuple[str, ...] = ("yes", "no")) -> PendingItem:
-    question = Question(
-        key=key,
-        kind=PendingKind.BUS_APPROVAL,
-        part=Part.BUS,
-        origin="bus",
-        title="Deploy?",
-        choices=choices,
-        project=assembly.project,
-    )
-    with assembly.store() as store:
-        return store.open_pending(question)
-
-
-def kept(assembly: Assembly, item: PendingItem) -> PendingItem:
-    with assembly.store(read_only=True) as store:
-        return store.pending_item(item.id)
 
 
 async def noticed(satellite: Satellite) -> Message:

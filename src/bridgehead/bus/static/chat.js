@@ -19,6 +19,7 @@ function add(kind, content) {
   empty.hidden = true;
   const line = document.createElement("li");
   line.className = kind;
+  line.title = new Date().toLocaleString();
   if (typeof content === "string") line.textContent = content;
   else line.append(...content);
   log.insertBefore(line, thinking);
@@ -73,10 +74,10 @@ function notice(data) {
   const parts = [paragraph("what", String(data.title ?? "Notice")), where];
   if (waits && mayAnswer) parts.push(answering(id, data.choices ?? []));
   else if (waits) parts.push(paragraph("where", "answer with: bridgehead answer " + id));
-  notices.get(key)?.remove();
-  const card = add("notice", parts);
-  card.dataset.status = status;
-  notices.set(key, card);
+  const known = notices.get(key);
+  if (known) known.replaceChildren(...parts); // where it stands, so that nothing jumps
+  else notices.set(key, add("notice", parts));
+  notices.get(key).dataset.status = status;
 }
 
 function answering(id, choices) {
@@ -96,6 +97,7 @@ function answering(id, choices) {
   if (choices.length === 0) {
     const input = document.createElement("input");
     input.required = true;
+    input.placeholder = "Your answer";
     input.setAttribute("aria-label", "Answer to " + id);
     const button = document.createElement("button");
     button.textContent = "Answer";

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -152,3 +153,40 @@ def test_an_interrupted_tail_ends_like_an_interrupted_command(tmp_path: Path) ->
         tail.send_signal(signal.SIGINT)
         tail.communicate(timeout=20)
         assert tail.returncode == 130
+
+
+def ended(process: subprocess.Popen[str]) -> int:
+    process.communicate(timeout=30)
+    return process.returncode
+
+
+def test_a_device_pairs_and_someone_says_yes_on_the_command_line_or_in_chat(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+
+    def asking(device: str, url: str) -> tuple[subprocess.Popen[str], dict[str, str]]:
+        """A device that waits, and the pending item it made; both show the same six digits."""
+        process = home.start("bus", "participant", "pair", url, "--id", device)
+        assert process.stderr is not None
+        shown = re.search(r"shows (\d{3} ?\d{3})", process.stderr.readline())
+        while not (items := home.run("pending", "--json").json["items"]):
+            pass
+        assert shown is not None and shown[1] in items[0]["question"]["title"]
+        return process, items[0]
+
+    with serving(home, "--pairing") as (facts, _places):
+        url = facts["gateway"].removesuffix("/bridge/v1")
+        device, item = asking("den", url)
+        assert home.run("answer", item["id"], "yes").code == 0
+        assert ended(device) == 0
+
+        device, item = asking("attic", url)
+        trusted = ("bus", "chat", "--join", "phone.join.json")
+        assert home.run("bus", "participant", "add", "phone", "--grant", "approve").code == 0
+        chatted = home.run(*trusted, stdin=f"answer {item['id']} yes\nanswer {item['id']} no\n\n")
+        first, second = chatted.err.splitlines()
+        assert first == f"{item['id']} was answered: yes"
+        assert "bus phone" in second, "whoever comes second is told who was first"
+        assert ended(device) == 0
+
+        said = home.run("bus", "send", "--join", "attic.join.json", "--json", "ovos.stop")
+        assert said.code == 0, said.err

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -80,6 +81,8 @@ class Satellite:
         self.source = source
         self.session: Session = {}
         """The session of the last answer; sent with the next utterance."""
+        self.aside: Callable[[Message], None] = _disregard
+        """Gets what arrives during `ask` and is no part of the answer, such as a notice."""
 
     @classmethod
     async def connect(
@@ -132,6 +135,8 @@ class Satellite:
                         said.append(event.message.data)
                     elif isinstance(event, Incoming) and event.message.type == HANDLED:
                         return Spoken(tuple(said), handled=True)
+                    elif isinstance(event, Incoming):
+                        self.aside(event.message)
         except TimeoutError:
             return Spoken(tuple(said), handled=False)
 
@@ -175,6 +180,10 @@ class Satellite:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _disregard(message: Message) -> None:
+    pass
 
 
 async def _shake_hands(mailbox: Mailbox, join: JoinFile, claimed_id: str | None) -> str:

@@ -18,8 +18,10 @@ from bridgehead.bus.hub_client import HubClient
 from bridgehead.bus.join_file import read_join_file
 from bridgehead.bus.loop import run
 from bridgehead.bus.message import Accepted, Message, read_frame
+from bridgehead.bus.notices import ItemAnswer, typed_answer
 from bridgehead.bus.satellite import Incoming, ItemAnswered, Satellite, Spoken
 from bridgehead.bus.tailing import described, line
+from bridgehead.bus.topics import NOTICE
 from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import App
 from bridgehead.errors import UserError
@@ -144,13 +146,15 @@ def tail(
 @_reaching
 @click.pass_obj
 def chat(app: App, lang: str | None, join: Path | None, hub: str, hub_token: str | None) -> int:
-    """Talk to the assistant line by line. `/answer ID TEXT` answers a pending item; an empty line ends."""
+    """Talk to the assistant line by line. `answer ID TEXT` answers a pending item; an empty line ends."""
 
     async def main() -> int:
         async with await _reach(join, hub, hub_token) as reached:
-            while said := (await asyncio.to_thread(_prompt, app)).strip():
-                if said.startswith("/answer ") and isinstance(reached, Satellite):
-                    await _answer(app, reached, said)
+            if isinstance(reached, Satellite):
+                reached.aside = partial(_show_notice, app)
+            while said := (await _next_line(app, reached)).strip():
+                if (given := typed_answer(said)) is not None and isinstance(reached, Satellite):
+                    await _answer(app, reached, given)
                     continue
                 spoken = await reached.ask(said, lang)
                 app.emit_line(_spoken(spoken), partial(_words, spoken))
@@ -179,12 +183,35 @@ def _prompt(app: App) -> str:
     return sys.stdin.readline()
 
 
-async def _answer(app: App, satellite: Satellite, said: str) -> None:
-    _, item_id, text = said.split(maxsplit=2) if len(said.split()) > 2 else ("", "", "")
-    if not item_id:
-        app.say("usage: /answer ID TEXT")
-        return
-    await satellite.answer(item_id, text)
+async def _next_line(app: App, reached: Satellite | HubClient) -> str:
+    """What is typed next; notices that arrive meanwhile are shown at once."""
+    typing = asyncio.create_task(asyncio.to_thread(_prompt, app))
+    if isinstance(reached, Satellite):
+        telling = asyncio.create_task(_tell_notices(reached))
+        await asyncio.wait((typing, telling), return_when=asyncio.FIRST_COMPLETED)
+        telling.cancel()
+        await asyncio.wait((telling,))
+        if not telling.cancelled() and (ended := telling.exception()) is not None:
+            app.say(f"{ended}; Enter leaves")
+    return await typing
+
+
+async def _tell_notices(satellite: Satellite) -> None:
+    while True:
+        event = await satellite.receive()
+        if isinstance(event, Incoming):
+            satellite.aside(event.message)
+
+
+def _show_notice(app: App, message: Message) -> None:
+    if message.type == NOTICE:
+        told = [message.data.get(key) for key in ("status", "kind", "id", "title")]
+        app.say(escape_controls("  ".join(str(value) for value in told if value)))
+
+
+async def _answer(app: App, satellite: Satellite, given: ItemAnswer) -> None:
+    await satellite.answer(given.id, given.text)
     while not isinstance(event := await satellite.receive(), ItemAnswered):
-        pass
-    app.say(event.sentence)
+        if isinstance(event, Incoming):
+            satellite.aside(event.message)
+    app.say(escape_controls(event.sentence))

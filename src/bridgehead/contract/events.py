@@ -69,6 +69,6 @@ KINDS: Final[dict[str, str]] = {
     "bus.joined": "a participant joined",
     "bus.left": "a participant left",
     "bus.refused": "a participant or message was refused",
-    "bus.outcome": "what became of messages",
-    "bus.health": "health of a bridge changed",
+    "bus.message.outcome": "what became of one message (with `debug_outcomes`)",
+    "bus.bridge.health": "a link of a bridge changed its state, or says that it did not",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,19 @@ def test_a_damaged_trust_file_trusts_nothing_and_says_so(places: Places, content
 
     with pytest.raises(ConfigError):
         TrustedFiles(places.trust_file).all()
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems have other rules, and a library that knows them"
+)
+def test_the_users_directories_are_those_of_the_xdg_specification(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    usual = find_places(tmp_path, {"XDG_DATA_HOME": "relative/is/ignored"})
+    assert (usual.config, usual.data) == (
+        Path("/home/ada/.config/bridgehead"),
+        Path("/home/ada/.local/share/bridgehead"),
+    )
+    moved = find_places(tmp_path, {"XDG_CONFIG_HOME": "/etc/ada", "XDG_DATA_HOME": "/srv/ada"})
+    assert (moved.config, moved.data) == (Path("/etc/ada/bridgehead"), Path("/srv/ada/bridgehead"))

@@ -35,9 +35,10 @@ from bridgehead.flows import flow, main
 def one(ctx):
     return ctx.ask("question", agent="reviewer", prompt="How many?")
 
-code = main(one)
-print(sorted(set(sys.modules) & set(%r)), file=sys.stderr)
-raise SystemExit(code)
+if __name__ == "__main__":
+    code = main(one)
+    print(sorted(set(sys.modules) & set(%r)), file=sys.stderr)
+    raise SystemExit(code)
 """
 
 
@@ -60,6 +61,27 @@ def test_a_pause_and_a_resume_import_nothing_dear(shell: Shell) -> None:
     }
     (shell.root / ".agent-response.json").write_text(json.dumps(response))
     done = shell.run(sys.executable, "one.py", "--resume")
+    assert (done.code, done.out, done.err) == (0, "seven\n", "[]\n")
+
+
+RECORDING_NEEDS = {"msgspec", "uuid"}
+PROBE = """
+import atexit, sys
+atexit.register(lambda: print(sorted(set(sys.modules) & set(%r)), file=sys.stderr))
+from bridgehead.cli import main
+main()
+"""
+
+
+def test_the_command_imports_nothing_dear_besides_what_the_record_needs(shell: Shell) -> None:
+    probe = PROBE % sorted(
+        (TOO_DEAR - RECORDING_NEEDS) | {"platformdirs", "rich", "tomllib", "typing_extensions"}
+    )
+    words = (sys.executable, "-c", probe, "flow")
+    paused = shell.run(*words, "run", "one.py:one")
+    assert (paused.code, paused.err) == (42, "[]\n")
+    shell.flow("respond", "--response", "seven")
+    done = shell.run(*words, "resume")
     assert (done.code, done.out, done.err) == (0, "seven\n", "[]\n")
 
 

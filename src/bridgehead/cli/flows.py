@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from bridgehead.cli import flow_running
+from bridgehead.cli.flow_display import list_document, list_text, status_document, status_text
 from bridgehead.cli.lazy import Group
 from bridgehead.cli.output import App
-from bridgehead.cli.text import ago, columns
-from bridgehead.errors import BridgeheadError, UserError
-from bridgehead.exit_codes import ExitCode
-from bridgehead.flows.calls import Call
+from bridgehead.errors import UserError
 from bridgehead.flows.command_line import FLAGS, CommandLine
 from bridgehead.flows.handlers.base import Reply, make_handler
-from bridgehead.flows.journals.base import Run
-from bridgehead.flows.moments import parse_moment, utc_text
 from bridgehead.flows.operations.cancel import CancelRequest
 from bridgehead.flows.operations.cancel import cancel as cancel_run
-from bridgehead.flows.operations.inspect import ListRequest, StatusRequest, StatusResult, list_runs
+from bridgehead.flows.operations.inspect import ListRequest, StatusRequest, list_runs
 from bridgehead.flows.operations.inspect import status as status_of
 from bridgehead.flows.operations.respond import RespondRequest
 from bridgehead.flows.operations.respond import respond as respond_to
-from bridgehead.flows.operations.run import resume_paused, run_named
-from bridgehead.flows.requests import RunResult
-from bridgehead.flows.script import notices_of, output_of, waiting_for
 from bridgehead.flows.surroundings import Surroundings
-from bridgehead.flows.words import AttemptStatus, ErrorType, RequestStatus
+from bridgehead.flows.words import ErrorType, RequestStatus
 from bridgehead.host.clock import SystemClock
 from bridgehead.host.files import read_bounded
-from bridgehead.host.terminal import escape_controls, width
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
@@ -88,18 +81,20 @@ def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
     NAME is built in, an entry point of the group bridgehead.flows, or file.py:function. Its own options are the
     parameters of its function.
     """
-    line = CommandLine({"root": app.cwd, **_given(flags)}, words)
-    return _ended(app, lambda: run_named(name, line, app.cwd, surroundings(app, line.root)))
+    return flow_running.run(app, name, _line(app, flags, words))
 
 
-@flow.command(examples=("bridgehead flow resume", "bridgehead flow resume --dir ../service --wait 30"))
+@flow.command(
+    context_settings={"ignore_unknown_options": True},
+    examples=("bridgehead flow resume", "bridgehead flow resume --dir ../service --wait 30"),
+)
 @click.argument("flow_id", metavar="[ID]", required=False)
 @common_flags(leave_out=("--resume", "--fresh"))
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
-def resume(app: App, /, flow_id: str | None, **flags: Any) -> int:
+def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: Any) -> int:
     """Go on with the flow that is paused here."""
-    request = CommandLine({"root": app.cwd, **_given(flags)}).request(flow_id=flow_id)
-    return _ended(app, lambda: resume_paused(request, app.cwd, surroundings(app, request.root)))
+    return flow_running.resume(app, flow_id, _line(app, flags, words))
 
 
 @flow.command(
@@ -136,7 +131,8 @@ def respond(
     """Answer a paused flow's request, once. Nothing is resumed by it."""
     answer = _answer_text(app, path, text)
     reply = Reply(RequestStatus(status), answer, **details)
-    done = respond_to(RespondRequest(root or app.cwd, reply, request_id), surroundings(app, root))
+    with _surroundings(app, root) as around:
+        done = respond_to(RespondRequest(root or app.cwd, reply, request_id), around)
     app.emit({"request_id": done.request_id, "response_file": str(done.path)}, lambda: f"{done.path}\n")
 
 
@@ -146,8 +142,8 @@ def respond(
 @click.pass_obj
 def status(app: App, flow_id: str | None, root: Path | None) -> None:
     """Where a flow stands, and what it waits for; the newest one without an ID."""
-    found = status_of(StatusRequest(root or app.cwd, flow_id), surroundings(app, root))
-    app.emit(_status_document(found), lambda: _status_text(found, SystemClock().now()))
+    found = status_of(StatusRequest(root or app.cwd, flow_id))
+    app.emit(status_document(found), lambda: status_text(found, SystemClock().now(), app.width))
 
 
 @flow.command("list", examples=("bridgehead flow list", "bridgehead flow list --dir ../service --json"))
@@ -158,8 +154,8 @@ def status(app: App, flow_id: str | None, root: Path | None) -> None:
 @click.pass_obj
 def list_(app: App, root: Path | None, limit: int) -> None:
     """The flows of this root, newest first."""
-    runs = list_runs(ListRequest(root or app.cwd, limit), surroundings(app, root)).runs
-    app.emit({"flows": [_run_document(run) for run in runs]}, lambda: _run_table(runs, SystemClock().now()))
+    listed = list_runs(ListRequest(root or app.cwd, limit))
+    app.emit(list_document(listed), lambda: list_text(listed, SystemClock().now(), app.width))
 
 
 @flow.command(examples=("bridgehead flow cancel flow-20251118-103000-4f2a", "bridgehead flow cancel 4f2a"))
@@ -168,7 +164,8 @@ def list_(app: App, root: Path | None, limit: int) -> None:
 @click.pass_obj
 def cancel(app: App, flow_id: str, root: Path | None) -> None:
     """Give a paused flow up; its files are kept in post-mortem/."""
-    done = cancel_run(CancelRequest(root or app.cwd, flow_id), surroundings(app, root))
+    with _surroundings(app, root) as around:
+        done = cancel_run(CancelRequest(root or app.cwd, flow_id), around)
     document = {"flow_id": done.run.id, "status": "cancelled", "post_mortem": str(done.post_mortem)}
     app.emit(document, lambda: f"{done.run.id} cancelled; its files are in {done.post_mortem}\n")
 
@@ -200,7 +197,8 @@ def drive(
 
     answers = make_handler(handler or _configured_handler(app) or "pending", handler_makers(app))
     request = DriveRequest(command, root or app.cwd, max_iterations)
-    done = drive_command(request, answers, surroundings(app, root), on_stderr=_pass_on)
+    with _surroundings(app, root) as around:
+        done = drive_command(request, answers, around, on_stderr=_pass_on)
     if done.gave_up:
         raise UserError(
             f"{command[0]} still waits after {done.runs} runs; no further request was handed on",
@@ -212,14 +210,11 @@ def drive(
     return done.exit_code
 
 
-def surroundings(app: App, root: Path | None = None) -> Surroundings:
-    """What flows are given by this surface: a record that is told what happens."""
-    from bridgehead.assembly.flows import RecordingAnnouncer
-
-    return Surroundings(
-        announcer=RecordingAnnouncer(root or app.cwd, app.warn),
-        on_wait=lambda pause: app.say(f"{app.program}: {waiting_for(pause)}"),
-    )
+@contextmanager
+def _surroundings(app: App, root: Path | None) -> Iterator[Surroundings]:
+    """What flows are given by commands that answer, drive or cancel: a record that is told what happens."""
+    with flow_running.recorded(app, CommandLine({"root": root or app.cwd})) as announcer:
+        yield flow_running.surroundings(app, announcer)
 
 
 def handler_makers(app: App) -> dict[str, Any]:
@@ -236,33 +231,9 @@ def _configured_handler(app: App) -> str | None:
     return Assembly(app.cwd, app.environ).settings.text("flows.handler")
 
 
-def _given(flags: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in flags.items() if value is not None}
-
-
-def _ended(app: App, operate: Callable[[], RunResult]) -> int:
-    """Say how a run ended. On a pause stdout is the pause line and nothing else, with --json too (flows §5)."""
-    try:
-        result = operate()
-    except BridgeheadError as error:
-        error.exit_code = ExitCode.USER  # flows end in 0, 1 or 42, whoever is to blame (flows §6)
-        raise
-    for notice in notices_of(result):
-        app.say(f"{app.program}: {notice}")
-    if result.pause is not None:
-        app.stdout.write(output_of(result))
-        app.stdout.flush()
-        return result.exit_code
-    document = {
-        "flow_id": result.flow_id,
-        "name": result.name,
-        "status": result.status.value,
-        "actions": list(result.actions),
-        "result": result.result,
-        "remarks": [remark._asdict() for remark in result.remarks],
-    }
-    app.emit(document, lambda: output_of(result))
-    return result.exit_code
+def _line(app: App, flags: dict[str, Any], words: tuple[str, ...]) -> CommandLine:
+    given = {name: value for name, value in flags.items() if value is not None}
+    return CommandLine({"root": app.cwd, **given}, words)
 
 
 def _answer_text(app: App, path: str | None, text: str | None) -> str | None:
@@ -285,64 +256,3 @@ def _answer_text(app: App, path: str | None, text: str | None) -> str | None:
 def _pass_on(chunk: bytes) -> None:
     sys.stderr.buffer.write(chunk)
     sys.stderr.buffer.flush()
-
-
-def _run_document(run: Run) -> dict[str, Any]:
-    return {
-        "flow_id": run.id,
-        "name": run.name,
-        "version": run.version,
-        "status": run.status.value,
-        "root": run.root,
-        "created": run.created,
-        "updated": run.updated,
-        "error": run.error,
-    }
-
-
-def _status_document(found: StatusResult) -> dict[str, Any]:
-    return {
-        **_run_document(found.run),
-        "input": {key: value for key, value in found.run.input.items() if not key.startswith("_")},
-        "steps": [step._asdict() for step in found.steps],
-        "outstanding": [
-            {**call.current.document, "path": call.path, "deadline": _deadline(call)}
-            for call in found.outstanding
-        ],
-    }
-
-
-def _deadline(call: Call) -> str | None:
-    """Queued requests have none: their time starts when they are handed out."""
-    return utc_text(call.current.deadline) if call.current.status is AttemptStatus.PENDING else None
-
-
-def _status_text(found: StatusResult, now: datetime) -> str:
-    run = found.run
-    lines = [f"{run.id}  {run.name} {run.version}  {run.status}, {_age(run.updated, now)}"]
-    if run.error:
-        lines.append(f"  {escape_controls(run.error)}")
-    rows = [(f"  {r.path}", r.kind, r.status) for r in found.records]
-    rows += [(f"  {call.path}", "ask", _waiting(call)) for call in found.outstanding]
-    return "\n".join(lines) + "\n" + columns(rows, width=width(), flexible=0)
-
-
-def _waiting(call: Call) -> str:
-    request = call.current
-    if request.status is AttemptStatus.QUEUED:
-        return f"queued for {request.document['agent_name']}"
-    attempt = f", attempt {request.number + 1}" if request.number else ""
-    return f"waits for {request.document['agent_name']} ({request.request_id}{attempt})"
-
-
-def _run_table(runs: Sequence[Run], now: datetime) -> str:
-    if not runs:
-        return "no flow has run here\n"
-    head = ("id", "flow", "version", "status", "last")
-    rows = [(run.id, run.name, run.version, run.status.value, _age(run.updated, now)) for run in runs]
-    return columns([head, *rows], width=width(), flexible=1)
-
-
-def _age(stamp: str, now: datetime) -> str:
-    then = parse_moment(stamp)
-    return f"{ago(then, now)} ago" if then else stamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -40,10 +41,19 @@ def find_places(cwd: Path, environ: Mapping[str, str]) -> Places:
     home = environ.get("BRIDGEHEAD_HOME")
     if home:
         return Places(project_root(cwd), Path(home) / "config", Path(home) / "data")
+    if "linux" in sys.platform:  # two variables; the library would cost every command 10 ms
+        config = _xdg(environ.get("XDG_CONFIG_HOME"), "~/.config")
+        return Places(project_root(cwd), config, _xdg(environ.get("XDG_DATA_HOME"), "~/.local/share"))
     from platformdirs import PlatformDirs
 
     user = PlatformDirs("bridgehead", appauthor=False)
     return Places(project_root(cwd), user.user_config_path, user.user_data_path)
+
+
+def _xdg(named: str | None, default: str) -> Path:
+    """Our directory in one of the XDG ones; a relative path counts as none (XDG base directory specification)."""
+    base = Path(named or "")
+    return (base if base.is_absolute() else Path(default).expanduser()) / "bridgehead"
 
 
 def project_root(cwd: Path) -> Path:

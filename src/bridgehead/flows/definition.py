@@ -32,11 +32,13 @@ class Flow:
         agents: Sequence[str] = (),
         keeps_state_file: bool = False,
         read_words: OptionReader | None = None,
+        operational: Sequence[str] = (),
     ) -> None:
         """`agents`: those it is known to ask, for the message when a handler knows none of that name.
 
         `keeps_state_file`: keeps `.template-create-state.json` and speaks contract 1.0; see phases.py.
         `read_words`: reads a command line into settings, for options that are more than the function's parameters.
+        `operational`: settings that hold for one command and may be given anew on resume; no step's input may use them.
         """
         if not _NAME.fullmatch(name):
             raise FlowMistake(f"{name!r} cannot name a flow: use lower-case letters, digits, '.', '_', '-'")
@@ -47,6 +49,7 @@ class Flow:
         self.agents = tuple(agents)
         self.keeps_state_file = keeps_state_file
         self.read_words = read_words
+        self.operational = frozenset(operational)
 
     def __call__(self, ctx: Context, *arguments: Any, **keywords: Any) -> Any:
         return self.function(ctx, *arguments, **keywords)
@@ -68,6 +71,7 @@ def flow(
     agents: Sequence[str] = (),
     keeps_state_file: bool = False,
     read_words: OptionReader | None = None,
+    operational: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Flow]:
     """Make a flow of a function. Change `version` when its steps change; paused runs of another one are refused."""
 
@@ -80,6 +84,7 @@ def flow(
             agents=agents,
             keeps_state_file=keeps_state_file,
             read_words=read_words,
+            operational=operational,
         )
 
     return decorate

@@ -65,7 +65,7 @@ def _open_by_journal(
         return Opening(discarded=paused, bury=True)
     if paused is None:
         return _nothing_paused(request, journal, root)
-    _refuse_contradiction(root, _named(paused), request, paused.input, request.given)
+    _refuse_contradiction(root, _named(paused), request, paused.input, _lasting(flow, request))
     _refuse_version(flow, paused.version, request)
     return Opening(resumed=paused)
 
@@ -97,7 +97,7 @@ def _open_by_state_file(
     if checkpoint is None:
         opening = _nothing_paused(request, journal, root)
         return opening if opening.completed else Opening(discarded=paused)
-    _refuse_contradicting_state(root, request, checkpoint)
+    _refuse_contradicting_state(root, flow, request, checkpoint)
     journalled = paused if paused is not None and paused.id == checkpoint.flow.get("id") else None
     _refuse_unsafe_paths(root, request, checkpoint, journalled)
     version = journalled.version if journalled else checkpoint.flow.get("version")
@@ -113,10 +113,16 @@ def _has_ended(checkpoint: Checkpoint, journal: Journal) -> bool:
     return run is not None and run.status.ended
 
 
-def _refuse_contradicting_state(root: Path, request: RunRequest, checkpoint: Checkpoint) -> None:
+def _lasting(flow: Flow, request: RunRequest) -> dict[str, Any]:
+    """The settings given now that stay with a run; operational ones hold for one command (flows §9)."""
+    return {key: value for key, value in request.given.items() if key not in flow.operational}
+
+
+def _refuse_contradicting_state(root: Path, flow: Flow, request: RunRequest, checkpoint: Checkpoint) -> None:
     stored = {**_input_of(checkpoint), OPTIONS_KEY: _input_of(checkpoint).get(OPTIONS_KEY, {})}
     # With --resume a state of another project is unsafe (R5), not merely another run.
-    given = {key: value for key, value in request.given.items() if key != _PROJECT or not request.resume}
+    lasting = _lasting(flow, request).items()
+    given = {key: value for key, value in lasting if key != _PROJECT or not request.resume}
     _refuse_contradiction(root, f"template-create {stored.get('template_name', '')}", request, stored, given)
 
 

@@ -6,15 +6,17 @@ Only assembly imports this module; the contract's types cost more to import than
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.words import AnswerStatus, Part, PendingKind
 from bridgehead.flows.announcer import FlowEvent, OpenRequest
-from bridgehead.flows.handlers.base import Reply
-from bridgehead.flows.operations.respond import RespondRequest
 from bridgehead.flows.words import ANSWER_SCHEMA, ErrorType, RequestStatus
 from bridgehead.host.clock import iso_ms, parse_iso
+
+if TYPE_CHECKING:
+    from bridgehead.flows.operations.respond import RespondRequest
 
 
 def question_of(asked: OpenRequest) -> Question:
@@ -49,6 +51,9 @@ def event_of(happened: FlowEvent) -> Event:
 
 def response_to(question: Question, answer: Answer) -> RespondRequest:
     """What `respond` is asked to do when a pending question of ours was answered."""
+    from bridgehead.flows.handlers.base import Reply
+    from bridgehead.flows.operations.respond import RespondRequest
+
     statuses = {
         AnswerStatus.SUCCESS: RequestStatus.SUCCESS,
         AnswerStatus.ERROR: RequestStatus.ERROR,

@@ -42,8 +42,10 @@ class Stage(NamedTuple):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the flow function is called with."""
-        return {key: value for key, value in self.run.input.items() if key != OPTIONS_KEY}
+        """What the flow function is called with: as stored, but operational ones as given now (flows §9)."""
+        stored = {key: value for key, value in self.run.input.items() if key != OPTIONS_KEY}
+        anew = {key: value for key, value in self.request.given.items() if key in self.flow.operational}
+        return {**stored, **anew}
 
     def now(self) -> str:
         return utc_text(self.surroundings.clock.now())

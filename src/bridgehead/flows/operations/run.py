@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from bridgehead.flows.command_line import CommandLine
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine import run_flow
 from bridgehead.flows.errors import NoCheckpoint
+from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.options import defaults_of, read_options
-from bridgehead.flows.requests import RunRequest, RunResult
+from bridgehead.flows.requests import RunResult
 from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import STATE_FILE
@@ -39,10 +41,7 @@ def run_with_options(
     output_directories: tuple[Path, ...] = (),
 ) -> RunResult:
     """Run `flow` with the settings that stand on a command line."""
-    if flow.read_words is not None:
-        given, defaults = flow.read_words(line.words, line.root)
-    else:
-        given, defaults = read_options(flow, line.words), defaults_of(flow)
+    given, defaults = _settings_in(line, flow)
     request = line.request(
         source=source, given=given, defaults=defaults, output_directories=output_directories
     )
@@ -50,25 +49,53 @@ def run_with_options(
 
 
 def resume_paused(
-    request: RunRequest, directory: Path, surroundings: Surroundings | None = None
+    line: CommandLine,
+    directory: Path,
+    surroundings: Surroundings | None = None,
+    *,
+    flow_id: str | None = None,
 ) -> RunResult:
     """Go on with whatever is paused in a root, or with the run that has that id."""
-    from bridgehead.flows.operations.inspect import find_run
-
     around = surroundings or Surroundings()
-    root = FlowRoot.open(request.root)
-    request = request._replace(resume=True)
-    source = "template-create" if (root.path / STATE_FILE).exists() else None
-    if root.journal.exists():
-        with around.open_journal(root) as journal:
-            wanted = find_run(journal.runs(), request.flow_id, root.path) if request.flow_id else None
-            run = wanted or journal.unfinished() or next(iter(journal.runs()), None)
-            if run is not None and (source is None or wanted is not None):
-                source = run.source
-                request = request._replace(flow_id=run.id)
-    if not source:
-        raise NoCheckpoint(root.path)
+    paused = _paused_in(FlowRoot.open(line.root), flow_id, around)
     from bridgehead.flows.discovery import find_flow
 
-    flow, found_as = find_flow(source, directory)
-    return run_flow(flow, request._replace(source=found_as), around)
+    flow, found_as = find_flow(paused.source, directory)
+    given, _ = _settings_in(line, flow)
+    request = line.request(source=found_as, given=given, flow_id=paused.flow_id)
+    return run_flow(flow, request._replace(resume=True), around)
+
+
+class _Paused(NamedTuple):
+    """How a flow that is to go on is found again, and which of its runs is meant."""
+
+    source: str
+    flow_id: str | None
+
+
+def _paused_in(root: FlowRoot, flow_id: str | None, around: Surroundings) -> _Paused:
+    """The run that is meant; a state file says that it is template-create's, with or without a journal."""
+    by_state_file = not flow_id and (root.path / STATE_FILE).exists()
+    if by_state_file:
+        return _Paused("template-create", None)
+    if not root.journal.exists():
+        raise NoCheckpoint(root.path)
+    with around.open_journal(root) as journal:
+        run = journal.unfinished() if flow_id is None else _found(journal, flow_id, root)
+        run = run or next(iter(journal.runs()), None)
+    if run is None or not run.source:
+        raise NoCheckpoint(root.path)
+    return _Paused(run.source, run.id)
+
+
+def _found(journal: Journal, flow_id: str, root: FlowRoot) -> Run:
+    from bridgehead.flows.operations.inspect import find_run
+
+    return find_run(journal.runs(), flow_id, root.path)
+
+
+def _settings_in(line: CommandLine, flow: Flow) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The flow's settings in the words of a command line, and the defaults of a new run."""
+    if flow.read_words is not None:
+        return flow.read_words(line.words, line.root)
+    return read_options(flow, line.words), defaults_of(flow)

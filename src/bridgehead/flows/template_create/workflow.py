@@ -63,6 +63,7 @@ class ScoreTooLow(Exception):
     agents=tuple(agent.value for agent in AgentName),
     keeps_state_file=True,
     read_words=read_words,
+    operational=("validate",),
 )
 def template_create(ctx: PhasedContext, **settings: Any) -> dict[str, Any]:
     """Make a template package of the project the flow runs in."""
@@ -149,7 +150,8 @@ class _Run:
             key="templates",
             result=TemplateSet,
         )
-        return made or self._ctx.step("templates_again", generate_templates, analysis, self._choices)
+        lasting = replace(self._choices, validate=False)
+        return made or self._ctx.step("templates_again", generate_templates, analysis, lasting)
 
     def _recommendation(self, analysis: CodebaseAnalysis) -> Recommendation:
         found: Recommendation | None = self._phase(

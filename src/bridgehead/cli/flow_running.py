@@ -1,0 +1,105 @@
+"""`flow run` and `flow resume`, read without click: a pause must not cost more than the work it interrupts (design §8).
+
+cli/flows.py declares the same two commands for help, completion and the reference, and runs them through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from bridgehead.cli.output import App
+from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.exit_codes import ExitCode
+from bridgehead.flows.command_line import CommandLine, split_words
+from bridgehead.flows.operations.run import resume_paused, run_named
+from bridgehead.flows.script import notices_of, output_of, waiting_for
+from bridgehead.flows.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.flows import RecordingAnnouncer
+    from bridgehead.flows.requests import RunResult
+
+SHARED_FLAGS: Final = ("--json", "--debug")
+
+
+def run_quickly(verb: str, words: Sequence[str]) -> int:
+    """Run what was typed after `flow run` or `flow resume`."""
+    ours, separator, theirs = _divided(words)
+    app = App(as_json="--json" in ours)
+    line = split_words([*(word for word in ours if word not in SHARED_FLAGS), *separator, *theirs])
+    line = line._replace(flags={"root": app.cwd, **line.flags})
+    name, rest = _named(line.words)
+    if verb == "resume":
+        return resume(app, name, line._replace(words=rest))
+    if name is None:
+        raise UserError("flow run needs the NAME of a flow", hint="bridgehead flow run --help")
+    return run(app, name, line._replace(words=rest))
+
+
+def run(app: App, name: str, line: CommandLine) -> int:
+    """Start the flow `name`, or go on with it."""
+    with recorded(app, line) as announcer:
+        around = surroundings(app, announcer)
+        return _ended(app, lambda: run_named(name, line, app.cwd, around))
+
+
+def resume(app: App, flow_id: str | None, line: CommandLine) -> int:
+    """Go on with the flow that is paused here."""
+    if line.flags.get("fresh"):
+        raise UserError("--fresh starts a flow over: bridgehead flow run NAME --fresh")
+    with recorded(app, line) as announcer:
+        around = surroundings(app, announcer)
+        return _ended(app, lambda: resume_paused(line, app.cwd, around, flow_id=flow_id))
+
+
+def recorded(app: App, line: CommandLine) -> RecordingAnnouncer:
+    """The record, told what happens in flows of this command's root; to be used in a `with` statement."""
+    from bridgehead.assembly.flows import RecordingAnnouncer
+
+    return RecordingAnnouncer(line.root, app.warn)
+
+
+def surroundings(app: App, announcer: RecordingAnnouncer) -> Surroundings:
+    """What flows are given by this surface."""
+    return Surroundings(
+        announcer=announcer, on_wait=lambda pause: app.say(f"{app.program}: {waiting_for(pause)}")
+    )
+
+
+def _divided(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """What stands before `--`, that itself, and what stands after it and is none of our business."""
+    typed = list(words)
+    place = typed.index("--") if "--" in typed else len(typed)
+    return typed[:place], typed[place : place + 1], typed[place + 1 :]
+
+
+def _named(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    if words and not words[0].startswith("-"):
+        return words[0], words[1:]
+    return None, words
+
+
+def _ended(app: App, operate: Callable[[], RunResult]) -> int:
+    """Say how a run ended. On a pause stdout is the pause line and nothing else, with --json too (flows §5)."""
+    try:
+        result = operate()
+    except BridgeheadError as error:
+        error.exit_code = ExitCode.USER  # flows end in 0, 1 or 42, whoever is to blame (flows §6)
+        raise
+    for notice in notices_of(result):
+        app.say(f"{app.program}: {notice}")
+    if result.pause is not None:
+        app.stdout.write(output_of(result))
+        app.stdout.flush()
+        return result.exit_code
+    document = {
+        "flow_id": result.flow_id,
+        "name": result.name,
+        "status": result.status.value,
+        "actions": list(result.actions),
+        "result": result.result,
+        "remarks": [remark._asdict() for remark in result.remarks],
+    }
+    app.emit(document, lambda: output_of(result))
+    return result.exit_code

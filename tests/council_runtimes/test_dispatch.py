@@ -323,7 +323,7 @@ def test_a_halted_bridge_is_put_to_the_user_and_seated_again_on_retry() -> None:
     halted = OwnReport(halted_report(TASK, facts("codex"), "not_authenticated", "run codex login"))
     seats = ScriptedSeats(scripts("claude", "codex"), others={"codex": halted})
 
-    def ask(question: UserQuestion) -> str:
+    def ask(question: UserQuestion, cancel: Cancel) -> str:
         asked.append(question)
         seats._others.clear()
         return "retry"

@@ -14,6 +14,8 @@ import msgspec
 from bridgehead.contract.events import Event
 
 COUNCIL: Final = "council"
+ABOUT_A_SEAT: Final = ("bridge_converted", "seat_pending")
+"""Lines of the council's own log that name a seat."""
 Amount = TypeVar("Amount", int, float)
 
 
@@ -55,7 +57,7 @@ class LiveRound(msgspec.Struct, frozen=True, kw_only=True):
 class LiveSeat(msgspec.Struct, frozen=True, kw_only=True):
     bridge: str
     state: str = "waiting"
-    """`waiting running done skipped halted aborted`; `waiting` until its first line."""
+    """`waiting` until its first line, then `running`, `pending` (a rig that was asked), `done skipped halted`."""
     reason: str | None = None
     connection: str | None = None
     rounds: tuple[LiveRound, ...] = ()
@@ -69,6 +71,11 @@ class LiveSeat(msgspec.Struct, frozen=True, kw_only=True):
     tokens_out: int | None = None
     cost_usd: float | None = None
     last_at: str | None = None
+
+    @property
+    def found(self) -> int:
+        """How many of its outputs stand."""
+        return sum(one.state not in ("merged", "withdrawn") for one in self.outputs)
 
     @property
     def round(self) -> LiveRound | None:
@@ -123,14 +130,18 @@ def rebuild(bridges: Iterable[str], events: Iterable[Event]) -> LiveCouncil:
     picture = LiveCouncil(seats=tuple(LiveSeat(bridge=bridge) for bridge in bridges))
     for event in events:
         if event.kind == "council.event":
-            picture = _after(picture, event.data)
+            picture = picture_after(picture, str(event.data.get("bridge")), event.data)
     return picture
 
 
-def _after(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCouncil:
-    bridge = str(line.get("bridge"))
-    if bridge == COUNCIL or line.get("event") == "bridge_converted":
+def picture_after(picture: LiveCouncil, bridge: str, line: Mapping[str, Any]) -> LiveCouncil:
+    """The picture after one more line of a seat's log, or of the council's own."""
+    if bridge == COUNCIL or line.get("event") in ABOUT_A_SEAT:
         return _after_council_line(picture, line)
+    return _with_seat(picture, bridge, line)
+
+
+def _with_seat(picture: LiveCouncil, bridge: str, line: Mapping[str, Any]) -> LiveCouncil:
     seats = {seat.bridge: seat for seat in picture.seats}
     seats[bridge] = seat_after(seats.get(bridge) or LiveSeat(bridge=bridge), line)
     return msgspec.structs.replace(picture, seats=tuple(seats.values()))
@@ -138,6 +149,8 @@ def _after(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCouncil:
 
 def _after_council_line(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCouncil:
     match line.get("event"):
+        case "seat_pending":
+            return _with_seat(picture, str(line["bridge"]), line)
         case "joined":
             sources = tuple((str(one["bridge"]), str(one["finding_id"])) for one in line.get("sources") or ())
             found = JoinedFinding(
@@ -253,6 +266,10 @@ def _changed_state(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     return msgspec.structs.replace(seat, outputs=outputs)
 
 
+def _pends(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
+    return LiveSeat(bridge=seat.bridge, state="pending", started_at=line.get("since"))
+
+
 def _ended(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     status = str(line.get("status")).lower()
     return msgspec.structs.replace(
@@ -276,6 +293,7 @@ _CHANGES: Final[Mapping[str, Callable[[LiveSeat, Mapping[str, Any]], LiveSeat]]]
     "ruling": _answered,
     "merge": _merged,
     "state": _changed_state,
+    "seat_pending": _pends,
     "bridge_complete": _ended,
 }
 

@@ -25,7 +25,7 @@ from bridgehead.assembly.notices import NoticeStatus
 from bridgehead.contract.words import RunState
 from bridgehead.council.artifacts import OutputFolder
 from bridgehead.council.calls import GivenUp, Retried
-from bridgehead.council.council_run import CouncilRun
+from bridgehead.council.council_run import COUNCIL_LOG, CouncilRun, council_facts
 from bridgehead.council.dispatch import Means, Reported, Waiting, conduct
 from bridgehead.council.exit_code import Gate, Outcome, council_exit_code
 from bridgehead.council.masking import Mask
@@ -117,6 +117,9 @@ class Session:
         with self._failing_aloud():
             before = len(self.journal.inputs())
             observer = RecordObserver(self.assembly, self.record)
+            if self.resumed:
+                facts = council_facts(self.kept.task, self.kept.bridges)
+                Everybody(company.watchers).happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
             try:
                 ending = anyio.run(conduct, self.run, *self._means(company, observer), wishes)
             finally:

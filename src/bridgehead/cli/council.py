@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,9 +25,8 @@ from bridgehead.host.files import write_atomic
 
 if TYPE_CHECKING:
     from bridgehead.assembly.council import Company, Councils, Finished
+    from bridgehead.assembly.council_live import LiveCouncil
     from bridgehead.assembly.council_request import CouncilRequest
-    from bridgehead.council.calls import UserQuestion
-    from bridgehead.council.clarify import ClarifyingQuestion
     from bridgehead.council.dry_run import DryRun
 
 EXAMPLES = {
@@ -151,49 +149,37 @@ def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Itera
     from dataclasses import replace
 
     from bridgehead.cli.council_display import LiveDisplay, SpokenWarnings, WatchLines
+    from bridgehead.cli.council_questions import ask_beside
 
     company = replace(_company(app, request), handle_signals=True)
     if watch:
         yield replace(company, watchers=(WatchLines(app),))
-    elif not app.stderr.isatty() or (request is not None and request.interactive):
-        # A table that moves would write over the questions a person is asked.
+    elif not app.stderr.isatty():
         yield replace(company, watchers=(SpokenWarnings(app),))
     else:
-        with LiveDisplay(_title(request)) as display:
-            yield replace(company, watchers=(display, SpokenWarnings(app)))
+        verb = request.verb if request is not None else "taken up again:"
+        with LiveDisplay(verb, lambda review_id: _picture(app, review_id)) as display:
+            ask = ask_beside(display, company.ask_user) if company.ask_user else None
+            yield replace(company, ask_user=ask, watchers=(display,))
 
 
-def _title(request: CouncilRequest | None) -> str:
-    if request is None:
-        return "taken up again"
-    return f"{request.verb} of {', '.join(request.scope.paths) or 'this project'}"
+def _picture(app: App, review_id: str) -> LiveCouncil:
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.council_views import council_now
+
+    return council_now(Assembly(app.cwd, app.environ), review_id).live
 
 
 def _company(app: App, request: CouncilRequest | None) -> Company:
     from bridgehead.assembly.council import Company
+    from bridgehead.cli.council_questions import ask_about_halted, ask_before
 
     if request is None or not request.interactive:
         return Company()
     return Company(
-        ask=lambda question: _ask_before(app, question), ask_user=lambda question: _ask_halted(app, question)
+        ask=lambda question: ask_before(app, question),
+        ask_user=lambda question, cancel: ask_about_halted(app, question, cancel),
     )
-
-
-def _ask_before(app: App, question: ClarifyingQuestion) -> str | None:
-    choices = f"  [{' / '.join(question.choices)}]" if question.choices else ""
-    return _typed(app, f"{question.text}{choices}  (Enter: leave it to me) ")
-
-
-def _ask_halted(app: App, question: UserQuestion) -> str | None:
-    app.say(f"{question.bridge} cannot sit: {question.message}")
-    return _typed(app, f"{' / '.join(question.choices)}? ")
-
-
-def _typed(app: App, prompt: str) -> str | None:
-    app.stderr.write(prompt)
-    app.stderr.flush()
-    line = sys.stdin.readline()
-    return line.strip() if line else None
 
 
 # -- how it ended

@@ -3,148 +3,107 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from bridgehead.assembly.council_live import COUNCIL, LiveCouncil, LiveSeat, picture_after
+from bridgehead.cli.council_table import table_lines
 from bridgehead.cli.output import App
-from bridgehead.host.terminal import escape_controls
+from bridgehead.host.clock import SystemClock
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.live import Live
-    from rich.table import Table
+    from rich.text import Text
 
     from bridgehead.council.calls import CallFailed
 
-COUNCIL: Final = "council"
 REFRESHES_PER_SECOND: Final = 4
-MOST_DOTS: Final = 6
-
-
-@dataclass
-class SeatLine:
-    """What the table says about one seat."""
-
-    bridge: str
-    began: float
-    doing: str = "looking"
-    detail: str = ""
-    round: int = 0
-    agents: int = 0
-    heard: int = 0
-    findings: int = 0
-    ended: float | None = None
-
-    def take(self, line: Mapping[str, Any]) -> None:
-        """A line of the seat's log."""
-        match line["event"]:
-            case "dispatch":
-                self.round = int(line.get("round") or 1)
-                self.agents, self.heard = len(line.get("domains") or ()) or 1, 0
-                self.doing, self.detail = f"round {self.round}", ""
-            case "agent_reply" | "agent_failed":
-                self.heard += 1
-                self.detail = f"{min(self.heard, self.agents)} of {self.agents} agents"
-            case "output":
-                self.findings += 1
-            case "challenge":
-                self.detail = "challenged"
-            case "response":
-                self.detail = "answering challenges"
-            case "bridge_complete":
-                self._end(line)
-
-    def _end(self, line: Mapping[str, Any]) -> None:
-        self.ended = time.monotonic()
-        status = str(line.get("status"))
-        if status == "COMPLETED":
-            self.doing = "done"
-            found = int(line.get("output_count") or 0)
-            self.detail = f"{found} finding{'' if found == 1 else 's'}"
-        else:
-            self.doing = status.lower()
-
-    @property
-    def dots(self) -> str:
-        if self.doing in ("skipped", "halted"):
-            return "–"
-        if self.ended is not None:
-            return "●" * max(1, min(self.agents, MOST_DOTS))
-        full = min(self.heard, MOST_DOTS)
-        return "●" * full + "○" * max(0, min(self.agents, MOST_DOTS) - full)
-
-    @property
-    def seconds(self) -> int:
-        return round((self.ended or time.monotonic()) - self.began)
 
 
 class LiveDisplay:
-    """The table of seats on stderr, in place; it vanishes when the result is printed."""
+    """The table of seats on stderr, in place; it comes with the first line and vanishes before the result.
 
-    def __init__(self, title: str, bridges: tuple[str, ...] = ()) -> None:
-        self._title = title
-        self._seats: dict[str, SeatLine] = {}
+    `earlier` gives the picture of a council that is taken up again.
+    """
+
+    def __init__(self, verb: str, earlier: Callable[[str], LiveCouncil]) -> None:
+        self._verb = verb
+        self._earlier = earlier
+        self._facts: Mapping[str, Any] = {}
+        self._picture = LiveCouncil(seats=())
         self._live: Live | None = None
-        for bridge in bridges:
-            self._seat(bridge)
 
     def __enter__(self) -> Self:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._live = Live(
-            get_renderable=self._table,
-            console=Console(stderr=True, highlight=False),
-            refresh_per_second=REFRESHES_PER_SECOND,
-            transient=True,
-        )
-        self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        self._hide()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Make room for a question."""
+        self._hide()
+        try:
+            yield
+        finally:
+            self._show()
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
-        if bridge == COUNCIL:
-            if line["event"] == "council_start":
-                self._title = f"council {line.get('review_id')}   {self._title}"
-                for name in line.get("bridges") or ():
-                    self._seat(str(name))
-            return
-        self._seat(bridge).take(line)
+        event = line["event"]
+        if bridge == COUNCIL and event in ("council_start", "council_resumed"):
+            self._begin(line)
+        self._picture = picture_after(self._picture, bridge, line)
 
     def refused(self, bridge: str, failed: CallFailed) -> None:
-        self._seat(bridge).detail = escape_controls(failed.reason)[:80]
+        return
 
     def accepted(self, bridge: str) -> None:
         return
 
-    def _seat(self, bridge: str) -> SeatLine:
-        return self._seats.setdefault(bridge, SeatLine(bridge, time.monotonic()))
+    def _begin(self, line: Mapping[str, Any]) -> None:
+        self._facts = line
+        seats = tuple(LiveSeat(bridge=str(name)) for name in line.get("bridges") or ())
+        self._picture = LiveCouncil(seats=seats)
+        if line["event"] == "council_resumed":
+            self._picture = self._earlier(str(line["review_id"]))
+        self._show()
 
-    def _table(self) -> Table:
-        from rich.table import Table
+    def _show(self) -> None:
+        from rich.live import Live
+
+        self._live = Live(
+            get_renderable=self._table,
+            console=self._console,
+            refresh_per_second=REFRESHES_PER_SECOND,
+            transient=True,
+        )
+        self._live.start()
+
+    @cached_property
+    def _console(self) -> Console:
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False)
+
+    def _hide(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+    def _table(self) -> Text:
         from rich.text import Text
 
-        table = Table(
-            box=None,
-            show_header=False,
-            title=Text(escape_controls(self._title)),
-            title_justify="left",
-            caption=Text("Ctrl-C stops and keeps what is there", style="dim"),
-            caption_justify="right",
-            pad_edge=False,
-            padding=(0, 2),
-        )
-        for seat in self._seats.values():
-            cells = (seat.bridge, seat.dots, seat.doing, seat.detail, f"{seat.seconds} s")
-            table.add_row(*(Text(escape_controls(cell)) for cell in cells))
-        return table
+        now, width = SystemClock().now(), self._console.width
+        head, *seats = table_lines(self._verb, self._facts, self._picture, now, width)
+        table = Text(head, style="bold", no_wrap=True, overflow="crop")
+        table.append("\n" + "\n".join(seats[:-1]), style="not bold")
+        return table.append(f"\n{seats[-1]}", style="not bold dim")
 
 
 class WatchLines:

@@ -7,7 +7,7 @@ late answer or a retried bridge reopens the run: the report that follows superse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -79,9 +79,7 @@ class CouncilRun:
     def start(self, at: str) -> Turn:
         """Begin: every bridge is to be checked."""
         self._at = at
-        self._log(
-            "council_start", review_id=self.plan.review_id, bridges=list(self.plan.bridges), timestamp=at
-        )
+        self._log("council_start", **council_facts(self.plan.task, self.plan.bridges), timestamp=at)
         if self.plan.takes_first_available:
             # One bridge is enough: the others are tried only if it cannot be had.
             candidates = [bridge for bridge in self.plan.bridges if bridge != STATIC]
@@ -131,11 +129,9 @@ class CouncilRun:
 
     def _pends(self, happened: SeatPending) -> Turn:
         self._awaited.discard(happened.bridge)
-        self._pending[happened.bridge] = {
-            "bridge": happened.bridge,
-            "request": happened.request,
-            "since": happened.at,
-        }
+        asked = {"bridge": happened.bridge, "request": happened.request, "since": happened.at}
+        self._pending[happened.bridge] = asked
+        self._log("seat_pending", **asked)
         return self._advance()
 
     def _result(self, happened: Result) -> Turn:
@@ -271,7 +267,6 @@ class CouncilRun:
 
     def _convert(self, bridge: str) -> None:
         seat = self.attendance.convert(bridge)
-        self._warnings.append(f"halted_bridge_skipped:{bridge}")
         self._log(
             "bridge_converted", bridge=bridge, halt_reason=seat.halt_reason, skip_reason=seat.skip_reason
         )
@@ -300,9 +295,7 @@ class CouncilRun:
         return Turn(cancelled=self._layer.give_up(reason)).then(self._conclude())
 
     def _conclude(self) -> Turn:
-        self._note_costs()
-        if all(bridge == STATIC for bridge in self.attendance.available):
-            self._warnings.append("no_model_took_part")
+        warnings = [*self._warnings, *self._present_warnings(), *self._layer.warnings]
         assembled = assemble_report(
             self.plan,
             self._around,
@@ -311,7 +304,7 @@ class CouncilRun:
             self._layer.findings,
             self._layer.debate,
             pending=tuple(self._pending.values()),
-            warnings=tuple(dict.fromkeys([*self._warnings, *self._layer.warnings])),
+            warnings=tuple(dict.fromkeys(warnings)),
             at=self._at,
         )
         self.report, self.records = assembled.report, assembled.records
@@ -343,12 +336,16 @@ class CouncilRun:
         """COMPLETED bridges that can take a prompt."""
         return {bridge: seat for bridge, seat in self._seats.items() if bridge in self.attendance.available}
 
-    def _note_costs(self) -> None:
-        if self.plan.max_cost_usd is None:
-            return
-        for bridge, seat in self._reports.items():
-            if seat.report.usage.calls and seat.report.usage.cost_usd is None:
-                self._warnings.append(f"cost_unknown:{bridge}")
+    def _present_warnings(self) -> Iterator[str]:
+        """What is true of this report; a seat that is folded in later may end it."""
+        for converted in self.attendance.auto_skipped:
+            yield f"halted_bridge_skipped:{converted['bridge']}"
+        if all(bridge == STATIC for bridge in self.attendance.available):
+            yield "no_model_took_part"
+        if self.plan.max_cost_usd is not None:
+            for bridge, seat in self._reports.items():
+                if seat.report.usage.calls and seat.report.usage.cost_usd is None:
+                    yield f"cost_unknown:{bridge}"
 
     def _log(self, event: str, **fields: Any) -> None:
         self._events.append(SeatEvent(COUNCIL_LOG, event, fields))
@@ -356,3 +353,17 @@ class CouncilRun:
     def _turn(self, turn: Turn) -> Turn:
         events, self._events = tuple(self._events), []
         return turn.then(Turn(events=events))
+
+
+def council_facts(task: BridgeInput, bridges: Sequence[str]) -> dict[str, Any]:
+    """What is told about a council when it begins, and when it is taken up again."""
+    return {
+        "review_id": task.session_id,
+        "bridges": list(bridges),
+        "task_type": task.task_type.value,
+        "scope": task.scope_text,
+        "intensity": task.intensity.value,
+        "domains": list(task.domains),
+        "files": task.files,
+        "loc": task.loc,
+    }

@@ -250,7 +250,7 @@ class _Conductor:
 
     async def _put_question(self, question: UserQuestion) -> None:
         ask = self._means.ask_user
-        answer = None if ask is None else await self._carrier.in_thread(lambda _cancel: ask(question))
+        answer = None if ask is None else await self._carrier.in_thread(lambda cancel: ask(question, cancel))
         self._feed(UserAnswered(bridge=question.bridge, answer=answer, at=self._now()))
 
     # -- seats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -57,18 +57,19 @@ class LocatedReference:
 
 def find_references(text: str) -> tuple[FileReference, ...]:
     """Every file reference in `text`, in order; URLs are skipped."""
-    return tuple(located.reference for located in locate_references(text))
+    return tuple(reference for reference, _ in _found(text))
 
 
 def locate_references(text: str) -> tuple[LocatedReference, ...]:
     """The same with their places."""
-    without_urls = _URL.sub(lambda url: " " * len(url[0]), text)
-    found = [(_reference(match), match) for match in _REFERENCE.finditer(without_urls)]
-    return tuple(
-        LocatedReference(reference, match.start(), match.end())
-        for reference, match in found
-        if reference is not None
-    )
+    return tuple(LocatedReference(reference, match.start(), match.end()) for reference, match in _found(text))
+
+
+def _found(text: str) -> Iterator[tuple[FileReference, re.Match[str]]]:
+    without_urls = _URL.sub(lambda url: " " * len(url[0]), text) if "://" in text else text
+    for match in _REFERENCE.finditer(without_urls):
+        if (reference := _reference(match)) is not None:
+            yield reference, match
 
 
 def relate(ours: Sequence[FileReference], theirs: Sequence[FileReference]) -> Relation:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from bridgehead.council.calls import Call, CallFailed, Input, Result, UserQuestion
+from bridgehead.host.cancel import Cancel
 
 
 class CallJournal(Protocol):
@@ -53,9 +54,9 @@ class Observer(Protocol):
 
 
 class AskUser(Protocol):
-    """Puts a halted bridge to the user and waits; None is the end of input."""
+    """Puts a halted bridge to the user and waits, until `cancel`; None is the end of input."""
 
-    def __call__(self, question: UserQuestion) -> str | None: ...
+    def __call__(self, question: UserQuestion, cancel: Cancel) -> str | None: ...
 
 
 class MemoryJournal:

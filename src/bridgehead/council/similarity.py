@@ -17,7 +17,7 @@ STOP_WORDS: Final = frozenset(
 )
 
 # Most findings are plain English; for those this is the same and ten times faster.
-_ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
+_ASCII_WORD: Final = re.compile(r"[a-z0-9]{2,}")
 _CJK_RANGES: Final = (
     (0x3005, 0x3007),
     (0x3040, 0x30FF),
@@ -44,8 +44,9 @@ class Wording:
 
 def tokens(text: str) -> frozenset[str]:
     """The words of `text` as a set: normalised, CJK as bigrams, one-letter and stop words dropped."""
-    found = _ASCII_WORD.findall(text.lower()) if text.isascii() else _words(text)
-    return frozenset(token for token in found if len(token) > 1 and token not in STOP_WORDS)
+    if text.isascii():
+        return frozenset(_ASCII_WORD.findall(text.lower())) - STOP_WORDS
+    return frozenset(token for token in _words(text) if len(token) > 1) - STOP_WORDS
 
 
 def _words(text: str) -> set[str]:

@@ -10,6 +10,7 @@ from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import Severity, Status, severity_rank
 from bridgehead.council.findings.quotes import read_citations
 from bridgehead.council.joint import STATIC
+from bridgehead.council.render.reasons import can_be_tried_again, reason_in_words
 from bridgehead.council.report import CouncilReport, FindingEntry, Participant
 
 
@@ -94,8 +95,16 @@ def seats_line(report: CouncilReport) -> str:
 
 
 def skipped_line(report: CouncilReport) -> str:
-    """`gemini (not_authenticated)`, for every seat that did not take part."""
-    return ", ".join(f"{name} ({one_line(reason)})" for name, reason in report.skip_reasons.items())
+    """`gemini (not logged in)`, for every seat that did not take part."""
+    reasons = report.skip_reasons.items()
+    return ", ".join(f"{name} ({reason_in_words(one_line(reason))})" for name, reason in reasons)
+
+
+def way_back(report: CouncilReport) -> str:
+    """The command that would seat those again for whom it makes sense; empty when there is nobody."""
+    names = [name for name, reason in report.skip_reasons.items() if can_be_tried_again(reason)]
+    retries = " ".join(f"--retry {name}" for name in names)
+    return f"bridgehead council resume {report.review_id} {retries}" if names else ""
 
 
 def comparison_line(report: CouncilReport) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridgehead.contract.words import Severity, Verdict
+from bridgehead.council.render.notes import notes
+from bridgehead.council.render.reasons import reason_in_words
 from bridgehead.council.render.telling import (
     comparison_line,
     headline,
@@ -19,6 +21,7 @@ from bridgehead.council.render.telling import (
     seats_line,
     skipped_line,
     standing,
+    way_back,
 )
 from bridgehead.council.report import AbortedReport, CouncilReport, FindingEntry
 
@@ -75,17 +78,26 @@ def _finding(entry: FindingEntry, screen: Screen, *, compared: bool) -> Iterator
     gap = " " * max(screen.width - LABEL_WIDTH - len(title) - len(where), 2)
     yield _painted(f"{label:<{LABEL_WIDTH}}", entry.severity, screen) + (title + gap + where).rstrip()
     indent = " " * LABEL_WIDTH
-    for line in (*rest, standing(entry, compared=compared), quoted_code(entry)):
-        if line:
-            yield indent + _cut(line, screen.width - LABEL_WIDTH)
+    room = screen.width - LABEL_WIDTH
+    *body, last = [_cut(line, room) for line in (*rest, *_details(entry, compared=compared))]
+    for line in body:
+        yield indent + line
+    if len(last) + len(entry.id) + 2 > room:
+        yield indent + last
+        last = ""
+    yield indent + last + " " * max(room - len(last) - len(entry.id), 0) + entry.id
+
+
+def _details(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
+    yield standing(entry, compared=compared)
+    if code := quoted_code(entry):
+        yield code
     if entry.remediation:
-        yield indent + _cut(f"→ {one_line(entry.remediation)}", screen.width - LABEL_WIDTH)
-    note = entry.dismissal_note or (
-        f"resembles a dismissed finding: {entry.resembles_dismissed}" if entry.resembles_dismissed else None
-    )
-    if note:
-        yield indent + _cut(one_line(note), screen.width - LABEL_WIDTH)
-    yield indent + entry.id
+        yield f"→ {one_line(entry.remediation)}"
+    if entry.dismissal_note:
+        yield one_line(entry.dismissal_note)
+    elif entry.resembles_dismissed:
+        yield one_line(f"resembles a dismissed finding: {entry.resembles_dismissed}")
 
 
 def _below(report: CouncilReport) -> Iterator[str]:
@@ -117,16 +129,18 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
         yield f"report  {screen.saved_at}"
     skipped = skipped_line(report)
     yield f"seats   {seats_line(report)}" + (f"      skipped: {skipped}" if skipped else "")
+    if again := way_back(report):
+        yield f"again   {again}"
     for pending in report.bridges_pending:
         yield f"waiting {pending['bridge']} since {pending['since']}; bridgehead council resume {report.review_id}"
-    if "no_model_took_part" in report.warnings:
-        yield "note    no model took part: this is static analysis alone"
+    for note in notes(report.warnings):
+        yield f"note    {note}"
 
 
 def _aborted(report: AbortedReport) -> Iterator[str]:
     yield f"ABORTED   {one_line(report.abort_reason)}"
     for bridge, reason in report.skip_reasons.items():
-        yield f"  {bridge:<10} {one_line(reason)}"
+        yield f"  {bridge:<10} {reason_in_words(one_line(reason))}"
     yield "  bridgehead runtimes shows who could sit, and why not"
 
 

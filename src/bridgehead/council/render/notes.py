@@ -1,0 +1,26 @@
+"""Warnings a reader of the result should not miss, as sentences; the others stand in the report with their codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_SENTENCES: Final = {
+    "no_model_took_part": "no model took part: this is static analysis alone",
+    "interrupted": "stopped before its end: this is what was there",
+    "scope_changed_since_start": "the files have changed meanwhile; this is about their state at the start",
+    "budget_reached": "the budget ended it early; raise --max-calls or --max-cost to let them finish",
+    "material_left_out": "not everything fitted into the prompts; the report names what was left out",
+    "cost_unknown": "{detail} does not say what it costs and counted as 0",
+}
+
+
+def notes(warnings: Iterable[str]) -> Iterator[str]:
+    """One sentence per kind of warning that has one."""
+    told: dict[str, list[str]] = {}
+    for warning in warnings:
+        code, _, detail = warning.partition(":")
+        if code in _SENTENCES:
+            told.setdefault(code, []).append(detail)
+    for code, details in told.items():
+        yield _SENTENCES[code].format(detail=", ".join(filter(None, details)))

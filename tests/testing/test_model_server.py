@@ -204,8 +204,8 @@ def test_a_function_can_be_the_script() -> None:
     ("rules", "problem"),
     [
         ("nonsense", "JSON is malformed"),
-        ('[{"when": "x"}]', "give either `say` or `fault`"),
-        ('[{"say": "a", "fault": "e401"}]', "give either `say` or `fault`"),
+        ('[{"when": "x"}]', "give either `say`, `fault` or `call`"),
+        ('[{"say": "a", "fault": "e401"}]', "give either `say`, `fault` or `call`"),
         ('[{"fault": "e999"}]', "unknown fault 'e999'"),
         ('[{"say": "a", "times": 0}]', "times at least 1"),
         ('[{"sya": "a"}]', "sya"),

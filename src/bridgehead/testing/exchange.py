@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -44,6 +45,7 @@ class ModelRequest:
 class ToolKind(StrEnum):
     WRITE = "write"
     SHELL = "shell"
+    NAMED = "named"
 
 
 class Fault(StrEnum):
@@ -75,12 +77,15 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class CallTool:
-    """Ask the agent to write a file or to run a command; the wire picks a tool the agent offers."""
+    """Ask the agent to write a file, run a command, or call a tool by name; the wire picks one that is offered."""
 
     kind: ToolKind
     path: str = ""
     content: str = "written by the model server\n"
     command: str = ""
+    name: str = ""
+    """Of a NAMED tool, or how it ends: hosts put the server's name before the tools of MCP servers."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

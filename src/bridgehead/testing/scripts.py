@@ -4,6 +4,7 @@ A script is a JSON list of rules. A rule matches when all of its conditions do, 
 
     [{"when": "You are the security expert", "say": {"outputs": []}},
      {"wire": "gemini", "scenario": "ok", "times": 2, "fault": "e429"},
+     {"when": "review my change", "call": {"tool": "council", "arguments": {"staged": true}}, "times": 1},
      {"say": "anything else", "latency_s": 0.2}]
 """
 
@@ -17,7 +18,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bridgehead.errors import ConfigError
-from bridgehead.testing.exchange import Break, Breakage, Fault, ModelRequest, Reaction, Refuse, Say
+from bridgehead.testing.exchange import (
+    Break,
+    Breakage,
+    CallTool,
+    Fault,
+    ModelRequest,
+    Reaction,
+    Refuse,
+    Say,
+    ToolKind,
+)
 from bridgehead.testing.wires.base import compact
 
 
@@ -39,6 +50,13 @@ class BadScript(ConfigError):
         super().__init__(f"{path}: {problem}", hint="a script is a JSON list of rules; see --help")
 
 
+class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool by name, or by how its name ends."""
+
+    tool: str
+    arguments: dict[str, Any] = {}
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One scripted answer and when to give it."""
 
@@ -48,6 +66,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     scenario: str = ""
     say: Any = None
     """A string, or a value that is written as JSON."""
+    call: ToolCall | None = None
+    """Call this tool of the agent; its result is followed by whatever rule comes next."""
     fault: str = ""
     latency_s: float = 0.0
     times: int | None = None
@@ -57,12 +77,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             (not self.wire or self.wire == request.wire)
             and (not self.scenario or self.scenario == request.scenario)
             and (not self.when or any(self.when in text for text in request.user_texts))
+            # A request without tools (a title, a summary) is not the conversation that could use one.
+            and (self.call is None or bool(request.tools))
         )
 
     def decide(self) -> Scripted:
         return Scripted(self._reaction(), self.latency_s)
 
     def _reaction(self) -> Reaction:
+        if self.call is not None:
+            return CallTool(ToolKind.NAMED, name=self.call.tool, arguments=self.call.arguments)
         if not self.fault:
             return Say(self.say if isinstance(self.say, str) else compact(self.say))
         if self.fault in set(Fault):
@@ -103,8 +127,8 @@ def load_script(path: Path) -> RuleScript:
 
 
 def _problem(rule: Rule) -> str | None:
-    if (rule.say is None) == (not rule.fault):
-        return "give either `say` or `fault`"
+    if sum((rule.say is not None, bool(rule.fault), rule.call is not None)) != 1:
+        return "give either `say`, `fault` or `call`"
     known = [*Fault, *Breakage]
     if rule.fault and rule.fault not in known:
         return f"unknown fault {rule.fault!r}; known: {', '.join(known)}"

@@ -70,7 +70,9 @@ class ChatCompletions(Wire):
         return {"tool_calls": [{"index": 0, "id": _CALL_ID, "type": "function", "function": function}]}
 
 
-def _arguments(call: CallTool) -> dict[str, str]:
+def _arguments(call: CallTool) -> dict[str, Any]:
+    if call.kind is ToolKind.NAMED:
+        return dict(call.arguments)
     if call.kind is ToolKind.WRITE:
         return {"filePath": call.path, "content": call.content}
     return {"command": call.command, "description": "asked for by the model server"}

@@ -99,7 +99,9 @@ class GeminiContent(Wire):
         return {"functionCall": {"name": self.pick_tool(answer, request.tools), "args": _arguments(answer)}}
 
 
-def _arguments(call: CallTool) -> dict[str, str]:
+def _arguments(call: CallTool) -> dict[str, Any]:
+    if call.kind is ToolKind.NAMED:
+        return dict(call.arguments)
     if call.kind is ToolKind.WRITE:
         return {"file_path": call.path, "content": call.content}
     return {"command": call.command, "description": "asked for by the model server"}

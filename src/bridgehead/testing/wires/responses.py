@@ -74,15 +74,18 @@ class OpenAIResponses(Wire):
 
 
 def _call_item(call: CallTool, tool: str) -> dict[str, Any]:
+    if call.kind is ToolKind.NAMED:
+        arguments = compact(dict(call.arguments))
+        return {"type": "function_call", "call_id": _CALL_ID, "name": tool, "arguments": arguments}
     if tool == _PATCH_TOOL:
         patch = f"*** Begin Patch\n*** Add File: {call.path}\n+{call.content.rstrip()}\n*** End Patch\n"
         return {"type": "custom_tool_call", "call_id": _CALL_ID, "name": tool, "input": patch}
     # An agent that offers no tool for files is asked to write through its shell.
     command = call.command if call.kind is ToolKind.SHELL else f"printf '{call.content}' > {call.path}"
-    arguments: dict[str, Any] = {"cmd": command}
+    words: dict[str, Any] = {"cmd": command}
     if tool == "shell":
-        arguments = {"command": ["sh", "-c", command]}
-    return {"type": "function_call", "call_id": _CALL_ID, "name": tool, "arguments": compact(arguments)}
+        words = {"command": ["sh", "-c", command]}
+    return {"type": "function_call", "call_id": _CALL_ID, "name": tool, "arguments": compact(words)}
 
 
 def _usage() -> dict[str, Any]:

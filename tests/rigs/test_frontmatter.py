@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from bridgehead.rigs.frontmatter import ParseFailure, read_mapping
 from bridgehead.rigs.frontmatter_lines import NotPlain, read_lines
+from bridgehead.rigs.frontmatter_usual import read_usual
 from bridgehead.rigs.frontmatter_writer import write_mapping
 from bridgehead.rigs.yaml_core import Value
 from bridgehead.rigs.yaml_loader import load
@@ -161,3 +162,49 @@ def test_numbers_and_nulls_are_never_made_text() -> None:
         "from": None,
         "references": [1234567, None],
     }
+
+
+USUAL_VALUES = {
+    "from": ["mac-m5max", "null", "true", "x", "1x"],
+    "to": ["windows-5080", "false", "\n  - a\n  - b-2", "\n  - null", "[]"],
+    "date": ["2026-05-15", "2026-05-15T10:00:00.000Z", "2026-05", "12:30"],
+    "status": ["▶ go", "✅ Done", "✅", "▶ a: b", "▶ a #b", "▶ end ", "go"],
+    "type": ["ACK", "TRUE", "Null"],
+    "thread": ["demo-01", "2026", "null", "a"],
+    "display_name": [None, "Mike", "no", "NULL", '"q"', "ünï"],
+    "tldr": [None, "step 12, all fine", "it's", "- x", "1e3", "a\tb", "a\u2028b", "nullable", "true "],
+    "references": [None, "\n  - abc1234", "\n  - 1234567", "\n  - 12e4567\n  - abc1234", "[]"],
+    "body_hash": ["0" * 63 + "a", "0" * 64, "1e" + "0" * 62, "ab" * 32],
+}
+
+
+@given(st.fixed_dictionaries({key: st.sampled_from(values) for key, values in USUAL_VALUES.items()}))
+@settings(max_examples=300)
+def test_the_usual_form_is_read_as_any_other(values: dict[str, str | None]) -> None:
+    text = "\n".join(
+        f"{key}:{value}" if value.startswith("\n") else f"{key}: {value}"
+        for key, value in values.items()
+        if value is not None
+    )
+    at_one_stroke = read_usual(text)
+
+    if at_one_stroke is not None:
+        assert at_one_stroke == read_mapping(text)
+        assert list(at_one_stroke) == [key for key, value in values.items() if value is not None]
+
+
+def test_what_send_writes_is_read_at_one_stroke() -> None:
+    fields: dict[str, Value] = {
+        "from": "mac-m5max",
+        "to": ["windows-5080", "ops"],
+        "date": "2026-05-15",
+        "status": "▶ STATE sent",
+        "type": "STATE",
+        "thread": "demo-01",
+        "display_name": "Mike",
+        "tldr": "step 1",
+        "references": ["abc1234"],
+        "body_hash": "ab" * 32,
+    }
+
+    assert read_usual(write_mapping(fields).rstrip("\n")) == fields

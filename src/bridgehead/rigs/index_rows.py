@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bridgehead.rigs.attestation import is_relay_turn
 from bridgehead.rigs.envelope import Envelope, parse_envelope, parse_frontmatter
 from bridgehead.rigs.frontmatter import ParseFailure
-from bridgehead.rigs.thread import Turn, turn_of
+from bridgehead.rigs.thread import Turn
 from bridgehead.rigs.verdict import check_envelope, file_findings
 from bridgehead.rigs.verification_kinds import Kind
 from bridgehead.rigs.yaml_core import Value
@@ -73,11 +73,11 @@ class ListedEnvelope(NamedTuple):
 def read_row(thread: str, filename: str, content: str, raw: bytes, *, with_findings: bool) -> FileRow:
     """Read a file; without findings the body is not even looked at."""
     if not with_findings:
-        return _row_of(thread, filename, content, parse_frontmatter(raw), None)
+        return _row_of(filename, content, parse_frontmatter(raw), None)
     parsed = parse_envelope(raw)
     findings = " ".join(file_findings(parsed, check_envelope(parsed), thread))
     frontmatter = parsed.frontmatter if isinstance(parsed, Envelope) else parsed
-    return _row_of(thread, filename, content, frontmatter, findings)
+    return _row_of(filename, content, frontmatter, findings)
 
 
 def symlink_row(filename: str, content: str) -> FileRow:
@@ -105,7 +105,6 @@ def listed(thread: str, row: FileRow, added: HistoryRow | None) -> ListedEnvelop
 
 
 def _row_of(
-    thread: str,
     filename: str,
     content: str,
     frontmatter: Mapping[str, Value] | ParseFailure,
@@ -113,22 +112,26 @@ def _row_of(
 ) -> FileRow:
     if isinstance(frontmatter, ParseFailure):
         return unreadable_row(filename, content, str(Kind.PARSE_FAILED))
-    turn = turn_of(thread, filename, frontmatter)
-    nonce = frontmatter.get("nonce")
+    to = frontmatter.get("to")
+    texts = {name: value for name, value in frontmatter.items() if isinstance(value, str)}.get
     return FileRow(
         filename,
         content,
         findings,
         True,
         is_relay_turn(frontmatter),
-        turn.type,
-        turn.sender,
-        list(turn.to) if isinstance(turn.to, tuple) else turn.to,
-        turn.date,
-        turn.status,
-        turn.tldr,
-        turn.body_hash,
-        list(turn.references),
-        turn.in_reply_to,
-        nonce if isinstance(nonce, str) else "",
+        texts("type", ""),
+        texts("from", ""),
+        _texts_in(to) if isinstance(to, list) else texts("to", ""),
+        texts("date", ""),
+        texts("status", ""),
+        texts("tldr", ""),
+        texts("body_hash", ""),
+        _texts_in(frontmatter.get("references")),
+        texts("in_reply_to", ""),
+        texts("nonce", ""),
     )
+
+
+def _texts_in(value: Value) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

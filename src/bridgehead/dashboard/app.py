@@ -24,6 +24,7 @@ from bridgehead.dashboard.guard import Guard
 from bridgehead.dashboard.live import Broadcast
 from bridgehead.dashboard.page import Action, BadForm, View, read_form
 from bridgehead.dashboard.registry import PAGES
+from bridgehead.dashboard.seat_figures import SeatFigures
 from bridgehead.dashboard.sessions import Sessions
 from bridgehead.dashboard.static_files import serve_static
 from bridgehead.dashboard.stream import LiveStream
@@ -50,7 +51,9 @@ class Dashboard:
     ) -> None:
         clock = clock or SystemClock()
         self.live = Broadcast(store)
-        self.desk = Desk(assembly, store, clock, user, PAGES, Checkups(assembly, clock))
+        self.desk = Desk(
+            assembly, store, clock, user, PAGES, Checkups(assembly, clock), SeatFigures(assembly)
+        )
         access = Access(token, Sessions(clock), names=names or own_names(socket.gethostname()), port=port)
         pages = Starlette(
             routes=self._routes(store),

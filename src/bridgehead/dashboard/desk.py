@@ -17,6 +17,7 @@ from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.dashboard.checkups import Checkups
 from bridgehead.dashboard.page import Page
+from bridgehead.dashboard.seat_figures import SeatFigures
 from bridgehead.dashboard.sessions import Session
 from bridgehead.dashboard.templating import environment
 from bridgehead.errors import BridgeheadError
@@ -42,6 +43,7 @@ class Desk:
     """Who answers and dismisses from here."""
     pages: Sequence[Page]
     checkups: Checkups
+    seat_figures: SeatFigures
     _waiting: tuple[int, float, list[PendingItem]] | None = field(default=None, init=False)
 
     @property

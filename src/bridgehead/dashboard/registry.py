@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from bridgehead.dashboard.page import Page
-from bridgehead.dashboard.pages import events, health, now
+from bridgehead.dashboard.pages import councils, events, health, now
 
 PAGES: Final[tuple[Page, ...]] = (
     now.PAGE,
+    councils.PAGE,
     events.PAGE,
     health.PAGE,
 )

@@ -45,7 +45,7 @@ def _now(
         "now.html",
         status=status,
         waiting=desk.waiting(),
-        running=running(desk.store),
+        running=running(desk.assembly, desk.store),
         lately=lately(desk.store),
         refused=refused or {"item_id": "", "text": "", "message": ""},
     )

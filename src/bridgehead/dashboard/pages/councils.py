@@ -1,0 +1,154 @@
+"""Councils: the list with its trends, one council as it goes and as it ended, dismissing a finding."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bridgehead.assembly.council_reports import DismissRequest
+from bridgehead.assembly.council_views import (
+    CouncilNow,
+    CouncilPage,
+    ReportTold,
+    council_now,
+    council_report,
+    dismiss_finding,
+    list_councils,
+)
+from bridgehead.control_plane.records import EventFilter
+from bridgehead.dashboard import findings
+from bridgehead.dashboard.desk import Desk
+from bridgehead.dashboard.excerpts import Excerpts
+from bridgehead.dashboard.findings import Choices, Filter
+from bridgehead.dashboard.lanes import LEGEND, draw_lanes
+from bridgehead.dashboard.page import Form, Page
+from bridgehead.dashboard.seat_figures import plots_of
+from bridgehead.errors import BridgeheadError, UserError
+
+MOST_DISMISSED: Final = 1000
+MOST_CHALLENGES: Final = 200
+
+
+def show_list(desk: Desk, request: Request) -> Response:
+    before = request.query_params.get("before") or None
+    page: CouncilPage = list_councils(desk.assembly, before=before, clock=desk.clock)
+    return desk.show(
+        request,
+        PAGE,
+        "councils.html",
+        councils=page.councils,
+        plots=plots_of(page.councils, desk.seat_figures) if before is None else [],
+        older=f"/councils?before={quote(page.before, safe='')}" if page.before else None,
+        is_first=before is None,
+    )
+
+
+def show_council(desk: Desk, request: Request) -> Response:
+    reference = str(request.path_params["council_id"])
+    now: CouncilNow = council_now(desk.assembly, reference, clock=desk.clock)
+    report, trouble = _report(desk, now)
+    asked = Filter.of(request.query_params)
+    return desk.show(
+        request,
+        PAGE,
+        "council.html",
+        council=now.council,
+        state=now,
+        picture=draw_lanes(now.live),
+        legend=LEGEND,
+        challenges=[(seat.bridge, one) for seat in now.live.seats for one in seat.challenges][
+            :MOST_CHALLENGES
+        ],
+        trouble=trouble,
+        report=report.report if report else None,
+        asked=asked,
+        **(_findings(desk, report, asked) if report else {"found": None}),
+    )
+
+
+def dismiss(desk: Desk, request: Request, form: Form) -> Response:
+    council_id = str(request.path_params["council_id"])
+    finding_id = str(request.path_params["finding_id"])
+    dismiss_finding(
+        desk.assembly,
+        council_id,
+        DismissRequest(
+            finding_id,
+            form.get("reason", ""),
+            until=_day(form.get("until", "")),
+            accept_critical=form.get("accept_critical") == "yes",
+        ),
+    )
+    back = f"{PAGE.path}/{quote(council_id, safe='')}#{quote(finding_id, safe='')}"
+    return desk.go(
+        request, back, f"{finding_id} dismissed; .bridgehead/dismissals.toml is meant to be committed."
+    )
+
+
+def _report(desk: Desk, now: CouncilNow) -> tuple[ReportTold | None, str | None]:
+    """The report, and why it cannot be shown although there is one."""
+    if not now.has_report:
+        return None, None
+    try:
+        return council_report(desk.assembly, now.council.id, clock=desk.clock), None
+    except BridgeheadError as error:
+        return None, error.message
+
+
+def _findings(desk: Desk, report: ReportTold, asked: Filter) -> dict[str, Any]:
+    everything = findings.ordered(report.findings)
+    admitted = [told for told in everything if asked.admits(told)]
+    excerpts = Excerpts(Path(report.council.project))
+    previous = (report.comparison or {}).get("previous_review_id")
+    earlier = _earlier(desk, previous) if previous else {}
+    dismissed_now = _dismissed_since(desk, report.council.id)
+    part = admitted[asked.start : asked.start + findings.PAGE_LENGTH]
+    end = asked.start + findings.PAGE_LENGTH
+    return {
+        "found": [findings.shown(told, excerpts, earlier, dismissed_now) for told in part],
+        "admitted": len(admitted),
+        "everything": len(everything),
+        "choices": Choices.among(everything),
+        "previous": previous,
+        "comparison": report.comparison or {},
+        "more": asked.query(end) if end < len(admitted) else None,
+    }
+
+
+def _earlier(desk: Desk, review_id: str) -> dict[str, str]:
+    """The findings of the run before, by fingerprint; empty when its report is gone."""
+    try:
+        report = council_report(desk.assembly, review_id, clock=desk.clock)
+    except BridgeheadError:
+        return {}
+    return {
+        print_: str(told.finding["id"]) for told in report.findings for print_ in told.finding["fingerprints"]
+    }
+
+
+def _dismissed_since(desk: Desk, council_id: str) -> frozenset[str]:
+    where = EventFilter(kinds=("council.dismissed",), run_id=council_id)
+    events = desk.store.events(where, limit=MOST_DISMISSED)
+    return frozenset(str(recorded.event.data.get("fingerprint")) for recorded in events)
+
+
+def _day(text: str) -> dt.date | None:
+    if not text.strip():
+        return None
+    try:
+        return dt.date.fromisoformat(text.strip())
+    except ValueError as error:
+        raise UserError(f"{text!r} is not a day", hint="write it as 2026-12-31") from error
+
+
+PAGE: Final = Page(
+    "Councils",
+    "/councils",
+    views={"/councils": show_list, "/councils/{council_id}": show_council},
+    actions={"/councils/{council_id}/findings/{finding_id}/dismiss": dismiss},
+)

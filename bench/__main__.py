@@ -8,9 +8,9 @@ import json
 import sys
 from pathlib import Path
 
-from bench.harness import Outcome, Progress, compare, table
+from bench.harness import Outcome, Progress, Report, compare, table
 
-SUITES = ("startup", "rigs", "flows", "bus")
+SUITES = ("startup", "rigs", "flows", "bus", "council_quality")
 
 
 def main() -> int:
@@ -23,15 +23,26 @@ def main() -> int:
     if unknown:
         parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}")
     outcomes: list[Outcome] = []
+    reports: dict[str, Report] = {}
     for name in options.suites or SUITES:
-        comparisons = importlib.import_module(f"bench.{name}").comparisons()
+        suite = importlib.import_module(f"bench.{name}")
+        if hasattr(suite, "report"):
+            reports[name] = suite.report(options.rounds)
+            continue
+        comparisons = suite.comparisons()
         progress = Progress(total=sum((options.rounds or c.rounds) for c in comparisons))
         outcomes += [compare(comparison, options.rounds, progress) for comparison in comparisons]
         sys.stderr.write("\n" if sys.stderr.isatty() else "")
-    print(table(outcomes))
+    print("\n\n".join([*([table(outcomes)] if outcomes else []), *(one.text for one in reports.values())]))
     if options.json:
-        options.json.write_text(json.dumps([outcome.as_document() for outcome in outcomes], indent=1))
-    return 0 if all(outcome.met for outcome in outcomes) else 1
+        options.json.write_text(json.dumps(_document(outcomes, reports), indent=1))
+    met = [*(outcome.met for outcome in outcomes), *(one.met for one in reports.values())]
+    return 0 if all(met) else 1
+
+
+def _document(outcomes: list[Outcome], reports: dict[str, Report]) -> list[object]:
+    told = [{"name": name, "met": one.met, "figures": one.document} for name, one in reports.items()]
+    return [*(outcome.as_document() for outcome in outcomes), *told]
 
 
 if __name__ == "__main__":

@@ -88,6 +88,15 @@ class Outcome:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a suite says that compares with no peer: its own text, and whether all its numbers are met."""
+
+    text: str
+    met: bool
+    document: Mapping[str, Any]
+
+
 @dataclass(slots=True)
 class Progress:
     """Says on stderr what is being measured."""
@@ -135,9 +144,14 @@ def table(outcomes: Sequence[Outcome]) -> str:
                 "" if comparison.budget is None else ("met" if outcome.met else "MISSED"),
             )
         )
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of equal length as columns of text."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
 

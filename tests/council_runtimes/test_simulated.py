@@ -15,7 +15,7 @@ from bridgehead.council.findings.tree import Tree
 from bridgehead.council.plan import CouncilPlan
 from bridgehead.council.report import CouncilReport
 from bridgehead.council.runtimes.exchange import Answered
-from bridgehead.council.runtimes.simulated import SimulatedConnection, Site, Skill
+from bridgehead.council.runtimes.simulated import SimulatedConnection, Site, Skill, Telling
 from bridgehead.council.scripted_seats import ScriptedSeats
 from bridgehead.council.surroundings import Surroundings
 
@@ -27,7 +27,10 @@ def site(number: int, *, is_defect: bool, severity: Severity = Severity.HIGH) ->
         code=f"value_{number} = compute_{number}(source_{number})",
         domain="security",
         severity=severity,
-        wordings=(f"compute_{number} takes unchecked input", f"source_{number} is never validated"),
+        tellings=tuple(
+            Telling(title, f"{title}: `compute_{number}(source_{number})`.")
+            for title in (f"compute_{number} takes unchecked input", f"source_{number} is never validated")
+        ),
         is_defect=is_defect,
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.report import Output
@@ -17,9 +17,8 @@ from bridgehead.council.similarity import Wording, scores_above
 ALIKE: Final = Fraction(7, 10)
 ALIKE_AT_SAME_LINES: Final = Fraction(35, 100)
 
-Prefixes = list[tuple[str, list[str]]]
-
 _ANYWHERE: Final = "*"
+_SHARED_WORDS: Final = 4
 _LINES_PER_SLOT: Final = 16
 _WIDE_RANGE: Final = 2_000
 _GAP_FAMILY: Final = frozenset({OutputType.FINDING, OutputType.COMPLIANCE_GAP})
@@ -50,10 +49,10 @@ class Candidate:
             requirement_id=requirement_id if isinstance(requirement_id, str) else None,
         )
 
-    @property
-    def kind(self) -> OutputType:
-        """Types that may match each other share a kind."""
-        return OutputType.FINDING if self.type in _GAP_FAMILY else self.type
+    def part(self, same_domain: bool) -> tuple[str, str]:
+        """Candidates of different parts never match: their types differ, or domains where those count."""
+        kind = OutputType.FINDING if self.type in _GAP_FAMILY else self.type
+        return kind.value, self.domain if same_domain else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,11 @@ class Cluster:
 
 def matches(one: Candidate, other: Candidate, *, same_domain: bool) -> bool:
     """Whether two outputs describe the same problem. `same_domain`: inside a bridge domains must be equal."""
-    if one.kind is not other.kind or (same_domain and one.domain != other.domain):
-        return False
+    return one.part(same_domain) == other.part(same_domain) and _are_alike(one, other)
+
+
+def _are_alike(one: Candidate, other: Candidate) -> bool:
+    """The rest of the comparison, for candidates of one part: requirement, place, text."""
     if one.requirement_id and other.requirement_id and one.requirement_id != other.requirement_id:
         return False
     relation = relate(one.references, other.references)
@@ -103,79 +105,104 @@ def cluster(
 ) -> list[Cluster]:
     """Join each candidate to the first cluster whose first member it matches, else open a new one (no chaining)."""
     ordered = sorted(candidates, key=order)
-    leaders = _Leaders(ordered)
+    words = _RareWords(ordered)
+    leaders: defaultdict[tuple[str, str], _Leaders] = defaultdict(_Leaders)
     groups: list[list[Candidate]] = []
     for candidate in ordered:
-        prefixes = leaders.prefixes(candidate)
-        near = leaders.near(candidate, prefixes)
-        home = next((i for i in near if matches(groups[i][0], candidate, same_domain=same_domain)), None)
+        mine = leaders[candidate.part(same_domain)]
+        traits = words.traits(candidate)
+        home = next((i for i in mine.near(traits) if _are_alike(groups[i][0], candidate)), None)
         if home is None:
-            leaders.add(candidate, prefixes, len(groups))
+            mine.add(traits, len(groups))
             groups.append([candidate])
         else:
             groups[home].append(candidate)
     return [Cluster(tuple(group)) for group in groups]
 
 
-@dataclass(slots=True)
-class _Leaders:
-    """Finds the few first members that could match, so that thousands of outputs need not be compared pairwise.
+class _Prefix(NamedTuple):
+    """The ranks of the rare words of a text, and how many of them a match must share."""
 
-    Two outputs that both name files match only if they share one; then they are at nearby lines, or their titles or
-    descriptions overlap by more than 0.70. Two sets whose Dice overlap is above t share two elements among the first
-    |A| - o + 2 of each in any common order, o = floor(t|A| / (2 - t)) + 1 (a set of one: its only element); with rare
-    tokens first these prefixes are short lists to look up.
+    text: str
+    ranks: list[int]
+    enough: int
+
+
+class _Traits(NamedTuple):
+    """What a candidate is looked up and kept under: its files, its lines, and the rare words of its texts."""
+
+    candidate: Candidate
+    names: list[str]
+    prefixes: list[_Prefix]
+
+
+class _RareWords:
+    """Chooses the words by which candidates are found.
+
+    Sets A and B whose Dice overlap is above t share at least o = floor(t|A| / (2 - t)) + 1 elements, and for every
+    k <= o at least k of them are among the first |A| - o + k of A and likewise of B, in any common order. With rare
+    tokens first these prefixes lead to few candidates.
     """
 
-    ordered: Sequence[Candidate]
-    _rank: dict[str, int] = field(default_factory=dict)
-    """Of every token, rare ones first."""
-    _index: defaultdict[tuple[object, ...], list[int]] = field(default_factory=lambda: defaultdict(list))
-
-    def __post_init__(self) -> None:
+    def __init__(self, candidates: Iterable[Candidate]) -> None:
         counts: Counter[str] = Counter()
-        for candidate in self.ordered:
+        for candidate in candidates:
             counts.update(candidate.wording.title | candidate.wording.description)
         rare_first = sorted(counts, key=lambda token: (counts[token], token))
         self._rank = {token: rank for rank, token in enumerate(rare_first)}
 
-    def near(self, candidate: Candidate, prefixes: Prefixes) -> list[int]:
+    def traits(self, candidate: Candidate) -> _Traits:
+        wording = candidate.wording
+        prefixes = [self._prefix("title", wording.title), self._prefix("text", wording.description)]
+        return _Traits(candidate, _file_names(candidate), prefixes)
+
+    def _prefix(self, text: str, words: frozenset[str]) -> _Prefix:
+        needed = ALIKE.numerator * len(words) // (2 * ALIKE.denominator - ALIKE.numerator) + 1
+        enough = min(needed, _SHARED_WORDS)
+        ranks = sorted(map(self._rank.__getitem__, words))[: len(words) - needed + enough]
+        # A set of one matches only its equal, so it is kept apart from the others.
+        return _Prefix(text if len(words) > 1 else f"{text} of one", ranks, enough)
+
+
+class _Leaders:
+    """Finds the few first members that could match, so that thousands of outputs need not be compared pairwise.
+
+    Two outputs that both name files match only if they share one; then they are at nearby lines, or their titles or
+    descriptions overlap by more than 0.70.
+    """
+
+    def __init__(self) -> None:
+        self._by_word: defaultdict[tuple[str, str | None], defaultdict[int, list[int]]]
+        self._by_word = defaultdict(lambda: defaultdict(list))
+        self._by_place: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+
+    def near(self, traits: _Traits) -> list[int]:
         """Numbers of the clusters worth comparing with, ascending."""
-        names = _file_names(candidate)
         # Without a place anybody may match; with one, those in the same file or without a place.
-        homes: list[str | None] = [*names, None] if names else [_ANYWHERE]
+        homes: list[str | None] = [*traits.names, None] if traits.names else [_ANYWHERE]
         found: set[int] = set()
-        for part, prefix in prefixes:
-            hits: Counter[int] = Counter()
-            for token in prefix:
-                for home in homes:
-                    if held := self._index.get((part, home, token)):
-                        hits.update(held)
-            enough = min(len(prefix), 2)
-            found.update(number for number, count in hits.items() if count >= enough)
-        for key in _places_wanted(candidate):
-            found.update(self._index.get(key, ()))
+        for prefix in traits.prefixes:
+            held = [words for home in homes if (words := self._by_word.get((prefix.text, home)))]
+            found.update(_sharing(prefix, held))
+        for key in _places_wanted(traits.candidate):
+            found.update(self._by_place.get(key, ()))
         return sorted(found)
 
-    def add(self, candidate: Candidate, prefixes: Prefixes, number: int) -> None:
-        names: list[str | None] = [*_file_names(candidate)] or [None]
-        for part, prefix in prefixes:
-            for token in prefix:
-                for home in (_ANYWHERE, *names):
-                    self._index[part, home, token].append(number)
-        for key in _places_held(candidate):
-            self._index[key].append(number)
+    def add(self, traits: _Traits, number: int) -> None:
+        homes: list[str | None] = [_ANYWHERE, *traits.names] if traits.names else [_ANYWHERE, None]
+        for prefix in traits.prefixes:
+            for home in homes:
+                words = self._by_word[prefix.text, home]
+                for rank in prefix.ranks:
+                    words[rank].append(number)
+        for key in _places_held(traits.candidate):
+            self._by_place[key].append(number)
 
-    def prefixes(self, candidate: Candidate) -> Prefixes:
-        """The rare words of title and description of which a match must share two."""
-        return list(self._prefixes(candidate))
 
-    def _prefixes(self, candidate: Candidate) -> Iterator[tuple[str, list[str]]]:
-        for part, words in (("title", candidate.wording.title), ("text", candidate.wording.description)):
-            # A set of one matches only its equal, so it is kept apart from the others.
-            name = part if len(words) > 1 else f"{part} of one"
-            needed = ALIKE.numerator * len(words) // (2 * ALIKE.denominator - ALIKE.numerator) + 1
-            yield name, sorted(words, key=self._rank.__getitem__)[: len(words) - needed + 2]
+def _sharing(prefix: _Prefix, held: Sequence[Mapping[int, Sequence[int]]]) -> Iterable[int]:
+    """Who is held under enough words of the prefix."""
+    numbers = [number for words in held for rank in prefix.ranks for number in words.get(rank, ())]
+    return [number for number, count in Counter(numbers).items() if count >= prefix.enough]
 
 
 def _file_names(candidate: Candidate) -> list[str]:

@@ -1,13 +1,14 @@
 """A reviewer made of numbers: finds, invents, challenges and gives in with known probabilities (council §21).
 
 It measures what a council is worth without a model. Everything is drawn from seeds, so a run can be repeated; draws of
-different reviewers are correlated by a common cause, because models that are wrong tend to be wrong together.
+different reviewers are correlated by a common cause, because models that are wrong tend to be wrong together. Whether a
+finding is true enters only through the rates of `Skill`: nobody here knows more than a reviewer could.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,15 @@ _FINDING_LISTS: Final = ("previous_findings", "findings")
 _ONE_LINE_ENTRY: Final = re.compile(r"(?P<id>\S+): (?P<title>.*) \((?P<severity>\w+)\)")
 # What tells a challenge that found something from one that was only owed.
 _SUBSTANCE: Final = "The guard is"
+_SERIOUS: Final = (Severity.CRITICAL, Severity.HIGH)
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One way to put a finding into words."""
+
+    title: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +45,8 @@ class Site:
     code: str
     domain: str
     severity: Severity
-    wordings: tuple[str, ...]
-    """Titles under which it is reported; no two sites share one."""
+    tellings: tuple[Telling, ...]
+    """How reviewers put it; no two sites share a title."""
     is_defect: bool = True
 
     @property
@@ -46,7 +56,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """How good a reviewer is; all but `severity_noise` are probabilities."""
+    """How good a reviewer is, in probabilities."""
 
     recall: float = 0.45
     false_positives: float = 0.10
@@ -60,7 +70,16 @@ class Skill:
     doubts_false: float = 0.60
     """Of finding a challenge of substance."""
     sycophancy: float = 0.0
-    """Of giving in without any reason."""
+    """Of giving in to a challenge that gives no reason; one of substance is weighed by the rates above."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A finding of a packet and the site it is about."""
+
+    id: str
+    site: Site
+    is_serious: bool
 
 
 class SimulatedConnection(InProcess):
@@ -77,7 +96,7 @@ class SimulatedConnection(InProcess):
         self._name = name
         self._seed = seed
         self._correlation = correlation
-        self._by_wording = {wording: site for site in self._sites for wording in site.wordings}
+        self._by_title = {telling.title: site for site in self._sites for telling in site.tellings}
         self.calls = 0
 
     @classmethod
@@ -111,12 +130,15 @@ class SimulatedConnection(InProcess):
 
     # -- finding
 
+    def findings(self, domain: str) -> list[dict[str, Any]]:
+        """What it reports of a domain when it looks by itself."""
+        seen = [site for site in self._sites if site.domain == domain and self._sees(site)]
+        return [self._item(site) for site in seen]
+
     def _items(self, call: Call) -> list[dict[str, Any]]:
         """Experts report in Round 1; nobody finds anything by reading others' findings."""
-        if call.key.role is not Role.EXPERT or call.key.round != 1:
-            return []
-        seen = [site for site in self._sites if site.domain == call.key.domain and self._sees(site)]
-        return [self._item(site) for site in seen]
+        is_first_look = call.key.role is Role.EXPERT and call.key.round == 1
+        return self.findings(call.key.domain) if is_first_look else []
 
     def _sees(self, site: Site) -> bool:
         rate = self._skill.recall if site.is_defect else self._skill.false_positives
@@ -125,12 +147,12 @@ class SimulatedConnection(InProcess):
         return self._draw("sees", site, everybody=shared) < rate
 
     def _item(self, site: Site) -> dict[str, Any]:
-        wording = site.wordings[int(self._draw("wording", site) * len(site.wordings))]
+        telling = site.tellings[int(self._draw("telling", site) * len(site.tellings))]
         return {
             "type": "finding",
             "severity": self._rated(site).value,
-            "title": wording,
-            "description": f"{wording}: `{site.code}` in {site.path}, line {site.line}.",
+            "title": telling.title,
+            "description": telling.description,
             "evidence": site.evidence,
             "action": "change it",
         }
@@ -145,13 +167,15 @@ class SimulatedConnection(InProcess):
     # -- challenging, answering, ruling
 
     def _challenges(self, packet: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Serious findings are always challenged (council §9.4), the others where there is something to say."""
         return [
             {
-                "target_finding_id": finding_id,
-                "challenge_text": self._doubt(site),
+                "target_finding_id": finding.id,
+                "challenge_text": self._doubt(finding.site),
                 "mechanism": "non-applicability",
             }
-            for finding_id, site in self._known(packet)
+            for finding in self._known(packet)
+            if finding.is_serious or self._has_substance(finding.site)
         ]
 
     def _doubt(self, site: Site) -> str:
@@ -163,77 +187,80 @@ class SimulatedConnection(InProcess):
         rate = self._skill.doubts_true if site.is_defect else self._skill.doubts_false
         return self._draw("doubts", site) < rate
 
+    def _keeps(self, site: Site) -> bool:
+        """Whether a finding still looks right after a challenge of substance."""
+        rate = self._skill.keeps_true if site.is_defect else self._skill.keeps_false
+        return self._draw("keeps", site) < rate
+
     def _responses(self, packet: Mapping[str, Any]) -> list[dict[str, Any]]:
         texts: dict[str, str] = {}
         for challenge in _entries(packet, "open_challenges"):
             texts[str(challenge.get("target_finding_id"))] = str(challenge.get("challenge_text"))
         return [
-            self._response(finding_id, site, texts[finding_id])
-            for finding_id, site in self._known(packet)
-            if finding_id in texts
+            self._response(finding, texts[finding.id])
+            for finding in self._known(packet)
+            if finding.id in texts
         ]
 
-    def _response(self, finding_id: str, site: Site, challenge: str) -> dict[str, Any]:
-        if self._draw("gives in", site) < self._skill.sycophancy:
-            return {
-                "finding_id": finding_id,
-                "status": "withdrawn",
-                "defense": "You are right, I was mistaken.",
-            }
-        keeps = self._skill.keeps_true if site.is_defect else self._skill.keeps_false
-        if _SUBSTANCE in challenge and self._draw("keeps", site) >= keeps:
-            reason = f"Indeed, see {site.evidence}: it is handled there."
-            return {"finding_id": finding_id, "status": "withdrawn", "defense": reason}
-        defense = f"The caller passes it on unchecked: {site.evidence} is reached from the entry point."
-        return {"finding_id": finding_id, "status": "confirmed", "defense": defense}
+    def _response(self, finding: _Known, challenge: str) -> dict[str, Any]:
+        site = finding.site
+        status, defense = "confirmed", f"The value reaches {site.evidence} from the entry point, unchanged."
+        if _SUBSTANCE in challenge:
+            if not self._keeps(site):
+                status, defense = "withdrawn", f"Indeed, see {site.evidence}: it is handled there."
+        elif self._draw("gives in", site) < self._skill.sycophancy:
+            status, defense = "withdrawn", "You are right, I was mistaken."
+        return {"finding_id": finding.id, "status": status, "defense": defense}
 
     def _rulings(self, packet: Mapping[str, Any], prompt: str) -> list[dict[str, Any]]:
-        """A challenge without substance is taken back, answered or not."""
-        sites = dict(self._known(packet))
-        return [
-            {
-                "challenge_id": challenge.get("challenge_id"),
-                "ruling": "maintain" if self._stands(sites, challenge) else "withdraw",
-                "reason": "looked at the cited place again",
-            }
-            for challenge in _challenges_so_far(packet, prompt)
-        ]
-
-    def _stands(self, sites: Mapping[str, Site], challenge: Mapping[str, Any]) -> bool:
-        site = sites.get(str(challenge.get("target_finding_id")))
-        return site is not None and not site.is_defect and self._has_substance(site)
-
-    def _notes(self, packet: Mapping[str, Any]) -> list[dict[str, Any]]:
-        notes = []
-        for finding_id, site in self._known(packet):
-            # A true finding can be doubted with substance, but no evidence disproves it.
-            doubted = "disputed" if site.is_defect else "withdrawn"
-            outcome = doubted if self._has_substance(site) else "confirmed"
-            notes.append(
+        """A challenge of substance stands, answered or not; any other is taken back."""
+        sites = {finding.id: finding.site for finding in self._known(packet)}
+        rulings = []
+        for challenge in _challenges_so_far(packet, prompt):
+            site = sites.get(str(challenge.get("target_finding_id")))
+            stands = site is not None and self._has_substance(site)
+            rulings.append(
                 {
-                    "finding_id": finding_id,
-                    "challenge": self._doubt(site),
-                    "mechanism": "non-applicability",
-                    "response": f"looked at {site.evidence}",
-                    "outcome": outcome,
+                    "challenge_id": challenge.get("challenge_id"),
+                    "ruling": "maintain" if stands else "withdraw",
+                    "reason": "looked at the cited place again",
                 }
             )
-        return notes
+        return rulings
+
+    def _notes(self, packet: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The Devil's Advocate answers its own doubts: nobody else is asked in Stage B."""
+        return [
+            {
+                "finding_id": finding.id,
+                "challenge": self._doubt(finding.site),
+                "mechanism": "non-applicability",
+                "response": f"looked at {finding.site.evidence}",
+                "outcome": self._outcome(finding.site),
+            }
+            for finding in self._known(packet)
+        ]
+
+    def _outcome(self, site: Site) -> str:
+        if not self._has_substance(site):
+            return "confirmed"
+        return "disputed" if self._keeps(site) else "withdrawn"
 
     # -- what it knows, and its dice
 
-    def _known(self, packet: Mapping[str, Any]) -> list[tuple[str, Site]]:
+    def _known(self, packet: Mapping[str, Any]) -> list[_Known]:
         """The findings of a packet that are about a site, whatever the packet was reduced to."""
-        found = []
-        for entry in _findings(packet):
-            site = self._by_wording.get(str(entry.get("title")))
-            if site is not None:
-                found.append((str(entry.get("id")), site))
-        return found
+        return [
+            _Known(str(entry.get("id")), site, str(entry.get("severity")) in _SERIOUS)
+            for entry in _findings(packet)
+            if (site := self._by_title.get(str(entry.get("title")))) is not None
+        ]
 
     def _draw(self, purpose: str, site: Site, *, everybody: bool = False) -> float:
+        """Evenly between 0 and 1, always the same for the same question."""
         who = "everybody" if everybody else self._name
-        return random.Random(f"{self._seed}|{who}|{purpose}|{site.path}:{site.line}").random()
+        question = f"{self._seed}|{who}|{purpose}|{site.path}:{site.line}".encode()
+        return int.from_bytes(hashlib.blake2b(question, digest_size=6).digest(), "big") / 2**48
 
 
 def _packet(prompt: str) -> Mapping[str, Any]:

@@ -150,6 +150,7 @@ def test_a_dry_run_names_who_makes_no_call_and_writes_nothing(orders: Machine) -
         (("plan", "--gate", "fail", "--task", "x"), "--gate needs a verdict"),
         (("implement", "--task", "x"), "implement takes exactly one --runtime"),
         (("review", "--host-seat"), "not known which agent"),
+        (("review", "--id", ".."), "--id '..' cannot name a council"),
         (("ask",), "ask needs a request"),
         (("resume",), "no council of this project is open"),
         (("resume", "nobody"), "no council 'nobody'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -52,6 +53,7 @@ VERBS: Final[dict[str, Verb]] = {
     ),
 }
 ASK: Final = "ask"
+_ID: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 class CouncilRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,5 +115,11 @@ def refuse_contradictions(request: CouncilRequest) -> None:
             raise OneRuntimeNeeded(len(request.runtimes))
         if not request.task.strip():
             raise TaskNeeded(request.verb)
+    # Files, branches and folders are called after the id, so it must not mean another folder.
+    if request.review_id is not None and not _ID.fullmatch(request.review_id):
+        raise UserError(
+            f"--id {request.review_id!r} cannot name a council",
+            hint="letters, digits, . _ - (at most 128), beginning with a letter or digit, no two dots in a row",
+        )
     if request.fallback and request.runtimes not in ((), ("claude",)):
         raise UserError("--fallback seats claude alone; leave --runtime out")

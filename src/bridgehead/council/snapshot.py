@@ -61,6 +61,8 @@ class Snapshot:
 
 def take_snapshot(scope: Scope, *, folder: Path, review_id: str) -> Snapshot:
     """The snapshot of a council: the one that is there when it is complete and of this scope, else a new one."""
+    if review_id in ("", ".", "..") or "/" in review_id:
+        raise ValueError(f"{review_id!r} names no folder of its own")
     snapshot = Snapshot(folder / review_id)
     mark = snapshot.folder / _COMPLETE
     with suppress(FileError):

@@ -45,6 +45,13 @@ help: ## What can be made here
 	  || echo "pip failed: tests against OVOS will be skipped, visibly"
 	@touch $@
 
+.venv/flow-engines/ready: .venv/pip bench/peers.txt
+	$(SAY) "installing the engines that flows are measured against"
+	@$(PYTHON) -m venv .venv/flow-engines
+	@.venv/flow-engines/bin/python -m pip --disable-pip-version-check install --quiet --requirement bench/peers.txt \
+	  || echo "pip failed: comparisons with DBOS and LangGraph will be left out, visibly"
+	@touch $@
+
 .venv/browser: .venv/pip
 	@if command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
@@ -67,7 +74,7 @@ lint: .venv/dev ## ruff and mypy --strict
 	$(SAY) "mypy --strict"
 	@$(BIN)/mypy
 
-bench: .venv/dev .venv/peers .venv/ovos/ready ## Us and the peers in one run, ratios printed
+bench: .venv/dev .venv/peers .venv/ovos/ready .venv/flow-engines/ready ## Us and the peers in one run, ratios printed
 	@$(BIN)/python -m bench
 
 fuzz: .venv/dev ## Property tests with many more examples

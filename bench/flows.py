@@ -1,8 +1,10 @@
-"""Flows: what a pause and a resume cost over the bare interpreter, replaying, and recording against raw SQLite."""
+"""Flows: what a pause and a resume cost over the bare interpreter, recording, replaying, and other engines."""
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import shutil
 import sqlite3
 import sys
@@ -11,11 +13,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench.harness import Budget, Comparison, cpu_milliseconds, wall_seconds
+from bench.flow_engines import Ours, engine_comparisons
+from bench.harness import SCRIPTS, Budget, Comparison, cpu_milliseconds, wall_seconds
 from bridgehead.flows import Context, Flow, RunRequest, run_flow
 from bridgehead.flows.journals.tables import MIGRATIONS, PUT_RECORD
 
 PAUSE_ALLOWANCE_MS = 60.0
+RECORD_ALLOWANCE_MS = 30.0
 REPLAYED_STEPS = 10_000
 REPLAY_ALLOWANCE_MS = 1000.0
 RECORDED_STEPS = 500
@@ -29,31 +33,50 @@ def one(ctx):
     number = ctx.step("prepare", lambda: 41)
     return ctx.ask("question", agent="reviewer", prompt="How many?") + str(number)
 
-raise SystemExit(main(one))
+if __name__ == "__main__":
+    raise SystemExit(main(one))
 """
+_COMMAND = (str(SCRIPTS / "bridgehead"), "flow")
 
 
 def comparisons() -> list[Comparison]:
     folder = Path(tempfile.mkdtemp(prefix="bridgehead-bench-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    ours = Ours(partial(pause_cpu, folder), partial(resume_cpu, folder), partial(recording_rate, folder))
+    return [*_start_up(folder, ours), *_journal(folder, ours), *engine_comparisons(folder, ours)]
+
+
+def _start_up(folder: Path, ours: Ours) -> list[Comparison]:
+    """A program that is a flow, and the same flow run by the command, which also tells the record."""
     within = Budget(at_most=1.0)
-    interpreter = f"interpreter + {PAUSE_ALLOWANCE_MS:g} ms"
-    bare = partial(interpreter_allowance, folder)
+    alone = partial(interpreter_allowance, folder, PAUSE_ALLOWANCE_MS)
+    telling = partial(interpreter_allowance, folder, PAUSE_ALLOWANCE_MS + RECORD_ALLOWANCE_MS)
+    told = f"interpreter + {PAUSE_ALLOWANCE_MS:g} ms"
+    told_record = f"{told}, {RECORD_ALLOWANCE_MS:g} ms for the record"
+    run, resume = partial(command_pause_cpu, folder), partial(command_resume_cpu, folder)
     return [
-        Comparison("flow pause, CPU", "ms", partial(pause_cpu, folder), bare, interpreter, within),
-        Comparison("flow resume, CPU", "ms", partial(resume_cpu, folder), bare, interpreter, within),
+        Comparison("flow pause, CPU", "ms", ours.pause_cpu, alone, told, within),
+        Comparison("flow resume, CPU", "ms", ours.resume_cpu, alone, told, within),
+        Comparison("`bridgehead flow run`, CPU", "ms", run, telling, told_record, within),
+        Comparison("`bridgehead flow resume`, CPU", "ms", resume, telling, told_record, within),
+    ]
+
+
+def _journal(folder: Path, ours: Ours) -> list[Comparison]:
+    return [
         Comparison(
             f"replay of {REPLAYED_STEPS} recorded steps",
             "ms",
             _replay_of(folder / "replay"),
             lambda: REPLAY_ALLOWANCE_MS,
             "one second",
-            within,
+            Budget(at_most=1.0),
             rounds=5,
         ),
         Comparison(
             "steps recorded durably",
             "/s",
-            partial(recording_rate, folder),
+            ours.recording_rate,
             partial(raw_sqlite_rate, folder),
             "raw SQLite, one transaction each",
             Budget(at_least=0.5),
@@ -63,31 +86,36 @@ def comparisons() -> list[Comparison]:
     ]
 
 
-def interpreter_allowance(folder: Path) -> float:
+def interpreter_allowance(folder: Path, allowance_ms: float) -> float:
     """CPU milliseconds of an interpreter that does nothing, and what a flow may use besides."""
-    return cpu_milliseconds([sys.executable, "-c", "pass"], cwd=folder) + PAUSE_ALLOWANCE_MS
+    return cpu_milliseconds([sys.executable, "-c", "pass"], cwd=folder) + allowance_ms
 
 
 def pause_cpu(folder: Path) -> float:
     """CPU milliseconds from starting a flow to exit 42."""
-    root = _program(folder)
-    return cpu_milliseconds([sys.executable, "one.py"], cwd=root, expect=42)
+    return cpu_milliseconds([sys.executable, "one.py"], cwd=_program(folder), expect=42)
 
 
 def resume_cpu(folder: Path) -> float:
     """CPU milliseconds from `--resume` with an answer to the end."""
     root = _program(folder)
     cpu_milliseconds([sys.executable, "one.py"], cwd=root, expect=42)
-    request = json.loads((root / ".agent-request.json").read_bytes())
-    response = {
-        "request_id": request["request_id"],
-        "version": "1.0",
-        "status": "success",
-        "created_at": AT,
-        "response": "seven",
-    }
-    (root / ".agent-response.json").write_text(json.dumps(response))
+    _answer(root)
     return cpu_milliseconds([sys.executable, "one.py", "--resume"], cwd=root)
+
+
+def command_pause_cpu(folder: Path) -> float:
+    """The same with `bridgehead flow run`."""
+    root = _program(folder)
+    return cpu_milliseconds([*_COMMAND, "run", "one.py"], cwd=root, environ=_home(folder), expect=42)
+
+
+def command_resume_cpu(folder: Path) -> float:
+    """The same with `bridgehead flow resume`."""
+    root = _program(folder)
+    cpu_milliseconds([*_COMMAND, "run", "one.py"], cwd=root, environ=_home(folder), expect=42)
+    _answer(root)
+    return cpu_milliseconds([*_COMMAND, "resume"], cwd=root, environ=_home(folder))
 
 
 def recording_rate(folder: Path) -> float:
@@ -136,6 +164,23 @@ def _many_steps(count: int, *, then_ask: bool = False) -> Callable[[Context], in
         return total
 
     return work
+
+
+def _answer(root: Path) -> None:
+    request = json.loads((root / ".agent-request.json").read_bytes())
+    response = {
+        "request_id": request["request_id"],
+        "version": "1.0",
+        "status": "success",
+        "created_at": AT,
+        "response": "seven",
+    }
+    (root / ".agent-response.json").write_text(json.dumps(response))
+
+
+def _home(folder: Path) -> dict[str, str]:
+    """A user whose record is in the scratch folder."""
+    return {"PATH": os.environ.get("PATH", ""), "HOME": str(folder / "home")}
 
 
 def _program(folder: Path) -> Path:

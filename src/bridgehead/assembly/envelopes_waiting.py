@@ -8,21 +8,18 @@ from pathlib import Path
 import msgspec
 
 from bridgehead.assembly.envelope_ids import envelope_item_id
+from bridgehead.assembly.rig_clones import known_clones
+from bridgehead.assembly.rig_looks import Inbox, look_into_inbox
 from bridgehead.assembly.rigs import make_rig
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState
-from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError
-from bridgehead.rigs.config import CONFIG_PATH
 from bridgehead.rigs.index_rows import ListedEnvelope
-from bridgehead.rigs.operations.inbox import waiting_envelopes
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.operations.send import SendRequest, send
 from bridgehead.rigs.timestamps import iso_timestamp
 from bridgehead.rigs.verification_kinds import Verification
-
-RECENT_EVENTS = 1000
 
 
 class EnvelopesWaiting:
@@ -55,20 +52,18 @@ class EnvelopesWaiting:
         return msgspec.structs.replace(item, state=PendingState.ANSWERED, answer=answer)
 
     def _rigs(self) -> list[Rig]:
-        recent = self._store.events(EventFilter(parts=(Part.RIGS,)), limit=RECENT_EVENTS, newest_first=True)
-        places = dict.fromkeys([self._here, *(Path(found.event.project) for found in recent)])
-        return [rig for place in places if (place / CONFIG_PATH).is_file() and (rig := self._rig(place))]
+        return [rig for clone in known_clones(self._here, self._store) if (rig := self._rig(clone.root))]
 
-    def _rig(self, place: Path) -> Rig | None:
+    def _rig(self, root: str) -> Rig | None:
         try:
-            return make_rig(str(place), self._tell)
+            return make_rig(root, self._tell)
         except BridgeheadError as error:
-            self._tell(f"{place}: {error.message}")
+            self._tell(f"{root}: {error.message}")
             return None
 
-    def _inbox(self, rig: Rig) -> Sequence[tuple[ListedEnvelope, Verification]]:
+    def _inbox(self, rig: Rig) -> Inbox:
         try:
-            return waiting_envelopes(rig)
+            return look_into_inbox(rig)
         except BridgeheadError as error:
             self._tell(f"{rig.repository.root}: {error.message}")
             return ()

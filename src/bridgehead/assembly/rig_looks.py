@@ -1,0 +1,116 @@
+"""Looks at a clone, remembered while nothing in it has changed: pages are asked for again every few seconds.
+
+What lies in the work tree is part of the key (rigs/work_tree_state.py), and so is the list of allowed signers where a
+signature was judged; nothing remembered outlives what it was made from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bridgehead.assembly.remembering import Remembering
+from bridgehead.rigs.index_rows import ListedEnvelope
+from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
+from bridgehead.rigs.operations.inbox import waiting_envelopes
+from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.thread import verify_listed
+from bridgehead.rigs.operations.verification import allowed_signers_file
+from bridgehead.rigs.verification_kinds import PathFindings, Verification
+from bridgehead.rigs.work_tree_state import state_of
+
+MOST_INBOXES: Final = 100
+MOST_LOOKS: Final = 16
+MOST_VERDICTS: Final = 10_000
+
+
+class ThreadLook(NamedTuple):
+    """A thread as it lies in a clone."""
+
+    known: Catalogue
+    envelopes: tuple[ListedEnvelope, ...]
+    """Oldest first."""
+    numbers: dict[str, int]
+    """The place of each path among them."""
+    heads: tuple[int, ...]
+    """Places of the turns that do not know of each other; empty while the thread is one line."""
+    rigs: tuple[str, ...]
+    is_closed: bool
+    unreadable: tuple[PathFindings, ...]
+
+
+Inbox = Sequence[tuple[ListedEnvelope, Verification]]
+
+_LookKey = tuple[str, str, str]
+_VerdictKey = tuple[str, ListedEnvelope, str, str]
+_inboxes: Remembering[_LookKey, Inbox] = Remembering(MOST_INBOXES)
+_looks: Remembering[_LookKey, ThreadLook] = Remembering(MOST_LOOKS)
+_verdicts: Remembering[_VerdictKey, Verification] = Remembering(MOST_VERDICTS)
+
+
+def look_into_inbox(rig: Rig) -> Inbox:
+    """What waits for a rig, newest first."""
+    repository = rig.repository
+    survey = repository.survey()
+    state = state_of(survey, repository.stamp, time.time_ns())
+    if state is None:
+        return waiting_envelopes(rig, survey)
+    key = (repository.root, state, _stamp(allowed_signers_file(rig)))
+    return _inboxes.recall_or(key, lambda: waiting_envelopes(rig, survey))
+
+
+def look_at(rig: Rig, thread_id: str) -> ThreadLook:
+    """Everything about a thread that does not need its bodies or signatures."""
+    repository = rig.repository
+    survey = repository.survey(thread_id)
+    state = state_of(survey, repository.stamp, time.time_ns())
+
+    def look() -> ThreadLook:
+        return _look(catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id)
+
+    return look() if state is None else _looks.recall_or((repository.root, thread_id, state), look)
+
+
+def judged(rig: Rig, look: ThreadLook, envelopes: Sequence[ListedEnvelope]) -> list[Verification]:
+    """What speaks for and against envelopes of a thread, in the order given."""
+    signers = _stamp(allowed_signers_file(rig))
+    head = look.known.survey.head or ""
+
+    def key(envelope: ListedEnvelope) -> _VerdictKey:
+        # A relay turn is judged against the whole repository: its nonce must be new, its parent known.
+        return (rig.repository.root, envelope, signers, head if envelope.is_relay else "")
+
+    found = {one.path: verdict for one in envelopes if (verdict := _verdicts.recall(key(one))) is not None}
+    missing = [envelope for envelope in envelopes if envelope.path not in found]
+    if any(envelope.is_relay for envelope in missing):
+        # Which of two turns used a nonce first is seen only when all that speak for people are judged together.
+        relays = [envelope for envelope in look.envelopes if envelope.is_relay]
+        missing = sorted({*missing, *relays}, key=lambda one: look.numbers[one.path])
+    for envelope, verdict in zip(missing, verify_listed(rig, look.known, missing), strict=True):
+        found[envelope.path] = _verdicts.keep(key(envelope), verdict)
+    return [found[envelope.path] for envelope in envelopes]
+
+
+def _look(known: Catalogue, thread_id: str) -> ThreadLook:
+    listing = known.listing(thread_id)
+    envelopes = tuple(sorted(listing.envelopes, key=lambda envelope: envelope.turn.order_key()))
+    numbers = {envelope.path: place for place, envelope in enumerate(envelopes)}
+    divergence = known.causality(thread_id).divergence()
+    return ThreadLook(
+        known,
+        envelopes,
+        numbers,
+        tuple(sorted(numbers[turn.path] for turn in divergence.heads)) if divergence else (),
+        tuple(dict.fromkeys(envelope.turn.sender for envelope in envelopes)),
+        known.is_closed(thread_id),
+        listing.unreadable,
+    )
+
+
+def _stamp(path: Path | None) -> str:
+    if path is None:
+        return ""
+    found = path.stat()
+    return f"{path}\0{found.st_ino}.{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}"

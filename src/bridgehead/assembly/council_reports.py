@@ -119,9 +119,10 @@ class ReportShelf:
         with self._assembly.store(read_only=True) as store:
             return store.runs(RunFilter(parts=(Part.COUNCIL,), project=project), limit=limit)
 
-    def find(self, reference: str | None) -> StoredReport:
+    def find(self, reference: str | None, *, everywhere: bool = False) -> StoredReport:
         """The report of the council whose id begins like this; the newest without one."""
-        runs = [run for run in self.runs(limit=MOST_LISTED) if isinstance(run.data.get("report"), dict)]
+        known = self.runs(limit=MOST_LISTED, everywhere=everywhere)
+        runs = [run for run in known if isinstance(run.data.get("report"), dict)]
         if reference is not None:
             exact = [run for run in runs if run.id == reference]
             runs = exact or [run for run in runs if run.id.startswith(reference)]

@@ -30,6 +30,7 @@ def make_rig(directory: str | None, tell: Callable[[str], None]) -> Rig:
         tell=tell,
         announcer=_LateAnnouncer(repository.root, tell),
         ledger=_make_ledger,
+        reviews=_LateReviews(repository.root),
     )
 
 
@@ -49,6 +50,23 @@ class _LateAnnouncer:
             append_event(self._project, kind, facts)
         except BridgeheadError as error:
             self._tell(f"warning: not recorded: {error.message}")
+
+
+class _LateReviews:
+    """Knows of councils only when results are judged, so that other commands need not load them."""
+
+    def __init__(self, clone: str) -> None:
+        self._clone = clone
+
+    def are_required(self) -> bool:
+        from bridgehead.assembly.reviewed_results import CouncilReviews
+
+        return CouncilReviews(self._clone).are_required()
+
+    def report_sha256(self, council_id: str) -> str | None:
+        from bridgehead.assembly.reviewed_results import CouncilReviews
+
+        return CouncilReviews(self._clone).report_sha256(council_id)
 
 
 def _make_ledger(rig: Rig) -> Ledger:

@@ -51,7 +51,7 @@ COMMANDS: dict[str, RigCommand] = {
     "send": RigCommand(
         _flags(
             _POSTING | {"--despite-freeze", "--unattested"},
-            {"--thread", "--status", "--tldr", "--body-file"},
+            {"--thread", "--status", "--tldr", "--body-file", "--council"},
             {"--to", "--ref"},
             positionals=1,
         ),
@@ -65,6 +65,10 @@ COMMANDS: dict[str, RigCommand] = {
             ("--tldr <text>", "one line that says it, at most 280 characters"),
             ("--body-file <path>", "the body; - reads standard input"),
             ("--ref <sha|auto>", "a commit this answers, or the heads of the thread; repeatable"),
+            (
+                "--council <id>",
+                "with RESULT: say which council reviewed it, its verdict and its report's hash",
+            ),
             ("--no-push", "commit only"),
             ("--no-retry", "give up when another rig pushed first"),
             ("--despite-freeze", "post although the thread waits for a human"),
@@ -74,6 +78,7 @@ COMMANDS: dict[str, RigCommand] = {
         (
             "rig-bridge send REQUEST --thread cuda-build-03 --to windows-5080 --tldr 'which toolkit?'",
             "rig-bridge send RESPONSE --thread cuda-build-03 --to mac-m5max --body-file - --ref auto",
+            "rig-bridge send RESULT --thread cuda-build-03 --to mac-m5max --body-file built.md --council 01JD",
         ),
     ),
     "close": RigCommand(
@@ -140,10 +145,10 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge relay DECISIONS --thread cuda-build-03 --in-reply-to 01ba4719…",),
     ),
     "verify": RigCommand(
-        _flags(positionals=1),
-        "[<thread-id>]",
+        _flags({"--require-council"}, positionals=1),
+        "[<thread-id>] [--require-council]",
         "Check every committed envelope: hash, place, history, signature, attestation.",
-        (),
+        (("--require-council", "every RESULT must say which council reviewed it, and say it truly"),),
         ("rig-bridge verify", "rig-bridge verify cuda-build-03 --json"),
     ),
     "inbox": RigCommand(

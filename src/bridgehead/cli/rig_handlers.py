@@ -11,7 +11,11 @@ from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bridgehead.rigs.operations.rig import Rig
     from bridgehead.rigs.operations.sync import SyncRequest
+    from bridgehead.rigs.reviewed import CouncilMark
 
 
 def init(desk: Desk) -> int:
@@ -48,8 +52,9 @@ def send(desk: Desk) -> int:
     from bridgehead.rigs.operations.send import send as send_envelope
 
     arguments = desk.arguments
+    rig = desk.make_rig()
     result = send_envelope(
-        desk.make_rig(),
+        rig,
         SendRequest(
             arguments.positional(0),
             arguments.value("--thread"),
@@ -63,6 +68,7 @@ def send(desk: Desk) -> int:
             despite_freeze=arguments.has("--despite-freeze"),
             unattested=arguments.has("--unattested"),
             allow_secret=arguments.has("--allow-secret"),
+            council=_council_finder(rig, arguments.value("--council")),
         ),
     )
     desk.emit(result)
@@ -178,7 +184,8 @@ def verify(desk: Desk) -> int:
     from bridgehead.rigs.operations.verify import VerifyRequest
     from bridgehead.rigs.operations.verify import verify as look
 
-    found = look(desk.make_rig(), VerifyRequest(desk.arguments.positional(0)))
+    request = VerifyRequest(desk.arguments.positional(0), desk.arguments.has("--require-council"))
+    found = look(desk.make_rig(), request)
     desk.emit(found)
     return ExitCode.USER if found.verification.failed else ExitCode.DONE
 
@@ -287,6 +294,15 @@ def _sync_request(desk: Desk) -> SyncRequest:
 
     has = desk.arguments.has
     return SyncRequest(has("--auto"), has("--accept-unverified"), has("--accept-non-envelope"))
+
+
+def _council_finder(rig: Rig, reference: str | None) -> Callable[[], CouncilMark] | None:
+    """Looks the council up when its turn in the checks has come."""
+    if reference is None:
+        return None
+    from bridgehead.assembly.reviewed_results import CouncilReviews
+
+    return lambda: CouncilReviews(rig.repository.root).mark(reference)
 
 
 def _refuse_type_with(begin: bool, abort: bool, message_type: str | None) -> None:

@@ -69,6 +69,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "who answers the requests of `flow drive`: runtime:NAME, rig:ID, cmd:WORDS or pending",
         trusted_only=True,
     ),
+    Setting(
+        "rigs",
+        "require_council",
+        _FLAG,
+        False,
+        "take RESULT envelopes only with the mark of a council: `rig sync` refuses others, `rig verify` fails",
+        trusted_only=True,  # a bridge that others push to must not switch it off
+    ),
     Setting("web", "host", _TEXT, "127.0.0.1", "address the dashboard listens on", trusted_only=True),
     Setting("web", "port", _NUMBER, 8183, "its port; 0 takes any free one"),
     Setting("web", "hosts", _TEXTS, (), "further names under which it may be reached", trusted_only=True),

@@ -7,7 +7,7 @@ clock.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.attestation import Attestation
@@ -17,6 +17,9 @@ from bridgehead.rigs.frontmatter_writer import write_envelope
 from bridgehead.rigs.markers import StatusClass
 from bridgehead.rigs.schema import SchemaFault, schema_faults
 from bridgehead.rigs.yaml_core import Value
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.reviewed import CouncilMark
 
 _CLOSING_WORDS = {StatusClass.CANCELLED: "❌ Cancelled", StatusClass.COMPLETED: "✅ Completed"}
 
@@ -54,8 +57,9 @@ def draft_send(
     tldr: str | None = None,
     references: Sequence[str] = (),
     body: str | None = None,
+    mark: CouncilMark | None = None,
 ) -> Draft:
-    """Return what `send` writes; `status` as parse_status returned it."""
+    """Return what `send` writes; `status` as parse_status returned it, `mark` of the council that reviewed it."""
     fields: dict[str, Value] = {
         "from": author.rig_id,
         "to": _one_or_list(recipients),
@@ -68,7 +72,12 @@ def draft_send(
         "references": list(references) or None,
     }
     default = f"# {thread_id} — {message_type}\n\n(body authored on {author.rig_id})\n\nStanding by.\n"
-    return _sealed(fields, default if body is None else body)
+    text = default if body is None else body
+    if mark is not None:
+        from bridgehead.rigs.reviewed import with_mark
+
+        text = with_mark(text, mark)
+    return _sealed(fields, text)
 
 
 def draft_close(

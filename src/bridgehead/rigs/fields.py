@@ -25,6 +25,7 @@ MESSAGE_TYPES = (
 )
 RELAY_TYPES = ("DECISIONS", "RESPONSE", "ACK")
 TLDR_SOFT_CAP = 280
+REVIEWED_TYPE = "RESULT"  # what a council may have looked at before it is handed on (design §1)
 DISPLAY_NAME_CAP = 80
 UNLISTED_DIRECTORIES = frozenset({"node_modules", "dist"})  # rigs §2: build folders, never threads
 

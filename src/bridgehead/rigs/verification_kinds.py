@@ -27,6 +27,10 @@ class Kind(StrEnum):
     PARENT_UNKNOWN = "parent_unknown"
     NONCE_REPLAYED = "nonce_replayed"
     ATTESTED_TIME_SKEW = "attested_time_skew"
+    # Only where reviewed hand-offs are demanded (design §1).
+    COUNCIL_ABSENT = "council_absent"
+    COUNCIL_UNREADABLE = "council_unreadable"
+    COUNCIL_MISMATCH = "council_mismatch"
 
 
 REFUSES_PULL = frozenset(
@@ -37,6 +41,9 @@ REFUSES_PULL = frozenset(
         Kind.REWRITTEN,
         Kind.SIGNATURE_BAD,
         Kind.NONCE_REPLAYED,
+        Kind.COUNCIL_ABSENT,
+        Kind.COUNCIL_UNREADABLE,
+        Kind.COUNCIL_MISMATCH,
     }
 )
 _FAILS_AS_FILE = frozenset({Kind.PARSE_FAILED, Kind.SCHEMA_INVALID, Kind.RIG_ID_INVALID})  # rigs §3.3

@@ -53,8 +53,18 @@ class Ledger(Protocol):
         ...
 
 
+class Reviews(Protocol):
+    """The councils this machine knows of, and whether its owner takes results only from one (design §1)."""
+
+    def are_required(self) -> bool: ...
+
+    def report_sha256(self, council_id: str) -> str | None:
+        """Return the hash of a council's report; None if it is not at hand."""
+        ...
+
+
 class Silent:
-    """Announces to nobody; also the ledger of a bridge that has none."""
+    """Announces to nobody; also the ledger of a bridge that has none, and the reviews of one that demands none."""
 
     def announce(self, kind: str, facts: Mapping[str, object]) -> None:
         return None
@@ -77,6 +87,12 @@ class Silent:
     def is_current(self) -> bool:
         return True
 
+    def are_required(self) -> bool:
+        return False
+
+    def report_sha256(self, council_id: str) -> str | None:
+        return None
+
 
 class Rig:
     """A participant in one clone. `tell` is conversation: narrative, hints, warnings."""
@@ -91,6 +107,7 @@ class Rig:
         tell: Callable[[str], None],
         announcer: Announcer | None = None,
         ledger: Callable[[Rig], Ledger] | None = None,
+        reviews: Reviews | None = None,
     ) -> None:
         self.repository = repository
         self.now_ms = now_ms
@@ -99,6 +116,7 @@ class Rig:
         self.tell = tell
         self._announcer = announcer or Silent()
         self._make_ledger = ledger
+        self.reviews: Reviews = reviews or Silent()
 
     @cached_property
     def config(self) -> RigConfig:

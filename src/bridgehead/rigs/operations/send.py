@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.errors import SecretRefused, UserError
 from bridgehead.rigs.drafts import Draft, draft_send, send_subject
 from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.fields import TLDR_SOFT_CAP, parse_message_type
+from bridgehead.rigs.fields import REVIEWED_TYPE, TLDR_SOFT_CAP, parse_message_type
 from bridgehead.rigs.filenames import REQUEST_FILE, next_filename
 from bridgehead.rigs.markers import listed_status_class, parse_status
 from bridgehead.rigs.operations.posting import Landed, Post, post, refuse_if_frozen, require_thread
@@ -16,6 +16,9 @@ from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.results import Sent
 from bridgehead.rigs.rig_id import RigId, parse_recipients
 from bridgehead.rigs.scaffold import edited_scaffold_body, is_scaffold
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.reviewed import CouncilMark
 
 AUTO = "auto"
 
@@ -35,6 +38,17 @@ class SendRequest(NamedTuple):
     despite_freeze: bool = False
     unattested: bool = False
     allow_secret: bool = False
+    council: Callable[[], CouncilMark] | None = None  # looks up the council that reviewed a result
+
+
+class CouncilOnlyOnResults(UserError):
+    """A review was to be attached to something that is no result."""
+
+    def __init__(self, message_type: str) -> None:
+        super().__init__(
+            f"send: --council goes with {REVIEWED_TYPE} only (got {message_type})",
+            hint=f"rig-bridge send {REVIEWED_TYPE} … --council <id>",
+        )
 
 
 class RelayMaySendOnlySigned(UserError):
@@ -54,12 +68,15 @@ def send(rig: Rig, request: SendRequest) -> Sent:
     if not request.thread_id:
         raise UserError("send: --thread <id> is required")
     message_type = parse_message_type(request.message_type)
+    if request.council and message_type != REVIEWED_TYPE:
+        raise CouncilOnlyOnResults(message_type)
     recipients = parse_recipients(request.recipients)
     if rig.config.rig_id.is_relay and not request.unattested:
         raise RelayMaySendOnlySigned(rig.config.rig_id)
     thread_id = require_thread(rig, request.thread_id)
     status = None if request.status is None else parse_status(request.status)
     body = request.body() if request.body else None
+    mark = request.council() if request.council else None
     if request.tldr is not None and len(request.tldr) > TLDR_SOFT_CAP:
         rig.tell(f"warning: tldr is {len(request.tldr)} chars (>{TLDR_SOFT_CAP} soft cap)")
 
@@ -80,6 +97,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
             tldr=request.tldr,
             references=references,
             body=body,
+            mark=mark,
         )
         if not request.allow_secret:
             refuse_secrets(draft)

@@ -113,7 +113,8 @@ def _verify(rig: Rig, incoming: Incoming, report: SyncReport) -> VerificationRep
 
 
 def _committed_here(rig: Rig) -> list[Subject]:
-    return subjects_of(rig, committed_envelopes(rig.repository.history(rig.repository.head().commit).commits))
+    history = rig.repository.history(rig.repository.head().commit).commits
+    return subjects_of(rig, committed_envelopes(history), require_council=False)
 
 
 def _settle(rig: Rig, report: SyncReport, refusal: Refusal | None, *, pulled: bool) -> None:

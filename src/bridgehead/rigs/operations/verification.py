@@ -20,7 +20,7 @@ from bridgehead.rigs.attestation import (
 from bridgehead.rigs.envelope import Envelope, parse_envelope
 from bridgehead.rigs.filenames import envelope_at
 from bridgehead.rigs.frontmatter import ParseFailure
-from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.rig import Reviews, Rig
 from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, SignatureCheck
 from bridgehead.rigs.verdict import check_envelope, file_findings
 from bridgehead.rigs.verification_kinds import Kind, PathFindings, Verification, sum_up
@@ -78,13 +78,17 @@ def committed_envelopes(history: Sequence[CommitRecord]) -> list[Committed]:
     return list(found.values())
 
 
-def subjects_of(rig: Rig, envelopes: Sequence[Committed]) -> list[Subject]:
-    """Read envelopes straight from the object store."""
+def subjects_of(
+    rig: Rig, envelopes: Sequence[Committed], *, require_council: bool | None = None
+) -> list[Subject]:
+    """Read envelopes straight from the object store; whether results must be reviewed is the owner's choice."""
     blobs = rig.repository.read_blobs([found.blob for found in envelopes if not found.is_symlink])
-    return [_subject(found, blobs.get(found.blob)) for found in envelopes]
+    required = rig.reviews.are_required() if require_council is None else require_council
+    reviews = rig.reviews if required else None
+    return [_subject(found, blobs.get(found.blob), reviews) for found in envelopes]
 
 
-def _subject(found: Committed, raw: bytes | None) -> Subject:
+def _subject(found: Committed, raw: bytes | None, reviews: Reviews | None) -> Subject:
     commit = found.added_by
     origin = Subject(
         found.path,
@@ -98,13 +102,24 @@ def _subject(found: Committed, raw: bytes | None) -> Subject:
         return origin
     parsed = _TOO_LARGE if raw is None else parse_envelope(raw)
     kinds = file_findings(parsed, check_envelope(parsed), origin.thread_id)
-    frontmatter = parsed.frontmatter if isinstance(parsed, Envelope) else {}
+    frontmatter: Mapping[str, Value] = {}
+    if isinstance(parsed, Envelope):
+        frontmatter = parsed.frontmatter
+        if reviews is not None:
+            kinds += _review_findings(parsed, reviews)
     return origin._replace(
         findings=(*kinds, Kind.REWRITTEN) if found.rewritten else kinds,
         body_hash=_text(frontmatter, "body_hash"),
         nonce=_text(frontmatter, "nonce"),
         relay=frontmatter if is_relay_turn(frontmatter) else None,
     )
+
+
+def _review_findings(envelope: Envelope, reviews: Reviews) -> tuple[Kind, ...]:
+    from bridgehead.rigs.reviewed import council_findings
+
+    message_type = _text(envelope.frontmatter, "type")
+    return tuple(council_findings(message_type, envelope.body, reviews.report_sha256))
 
 
 def _text(frontmatter: Mapping[str, Value], name: str) -> str:

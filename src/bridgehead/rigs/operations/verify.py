@@ -18,14 +18,14 @@ from bridgehead.rigs.verification_kinds import PathFindings, report_on
 
 class VerifyRequest(NamedTuple):
     thread_id: str | None = None
+    require_council: bool = False  # else the owner's setting decides
 
 
 def verify(rig: Rig, request: VerifyRequest) -> Verified:
     """Check every committed envelope, of one thread if one is named. Nonces are compared over the whole repository."""
     thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
-    subjects = subjects_of(
-        rig, committed_envelopes(rig.repository.history(rig.repository.head().commit).commits)
-    )
+    history = rig.repository.history(rig.repository.head().commit).commits
+    subjects = subjects_of(rig, committed_envelopes(history), require_council=request.require_council or None)
     findings = findings_of(subjects, Verifier(rig).judge(subjects))
     wanted = [found for found in findings if thread_id in (None, found.path.partition("/")[0])]
     for finding in wanted:

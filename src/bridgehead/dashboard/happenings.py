@@ -8,7 +8,9 @@ from typing import Final
 from urllib.parse import quote
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council_live import LiveSeat
 from bridgehead.assembly.council_lock import was_left_behind
+from bridgehead.assembly.council_views import council_now
 from bridgehead.contract.events import Event
 from bridgehead.contract.words import Part, RunState
 from bridgehead.control_plane.records import FINAL_STATES, EventFilter, Run, RunFilter
@@ -16,10 +18,13 @@ from bridgehead.control_plane.stores.base import Store
 
 MOST_RUNNING: Final = 50
 MOST_LATELY: Final = 15
+MOST_LOOKED_INTO: Final = 5
+MOST_DOTS: Final = 5
 
 PLACES: Final = {"council": "/councils/"}
 """Where a line leads, by the word it begins with; the id follows."""
 
+_MARKS: Final = {"done": "✓", "skipped": "–", "halted": "!", "aborted": "✗", "running": "●"}
 _NOUNS: Final = {Part.COUNCIL: "council", Part.FLOWS: "flow", Part.BUS: "bus"}
 _RIG_KINDS: Final = {
     "rig.sent": "sent",
@@ -28,6 +33,15 @@ _RIG_KINDS: Final = {
     "rig.pulled": "pulled",
     "rig.refused": "refused",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class SeatMark:
+    """How far a seat of a running council is, in one sign."""
+
+    bridge: str
+    mark: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +54,7 @@ class Happening:
     state: str
     """A word the stylesheet may colour: running waiting stopped completed failed cancelled, or a verdict."""
     at: str
-    details: tuple[str, ...] = ()
+    seats: tuple[SeatMark, ...] = ()
 
     @property
     def href(self) -> str | None:
@@ -51,7 +65,12 @@ class Happening:
 def running(assembly: Assembly, store: Store) -> list[Happening]:
     """Runs that have not ended, the latest first."""
     where = RunFilter(states=(RunState.RUNNING, RunState.WAITING))
-    return [of_run(run, _state(assembly, run)) for run in store.runs(where, limit=MOST_RUNNING)]
+    found = store.runs(where, limit=MOST_RUNNING)
+    looked_into = [run.id for run in found if run.part is Part.COUNCIL][:MOST_LOOKED_INTO]
+    return [
+        of_run(run, _state(assembly, run), _seats(assembly, run) if run.id in looked_into else ())
+        for run in found
+    ]
 
 
 def lately(store: Store) -> list[Happening]:
@@ -62,15 +81,14 @@ def lately(store: Store) -> list[Happening]:
     return sorted([*runs, *rigs], key=lambda one: one.at, reverse=True)[:MOST_LATELY]
 
 
-def of_run(run: Run, state: str) -> Happening:
-    bridges = run.data.get("bridges")
+def of_run(run: Run, state: str, seats: tuple[SeatMark, ...] = ()) -> Happening:
     return Happening(
         noun=_NOUNS.get(run.part, str(run.part)),
         id=run.id,
         title=run.title,
         state=state,
         at=run.ended_at or run.started_at,
-        details=tuple(map(str, bridges)) if isinstance(bridges, list) else (),
+        seats=seats,
     )
 
 
@@ -88,6 +106,18 @@ def of_rig_event(event: Event) -> Happening:
 def _state(assembly: Assembly, run: Run) -> str:
     running_council = run.part is Part.COUNCIL and run.state is RunState.RUNNING
     return "stopped" if running_council and was_left_behind(assembly, run.id) else str(run.state)
+
+
+def _seats(assembly: Assembly, run: Run) -> tuple[SeatMark, ...]:
+    return tuple(_mark(seat) for seat in council_now(assembly, run.id).live.seats)
+
+
+def _mark(seat: LiveSeat) -> SeatMark:
+    """A dot for every round it is in, a tick when it is done."""
+    mark = _MARKS.get(seat.state, "○")
+    if seat.state == "running" and seat.round is not None:
+        mark = "●" * min(seat.round.number, MOST_DOTS)
+    return SeatMark(seat.bridge, mark, seat.state)
 
 
 def _recent(store: Store, kinds: Iterable[str]) -> list[Event]:

@@ -83,9 +83,10 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
     nodes = {found.id: _node_y(place, len(shown), bottom) for place, found in enumerate(shown)}
     second = bottom if council.notes or council.second_look else None
     height = bottom + (HEAD + ROW if second is not None else 0)
+    band = COUNCIL_X - 40 if shown else WIDTH - 1
     parts = [
-        *_columns(rounds, height, bool(shown)),
-        *(part for lane in lanes for part in _drawn_lane(lane)),
+        *(part for lane in lanes for part in _drawn_lane(lane, band)),
+        *_columns(rounds, lanes[-1].y + lanes[-1].height, bool(shown)),
         *(part for found in shown for part in _joins(found, nodes[found.id], dots)),
         *(part for lane in lanes for part in _challenges(lane, dots, rounds)),
         *(_drawn_dot(dot) for dot in dots.values()),
@@ -125,19 +126,18 @@ def _column(number: int, rounds: int) -> tuple[float, float]:
     return LABELS + width * (min(max(number, 1), rounds) - 1), width
 
 
-def _columns(rounds: int, height: float, has_nodes: bool) -> Iterator[str]:
+def _columns(rounds: int, bottom: float, has_nodes: bool) -> Iterator[str]:
     for number in range(1, rounds + 1):
         x, _ = _column(number, rounds)
         yield element("text", f"round {number}", x=round(x + 8, 1), y=16, class_="heading")
         if number > 1:
-            yield element("line", x1=round(x, 1), x2=round(x, 1), y1=TOP, y2=height - GAP, class_="grid")
+            yield element("line", x1=round(x, 1), x2=round(x, 1), y1=TOP, y2=bottom, class_="grid")
     if has_nodes:
         yield element("text", "council", x=COUNCIL_X - 8, y=16, class_="heading")
 
 
-def _drawn_lane(lane: _Lane) -> Iterator[str]:
+def _drawn_lane(lane: _Lane, band: float) -> Iterator[str]:
     seat = lane.seat
-    band = COUNCIL_X - 40
     yield element("rect", x=0.5, y=lane.y, width=band, height=lane.height, rx=6, class_="lane")
     yield element("text", _cut(seat.bridge), x=10, y=lane.y + 17, class_="seat")
     told = seat.state + (f": {_cut(seat.reason, 60)}" if seat.reason else "")

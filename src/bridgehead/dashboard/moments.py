@@ -43,13 +43,14 @@ def ago(moment: str | None, now: datetime) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact(then), words)
 
 
-def clock(moment: str) -> Markup:
-    """`10:15:02.123` with the day on hover, for lists in which every second counts."""
+def clock(moment: str, now: datetime) -> Markup:
+    """`10:15:02`, with the day in front on another day; everything on hover."""
     try:
         then = parse_iso(moment)
     except ValueError:
         return Markup("{}").format(moment)
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact(then), f"{then:%H:%M:%S}")
+    words = f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%m-%d %H:%M}"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact(then), words)
 
 
 def exact(moment: datetime) -> str:

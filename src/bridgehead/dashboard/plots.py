@@ -14,10 +14,10 @@ from markupsafe import Markup
 
 from bridgehead.council.render.markup import element, joined
 
-WIDTH: Final = 480
-HEIGHT: Final = 160
+WIDTH: Final = 360
+HEIGHT: Final = 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 36, 8, 10, 22
-_STEPS: Final = (1, 2, 2.5, 5, 10)
+_STEPS: Final = (2, 4, 6, 8, 10, 20)  # halves that can be read, of counts too
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Series:
     name: str
     values: Sequence[float | None]
     color: str = "series-1"
-    """A class of the stylesheet: `critical`, `high`, …, or `series-1` to `series-6` where nothing is said by colour."""
+    """A class of the stylesheet: `critical`, `high`, …, or `series-1` to `series-6`: lines that differ without colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,9 @@ def _figure(plot: Plot, top: float, drawn: Sequence[str]) -> Markup:
         role="img",
         aria_label=plot.title,
     )
-    unit = [element("span", plot.unit, class_="soft small")] if plot.unit else []
-    caption = element("figcaption", element("span", plot.title), *unit, *(keys if len(keys) > 1 else []))
+    unit = [element("span", plot.unit, class_="unit")] if plot.unit else []
+    keyed = element("span", *keys, class_="keys")
+    caption = element("figcaption", element("span", plot.title), *unit, keyed)
     return Markup(element("figure", caption, picture, _numbers(plot), class_="plot"))
 
 
@@ -125,7 +126,6 @@ def _bar(plot: Plot, place: int, top: float) -> list[str]:
         told = f"{plot.labels[place]}: {one.name} {plot.show(value)}"
         rect = element(
             "rect",
-            *(),
             x=x,
             y=y,
             width=round(width, 1),
@@ -167,7 +167,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _ceiling(values: Sequence[float]) -> float:
-    """The round number just above all values, so that the grid has readable labels."""
+    """The round number just above all values; the grid has a line at its half."""
     largest = max(values, default=0.0)
     if largest <= 0:
         return 1.0

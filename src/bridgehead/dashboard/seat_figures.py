@@ -61,9 +61,7 @@ def plots_of(councils: Sequence[CouncilLine], figures: SeatFigures) -> list[Mark
     return [
         _findings(over),
         *_per_seat("Duration per seat", "seconds", labels, seats, per_run, "seconds"),
-        *_per_seat(
-            "Cost per seat", "US dollars, where the runtime tells", labels, seats, per_run, "cost_usd"
-        ),
+        *_per_seat("Cost per seat", "US dollars", labels, seats, per_run, "cost_usd"),
     ]
 
 

@@ -14,7 +14,9 @@ from bridgehead.council.render.telling import visible
 from bridgehead.dashboard import moments
 from bridgehead.dashboard.static_files import address_of
 
+MOST_ID: Final = 16
 _PLAIN: Final = re.compile(r"[\t\n -~]*")
+_DATED: Final = re.compile(r"\d{8}-\w+")
 
 
 @cache
@@ -28,7 +30,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(ago=_ago, clock=moments.clock, span=moments.span, number=number, short=short_id)
+    made.filters.update(ago=_ago, clock=_clock, span=moments.span, number=number, short=short_id)
     made.globals.update(static=address_of)
     return made
 
@@ -46,8 +48,15 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def short_id(run_id: str) -> str:
-    """The part of a council's id that people say: `20261115-101502` is `101502`."""
-    return run_id.rsplit("-", 1)[-1] if "-" in run_id else run_id
+    """The part of an id that people say: `20261115-101502` is `101502`; of a long one the end."""
+    if _DATED.fullmatch(run_id):
+        return run_id.rsplit("-", 1)[-1]
+    return run_id if len(run_id) <= MOST_ID else f"…{run_id[-MOST_ID:]}"
+
+
+@pass_context
+def _clock(context: Context, moment: str) -> Markup:
+    return moments.clock(moment, context["now"])
 
 
 @pass_context

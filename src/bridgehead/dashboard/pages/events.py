@@ -18,8 +18,10 @@ from bridgehead.dashboard.page import Page
 from bridgehead.errors import UserError
 
 PAGE_LENGTH: Final = 50
-MOST_SHOWN: Final = 300
-"""Characters of an event's facts on its line; the rest is there when it is opened."""
+MOST_SHOWN: Final = 200
+"""Characters of a fact on its line; all of it is there when the line is opened."""
+MOST_FACTS: Final = 12
+_SAID_ALREADY: Final = frozenset({"ts", "timestamp"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,8 @@ class Line:
     """An event as the page lists it."""
 
     recorded: RecordedEvent
-    facts: str
-    whole: str | None
+    facts: tuple[tuple[str, str], ...]
+    whole: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,13 @@ def show_events(desk: Desk, request: Request) -> Response:
 
 def _line(recorded: RecordedEvent) -> Line:
     data = recorded.event.data
-    facts = "  ".join(f"{key}={_value(value)}" for key, value in data.items())
-    if len(facts) <= MOST_SHOWN and "\n" not in facts:
-        return Line(recorded, facts, None)
-    whole = msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
-    return Line(recorded, " ".join(facts[:MOST_SHOWN].split()) + " …", whole)
+    facts = [
+        (key, " ".join(_value(value)[:MOST_SHOWN].split()))
+        for key, value in data.items()
+        if key not in _SAID_ALREADY and value is not None
+    ]
+    whole = msgspec.json.format(msgspec.json.encode(data), indent=2).decode() if data else ""
+    return Line(recorded, tuple(facts[:MOST_FACTS]), whole)
 
 
 def _value(value: Any) -> str:

@@ -1,0 +1,196 @@
+"""Threads: which there are in every clone that is known, one as a timeline, replying and answering in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bridgehead.assembly.rig_clones import RigClone, find_clone, known_clones
+from bridgehead.assembly.thread_replies import NotShared, Reply, send_reply
+from bridgehead.assembly.thread_views import ThreadLine, ThreadView, view_clone, view_thread
+from bridgehead.contract.pending import Answer
+from bridgehead.dashboard.desk import Desk
+from bridgehead.dashboard.page import Form, Page
+from bridgehead.dashboard.paging import Paging, start_of
+from bridgehead.dashboard.rig_marks import marks_of
+from bridgehead.errors import AlreadyAnswered, BridgeheadError, SecretRefused
+from bridgehead.host.clock import iso_ms
+from bridgehead.rigs.fields import MESSAGE_TYPES
+from bridgehead.rigs.results import Sent
+
+CLONES_SHOWN: Final = 10
+THREADS_SHOWN: Final = 12
+"""Of each clone, in the list of all."""
+PAGE_LENGTH: Final = 50
+STATES: Final = ("open", "closed", "waiting for you", "diverged", "unverified")
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What somebody wrote a moment ago and why it was not taken; empty on a fresh page."""
+
+    form: str = ""
+    """`reply`, or the id of what was to be answered."""
+    reply: Reply = Reply("RESPONSE", "", "")
+    message: str = ""
+    hint: str | None = None
+    secret: bool = False
+
+
+def show_list(desk: Desk, request: Request) -> Response:
+    clones = known_clones(desk.assembly.places.project, desk.store)
+    paging = Paging.of(PAGE.path, request.query_params, CLONES_SHOWN)
+    waiting = desk.waiting()
+    views = [view_clone(clone, waiting) for clone in paging.cut(clones)]
+    return desk.show(
+        request,
+        PAGE,
+        "threads.html",
+        clones=[(view, _most_wanted(view.threads)[:THREADS_SHOWN]) for view in views],
+        before=paging.before(),
+        after=paging.after(len(clones)),
+    )
+
+
+def show_clone(desk: Desk, request: Request) -> Response:
+    clone = _clone(desk, request)
+    view = view_clone(clone, desk.waiting())
+    named, state = request.query_params.get("named", "").strip(), request.query_params.get("state", "")
+    threads = [line for line in view.threads if named in line.id and (not state or _is(line, state))]
+    paging = Paging.of(address_of(clone), request.query_params, PAGE_LENGTH)
+    return desk.show(
+        request,
+        PAGE,
+        "clone.html",
+        view=view,
+        threads=paging.cut(threads),
+        found=len(threads),
+        named=named,
+        state=state,
+        states=STATES,
+        before=paging.before(),
+        after=paging.after(len(threads)),
+    )
+
+
+def show_thread(desk: Desk, request: Request) -> Response:
+    return _thread(desk, request, Typed())
+
+
+def reply(desk: Desk, request: Request, form: Form) -> Response:
+    """Send one envelope. What is refused is shown again as it was typed."""
+    clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
+    written = Reply(
+        message_type=form.get("type", ""),
+        recipients=form.get("to", ""),
+        text=form.get("text", ""),
+        tldr=form.get("tldr", ""),
+        push="push" in form,
+        allow_secret="allow_secret" in form,
+    )
+    told: list[str] = []
+    try:
+        sent = send_reply(clone, thread_id, written, told.append)
+    except NotShared as error:
+        return desk.go(request, address_of(clone, thread_id), f"{error.message}. {error.hint}.", bad=True)
+    except BridgeheadError as error:
+        return _thread(desk, request, _refused("reply", written, error))
+    finally:
+        desk.forget_waiting()
+    return desk.go(request, address_of(clone, thread_id), _sentence(sent))
+
+
+def answer(desk: Desk, request: Request, form: Form) -> Response:
+    """Answer an envelope that waits, as `bridgehead answer` does; whoever comes second learns of the first."""
+    clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
+    item_id, text = str(request.path_params["item_id"]), form.get("text", "")
+    try:
+        item = desk.waiting_list.answer(item_id, Answer(text=text, by=desk.user, at=iso_ms(desk.clock.now())))
+    except AlreadyAnswered as error:
+        return desk.go(request, address_of(clone, thread_id), f"{error.message}.", bad=True)
+    except BridgeheadError as error:
+        return _thread(desk, request, _refused(item_id, Reply("RESPONSE", "", text), error))
+    finally:
+        desk.forget_waiting()
+    return desk.go(request, address_of(clone, thread_id), f"{item.question.title} answered")
+
+
+def address_of(clone: RigClone, thread_id: str | None = None) -> str:
+    """Where a clone, or a thread of it, is shown."""
+    return f"/threads/{clone.id}" + (f"/{quote(thread_id, safe='')}" if thread_id else "")
+
+
+def _thread(desk: Desk, request: Request, typed: Typed) -> Response:
+    clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
+    view = view_thread(clone, thread_id, desk.waiting(), start=start_of(request.query_params))
+    paging = Paging(address_of(clone, thread_id), {}, view.start, PAGE_LENGTH)
+    return desk.show(
+        request,
+        PAGE,
+        "thread.html",
+        status=422 if typed.message else 200,
+        view=view,
+        marks=marks_of([*view.rigs, view.rig_id]),
+        typed=typed,
+        reply=_prefilled(view, typed),
+        types=MESSAGE_TYPES,
+        address=address_of(clone, thread_id),
+        before=paging.before() or (paging.at(0) if view.start else None),
+        after=paging.after(view.total),
+    )
+
+
+def _clone(desk: Desk, request: Request) -> RigClone:
+    return find_clone(desk.assembly.places.project, desk.store, str(request.path_params["clone_id"]))
+
+
+def _prefilled(view: ThreadView, typed: Typed) -> Reply:
+    if typed.form == "reply":
+        return typed.reply
+    return typed.reply._replace(recipients=next(iter(view.partners), ""))
+
+
+def _refused(form: str, written: Reply, error: BridgeheadError) -> Typed:
+    secret = isinstance(error, SecretRefused)
+    return Typed(form, written, error.message, None if secret else error.hint, secret)
+
+
+def _sentence(sent: Sent) -> str:
+    shared = "" if sent.pushed else "; not pushed, so the others do not have it yet"
+    return f"{sent.type} sent to {', '.join(sent.to)} as {sent.file_path} ({sent.commit_sha[:7]}){shared}"
+
+
+def _most_wanted(threads: Sequence[ThreadLine]) -> list[ThreadLine]:
+    """What waits for this rig before the rest; each newest first."""
+    return sorted(threads, key=lambda line: not line.waiting)
+
+
+def _is(line: ThreadLine, state: str) -> bool:
+    summary = line.summary
+    return {
+        "open": not summary.is_closed,
+        "closed": summary.is_closed,
+        "waiting for you": bool(line.waiting),
+        "diverged": summary.heads > 1,
+        "unverified": bool(summary.unverified),
+    }.get(state, False)
+
+
+PAGE: Final = Page(
+    "Threads",
+    "/threads",
+    views={
+        "/threads": show_list,
+        "/threads/{clone_id}": show_clone,
+        "/threads/{clone_id}/{thread_id}": show_thread,
+    },
+    actions={
+        "/threads/{clone_id}/{thread_id}": reply,
+        "/threads/{clone_id}/{thread_id}/answer/{item_id}": answer,
+    },
+)

@@ -33,6 +33,7 @@ COMMANDS = {
     "events": ("bridgehead.cli.events:events", "What happened, in order."),
     "web": ("bridgehead.cli.web:web", "The dashboard, in your browser."),
     "mcp": ("bridgehead.cli.mcp:mcp", "Serve agents over the Model Context Protocol."),
+    "setup": ("bridgehead.cli.setup:setup", "Make bridgehead known to an agent's host, or to git."),
     "doctor": ("bridgehead.cli.doctor:doctor", "Check this machine and say what to do about it."),
     "config": (
         "bridgehead.cli.config:config",

@@ -1,0 +1,128 @@
+"""One member of a JSON settings file set or taken out, with every other character left as it is. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bridgehead.setup.json_scan import Member, NotJson, Scanner, Value
+
+STEP: Final = "  "
+_TRAILING_SPACE: Final = re.compile(r"[ \t\r\n]*$")
+
+
+def value_at(text: str, path: Sequence[str], *, comments: bool) -> Any:
+    """The value at `path`, None when it is not there."""
+    member = _find(_root(text, comments), path)
+    if member is None:
+        return None
+    written = text[member.value.start : member.value.end]
+    return _plain(written, Scanner(written, comments).scan())
+
+
+def with_value(text: str, path: Sequence[str], value: Mapping[str, Any], *, comments: bool) -> str:
+    """`text` with `value` at `path`; objects on the way are made where they are missing."""
+    if not text.strip():
+        text = "{}\n"
+    root = _root(text, comments)
+    member = _find(root, path)
+    if member is not None:
+        indent = _indent_at(text, member.start)
+        return text[: member.value.start] + _written(value, indent) + text[member.value.end :]
+    parent, missing = _deepest(text, root, path)
+    for key in reversed(missing[1:]):
+        value = {key: value}
+    return _inserted(text, parent, missing[0], value)
+
+
+def without_value(text: str, path: Sequence[str], *, comments: bool) -> str:
+    """`text` without the member at `path`, and without the comma that separated it."""
+    root = _root(text, comments)
+    member = _find(root, path)
+    if member is None:
+        return text
+    parent = _find(root, path[:-1]) if len(path) > 1 else None
+    siblings = (parent.value if parent else root).members or []
+    index = siblings.index(member)
+    if member.comma is not None:
+        end = siblings[index + 1].start if index + 1 < len(siblings) else member.comma + 1
+        return text[: member.start] + text[end:]
+    before = siblings[index - 1].comma if index else None
+    start = before if before is not None else _after_space(text, member.start)
+    return text[:start] + text[member.value.end :]
+
+
+def _root(text: str, comments: bool) -> Value:
+    root = Scanner(text.removeprefix("\ufeff") if text.startswith("\ufeff") else text, comments).scan()
+    if root.members is None:
+        raise NotJson("the file does not hold an object", text, 0)
+    if text.startswith("\ufeff"):
+        raise NotJson("the file begins with a byte order mark", text, 0)
+    return root
+
+
+def _find(root: Value, path: Sequence[str]) -> Member | None:
+    member: Member | None = None
+    for key in path:
+        member = root.member(key)
+        if member is None:
+            return None
+        root = member.value
+    return member
+
+
+def _deepest(text: str, root: Value, path: Sequence[str]) -> tuple[Value, Sequence[str]]:
+    """The innermost object on the way to `path`, and the keys that are missing in it."""
+    for index, key in enumerate(path):
+        member = root.member(key)
+        if member is None:
+            return root, path[index:]
+        if member.value.members is None:
+            raise NotJson(f"{key!r} is not an object", text, member.start)
+        root = member.value
+    raise AssertionError("the whole path is there")
+
+
+def _inserted(text: str, parent: Value, key: str, value: Any) -> str:
+    members = parent.members or []
+    newline = "\r\n" if "\r\n" in text else "\n"
+    one_line = bool(members) and "\n" not in text[parent.start : parent.end]
+    outer = _indent_at(text, parent.start)
+    indent = _indent_at(text, members[0].start) if members and not one_line else outer + STEP
+    separator = " " if one_line else newline + indent
+    entry = f"{json.dumps(key)}: {_written(value, indent, newline)}"
+    if not members:
+        return f"{text[: parent.start]}{{{newline}{indent}{entry}{newline}{outer}}}{text[parent.end :]}"
+    last = members[-1]
+    if last.comma is not None:
+        return f"{text[: last.comma + 1]}{separator}{entry}{text[last.comma + 1 :]}"
+    return f"{text[: last.value.end]},{separator}{entry}{text[last.value.end :]}"
+
+
+def _written(value: Any, indent: str, newline: str = "\n") -> str:
+    lines = json.dumps(value, indent=len(STEP), ensure_ascii=False).split("\n")
+    return f"{newline}{indent}".join(lines)
+
+
+def _indent_at(text: str, position: int) -> str:
+    """The white space the line of `position` begins with."""
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _after_space(text: str, position: int) -> int:
+    """Where the white space before `position` begins."""
+    found = _TRAILING_SPACE.search(text[:position])
+    return found.start() if found else position
+
+
+def _plain(text: str, value: Value) -> Any:
+    """The value itself; comments in it are passed over."""
+    if value.members is None:
+        try:
+            return json.loads(text[value.start : value.end])
+        except ValueError:
+            return None  # a list with comments in it: nothing we ever wrote
+    return {one.key: _plain(text, one.value) for one in value.members}

@@ -1,0 +1,118 @@
+"""Which files would change, and how: everything is worked out and shown before anything is written."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bridgehead.errors import UserError
+from bridgehead.host.file_errors import FileMissing
+from bridgehead.host.files import read_bounded
+from bridgehead.setup.hosts import Edit
+from bridgehead.setup.hunk import Hunk
+from bridgehead.setup.notes import Noted, Notes
+
+MOST_BYTES: Final = 64 << 20
+
+
+class LeftAlone(UserError):
+    """A file that set-up does not dare to touch; nothing else was written either."""
+
+    def __init__(self, path: Path, error: UserError) -> None:
+        super().__init__(
+            f"{path} was left as it is: {error.message}", hint=error.hint or "mend it, then repeat"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file before and after; None is a file that is not there."""
+
+    path: Path
+    root: Path | None
+    old: str | None
+    new: str | None
+    base: str = ""
+    """The text without anything of ours, which the notes must lead back to."""
+    created: bool = False
+
+    @property
+    def action(self) -> str:
+        if self.old == self.new:
+            return "keep"
+        return "create" if self.old is None else "remove" if self.new is None else "change"
+
+    def diff(self) -> str:
+        """As `diff -u` would show it."""
+        lines = difflib.unified_diff(
+            (self.old or "").splitlines(keepends=True),
+            (self.new or "").splitlines(keepends=True),
+            fromfile=str(self.path) if self.old is not None else "/dev/null",
+            tofile=str(self.path) if self.new is not None else "/dev/null",
+        )
+        return "".join(
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+        )
+
+    def noted(self, user: str, directories: tuple[str, ...], earlier: Noted | None) -> Noted:
+        """What has to be remembered to take this change back."""
+        users = tuple(dict.fromkeys([*(earlier.users if earlier else ()), user]))
+        made = directories or (earlier.directories if earlier else ())
+        hunk = Hunk.between(self.base, self.new or "")
+        return Noted(hunk=hunk, created=self.created, directories=made, users=users)
+
+
+def plan_setup(edits: Iterable[Edit], notes: Notes) -> list[Change]:
+    """What setting up would do; files that are as they should be have the action `keep`."""
+    return [_set_up(edit, notes) for edit in edits]
+
+
+def plan_undo(edits: Iterable[Edit], notes: Notes, user: str) -> list[Change]:
+    """What taking it back would do; what another host still uses stays."""
+    return [_undone(edit, notes, user) for edit in edits]
+
+
+def _set_up(edit: Edit, notes: Notes) -> Change:
+    old = _text(edit)
+    noted = notes.find(edit.path)
+    base = old or ""
+    if noted is not None and old is not None:
+        earlier = noted.hunk.taken_back(base)
+        base = base if earlier is None else earlier
+    try:
+        new = edit.add(base)
+        if old is not None and edit.add(old) == old:
+            new = old  # as it should be, whoever wrote it
+    except UserError as error:
+        raise LeftAlone(edit.path, error) from error
+    created = old is None or (noted is not None and noted.created)
+    return Change(edit.path, edit.root, old, new, base, created)
+
+
+def _undone(edit: Edit, notes: Notes, user: str) -> Change:
+    old = _text(edit)
+    noted = notes.find(edit.path)
+    others = [one for one in noted.users if one != user] if noted else []
+    if old is None or others or (noted is None and not edit.recognisable):
+        return Change(edit.path, edit.root, old, old)
+    new = noted.hunk.taken_back(old) if noted else None
+    if new is None:
+        try:
+            new = edit.remove(old)
+        except UserError as error:
+            raise LeftAlone(edit.path, error) from error
+    is_empty = not new.strip() and (noted is None or noted.created)
+    return Change(edit.path, edit.root, old, None if is_empty and new != old else new)
+
+
+def _text(edit: Edit) -> str | None:
+    try:
+        content = read_bounded(edit.path, MOST_BYTES, root=edit.root)
+        return content.decode("utf-8")
+    except FileMissing:
+        return None
+    except UnicodeDecodeError as error:
+        raise LeftAlone(edit.path, UserError(f"it is not UTF-8 text: {error}")) from error

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import bridgehead.council
@@ -272,10 +273,18 @@ def test_an_audit_shows_its_requirements_and_asks_for_their_ids() -> None:
     assert '"requirement_id": null' in prompt
 
 
-def test_only_an_implementation_may_change_files() -> None:
-    key = CallKey(bridge="claude", round=1, step=Step.ANALYSIS, role=Role.CHALLENGER, domain="cross-domain")
-    assert "read only" in standing_role_prompt(scene(), key)
-    assert "change files inside" in standing_role_prompt(scene(task_type="implementation"), key)
+def test_one_agent_alone_may_change_files_and_only_in_an_implementation() -> None:
+    making = scene(task_type="implementation", domains=["security", "testing"])
+    doubter = CallKey(
+        bridge="claude", round=1, step=Step.ANALYSIS, role=Role.CHALLENGER, domain="cross-domain"
+    )
+    second = msgspec.structs.replace(EXPERT, domain="testing")
+    security, testing = load_registry().expert("security"), load_registry().expert("testing")
+
+    assert "change files inside" in expert_prompt(making, EXPERT, security)
+    assert "read only" in expert_prompt(making, second, testing)
+    assert "read only" in standing_role_prompt(making, doubter)
+    assert "read only" in expert_prompt(scene(), EXPERT, security)
 
 
 def test_material_goes_to_those_who_cannot_open_files_and_a_diff_to_everybody() -> None:

@@ -11,6 +11,7 @@ import pytest
 from bridgehead.contract.report import violations
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import CapabilityProfile, ErrorClass, LocalCouncilType, Status
+from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
 from bridgehead.council.preflight import Ready
 from bridgehead.council.runtimes.base import Connection, Missing, Runtime, SeatSetup, runtime
 from bridgehead.council.runtimes.claude import ClaudeApi, ClaudeCli
@@ -88,9 +89,15 @@ def test_each_connection_works_where_it_may_see_what_it_may_see(
     cli = ClaudeCli(SeatSetup("claude"), "/bin/claude", Probe("1"))
     api = ClaudeApi("https://x", "k")
 
-    assert table.workspace(cli, CapabilityProfile.INSPECT) == table.snapshot.tree
-    assert table.workspace(cli, CapabilityProfile.MODIFY) == tmp_path / "worktree"
-    assert table.workspace(api, CapabilityProfile.INSPECT) == table.snapshot.empty
+    assert table.workspace(cli, looking(Step.ANALYSIS)) == table.snapshot.tree
+    assert table.workspace(cli, looking(Step.ANALYSIS, CapabilityProfile.MODIFY)) == tmp_path / "worktree"
+    assert table.workspace(cli, looking(Step.CHALLENGE)) == tmp_path / "worktree"
+    assert table.workspace(api, looking(Step.ANALYSIS)) == table.snapshot.empty
+
+
+def looking(step: Step, profile: CapabilityProfile = CapabilityProfile.INSPECT) -> Call:
+    key = CallKey(bridge="claude", round=1, step=step, role=Role.EXPERT, domain="security")
+    return Call(key, "look", 60, Answer.ITEMS, profile)
 
 
 # -- a refused first call

@@ -11,6 +11,7 @@ import msgspec
 from bridgehead.assembly.council_request import CouncilRequest
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.words import TaskType
 from bridgehead.council.calls import Input
 from bridgehead.council.council_run import CouncilRun
 from bridgehead.council.domains import load_registry
@@ -136,7 +137,8 @@ def surroundings_of(kept: KeptCouncil, scope: Scope) -> Surroundings:
     return Surroundings(
         registry=load_registry(),
         secret=kept.secret,
-        tree=Tree.of({**hidden, **scope.texts}),
+        # What is made in an implementation is in no tree yet: there is nothing to check its notes against.
+        tree=None if kept.task.task_type is TaskType.IMPLEMENTATION else Tree.of({**hidden, **scope.texts}),
         renames=scope.renames,
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bridgehead.assembly.council import Company, Councils, Finished
     from bridgehead.assembly.council_live import LiveCouncil
     from bridgehead.assembly.council_request import CouncilRequest
+    from bridgehead.assembly.council_writing import Written
     from bridgehead.council.dry_run import DryRun
 
 EXAMPLES = {
@@ -228,9 +229,20 @@ def _text(app: App, finished: Finished) -> str:
     saved = finished.written.markdown if finished.written else None
     width = min(app.width, 120)
     text = render_text(finished.report, Screen(width=width, colour=app.color, saved_at=saved))
-    if finished.written and finished.written.branch:
-        text += f"branch  {finished.written.branch}      patch  {finished.written.patch}\n"
+    if finished.kept.task.task_type is TaskType.IMPLEMENTATION and finished.written:
+        text += _change(finished.written)
     return text
+
+
+def _change(written: Written) -> str:
+    """Where an implementation is, and how to look at it and take it."""
+    if written.branch is None:
+        return "change  none: no file was changed\n"
+    branch = written.branch
+    return (
+        f"change  branch {branch}      git diff HEAD...{branch}      git merge {branch}\n"
+        f"patch   {written.patch}\n"
+    )
 
 
 def _write_sarif(app: App, path: Path, report: Any) -> None:

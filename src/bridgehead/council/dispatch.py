@@ -336,7 +336,7 @@ class _Conductor:
     def _ask(self, call: Call, seated: _Seated) -> Ask:
         return Ask(
             prompt=call.prompt,
-            workspace=self._seats.workspace(seated.ready.connection, call.profile),
+            workspace=self._seats.workspace(seated.ready.connection, call),
             timeout_seconds=call.timeout_seconds,
             profile=call.profile,
             model=call.key.model or seated.ready.seat.models[0],

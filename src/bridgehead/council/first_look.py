@@ -39,7 +39,7 @@ def make_ask(
 ) -> Ask:
     """A question to this seat."""
     session = more.pop("session", None)
-    call = Call(key, prompt, seat.timeout_seconds, answer, scene.task.capability_profile, session)
+    call = Call(key, prompt, seat.timeout_seconds, answer, scene.profile_of(key), session)
     return Ask(call, prompt, read, **more)
 
 

@@ -6,8 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from bridgehead.contract.words import CapabilityProfile
-from bridgehead.council.calls import Answer, Seat
+from bridgehead.council.calls import Answer, Call, Seat
 from bridgehead.council.preflight import Ready
 from bridgehead.council.runtimes.base import Connection
 from bridgehead.council.runtimes.exchange import Refused
@@ -43,7 +42,7 @@ class ScriptedSeats:
     def check_again(self, bridge: str, refused: Refused, connection: Connection) -> SeatOutcome:
         return self._again[bridge]
 
-    def workspace(self, connection: Connection, profile: CapabilityProfile) -> Path:
+    def workspace(self, connection: Connection, call: Call) -> Path:
         return Path(tempfile.gettempdir())
 
     def schema_file(self, answer: Answer) -> Path | None:

@@ -25,7 +25,7 @@ from bridgehead.council.bridge_report import (
     halted_report,
     skipped_report,
 )
-from bridgehead.council.calls import Answer, SeatEvent
+from bridgehead.council.calls import Answer, Call, SeatEvent, Step
 from bridgehead.council.halted import DISABLED
 from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.council.runtimes import find_runtime
@@ -92,7 +92,7 @@ class Seats(Protocol):
         """The bridge's first call was refused for want of a login or for good: another connection, or its report."""
         ...
 
-    def workspace(self, connection: Connection, profile: CapabilityProfile) -> Path:
+    def workspace(self, connection: Connection, call: Call) -> Path:
         """The directory a connection works in."""
         ...
 
@@ -165,10 +165,12 @@ class LocalSeats:
             ),
         )
 
-    def workspace(self, connection: Connection, profile: CapabilityProfile) -> Path:
+    def workspace(self, connection: Connection, call: Call) -> Path:
+        """Nothing, the private copy, or the checkout where an implementation is made and, once made, looked at."""
         if not connection.reads_files:
             return self.snapshot.empty
-        if profile is CapabilityProfile.MODIFY and self.worktree is not None:
+        is_first_look = call.key.step is Step.ANALYSIS and call.profile is not CapabilityProfile.MODIFY
+        if self.worktree is not None and not is_first_look:
             return self.worktree
         return self.snapshot.tree
 

@@ -8,7 +8,7 @@ from bridgehead.council.calls import CallKey, Role
 from bridgehead.council.context_limit import compact
 from bridgehead.council.domains import Expert
 from bridgehead.council.prompts.scene import NONE, Scene, evidence_rules
-from bridgehead.council.prompts.template import Ink, Safe, template
+from bridgehead.council.prompts.template import Safe, template
 
 CHALLENGER_TITLE: Final = "Challenger"
 INTEGRATION_TITLE: Final = "Integration Checker"
@@ -17,7 +17,7 @@ INTEGRATION_TITLE: Final = "Integration Checker"
 def expert_prompt(scene: Scene, key: CallKey, expert: Expert) -> Safe:
     """A domain expert's first look."""
     ink = scene.ink(key)
-    shared = _shared(scene, ink, agent=expert.role, domain=expert.domain)
+    shared = _shared(scene, key, agent=expert.role, domain=expert.domain)
     if scene.is_minimal:
         return template("analysis_expert_minimal").fill(expert_role=ink.line(expert.role), **shared)
     return template("analysis_expert").fill(
@@ -31,11 +31,10 @@ def expert_prompt(scene: Scene, key: CallKey, expert: Expert) -> Safe:
 
 def standing_role_prompt(scene: Scene, key: CallKey) -> Safe:
     """The first look of the Challenger or the Integration Checker."""
-    ink = scene.ink(key)
     challenger = key.role is Role.CHALLENGER
     title = CHALLENGER_TITLE if challenger else INTEGRATION_TITLE
     name = "analysis_challenger" if challenger else "analysis_integration"
-    shared = _shared(scene, ink, agent=title, domain=key.domain)
+    shared = _shared(scene, key, agent=title, domain=key.domain)
     return template(f"{name}_minimal" if scene.is_minimal else name).fill(**shared)
 
 
@@ -53,7 +52,7 @@ def late_expert_prompt(
         scope=ink.line(scene.task.scope_text),
         context_summary=context,
         domain=ink.line(expert.domain),
-        allowed=scene.allowed,
+        allowed=scene.allowed(key),
         trigger_finding=finding,
         reason=why,
         material=material,
@@ -63,14 +62,14 @@ def late_expert_prompt(
     )
 
 
-def _shared(scene: Scene, ink: Ink, *, agent: str, domain: str) -> dict[str, Safe]:
+def _shared(scene: Scene, key: CallKey, *, agent: str, domain: str) -> dict[str, Safe]:
     """Slots of every Round 1 prompt; a minimal one has no others (council §6)."""
-    task = scene.task
+    task, ink = scene.task, scene.ink(key)
     shared = {
         "scope": ink.line(task.scope_text),
         "task_description": ink.words(task.task_description),
         "domain": ink.line(domain),
-        "allowed": scene.allowed,
+        "allowed": scene.allowed(key),
         "requirements": scene.requirements(ink),
         "material": scene.shown_material(ink),
         "evidence_rules": evidence_rules(),

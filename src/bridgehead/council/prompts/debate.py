@@ -30,7 +30,7 @@ class Debated:
 
 def challenge_prompt(scene: Scene, key: CallKey, debated: Debated) -> Safe:
     ink = scene.ink(key)
-    shared = shared_slots(scene, ink, debated)
+    shared = shared_slots(scene, key, debated)
     history = _history(ink, debated.history)
     return template("challenge").fill(
         **shared, history=history, evidence_rules=evidence_rules(), foreign_text_note=ink.note()
@@ -39,14 +39,14 @@ def challenge_prompt(scene: Scene, key: CallKey, debated: Debated) -> Safe:
 
 def ruling_prompt(scene: Scene, key: CallKey, debated: Debated) -> Safe:
     ink = scene.ink(key)
-    shared = shared_slots(scene, ink, debated)
+    shared = shared_slots(scene, key, debated)
     history = _history(ink, debated.history)
     return template("ruling").fill(**shared, history=history, foreign_text_note=ink.note())
 
 
 def integration_prompt(scene: Scene, key: CallKey, debated: Debated) -> Safe:
     ink = scene.ink(key)
-    shared = shared_slots(scene, ink, debated)
+    shared = shared_slots(scene, key, debated)
     contract = scene.output_contract(ink, agent=INTEGRATION_TITLE, domain=key.domain)
     return template("integration_round").fill(
         **shared, evidence_rules=evidence_rules(), output_contract=contract, foreign_text_note=ink.note()
@@ -55,7 +55,7 @@ def integration_prompt(scene: Scene, key: CallKey, debated: Debated) -> Safe:
 
 def response_prompt(scene: Scene, key: CallKey, debated: Debated, *, role_title: str) -> Safe:
     ink = scene.ink(key)
-    shared = shared_slots(scene, ink, debated)
+    shared = shared_slots(scene, key, debated)
     return template("response").fill(
         **shared,
         expert_role=ink.line(role_title),
@@ -67,7 +67,7 @@ def response_prompt(scene: Scene, key: CallKey, debated: Debated, *, role_title:
 
 def consolidation_prompt(scene: Scene, key: CallKey, debated: Debated) -> Safe:
     ink = scene.ink(key)
-    shared = shared_slots(scene, ink, debated)
+    shared = shared_slots(scene, key, debated)
     contract = scene.output_contract(ink, agent=CONSOLIDATION_TITLE, domain=key.domain)
     return template("consolidation").fill(
         **shared, evidence_rules=evidence_rules(), output_contract=contract, foreign_text_note=ink.note()
@@ -93,10 +93,11 @@ def repair_prompt(scene: Scene, key: CallKey, previous: Safe, answer: str) -> Sa
     return template("repair").fill(previous=previous, answer=joined(ink.note(), own("\n"), shown))
 
 
-def shared_slots(scene: Scene, ink: Ink, debated: Debated) -> dict[str, Safe]:
+def shared_slots(scene: Scene, key: CallKey, debated: Debated) -> dict[str, Safe]:
     """Slots every debate prompt has; inside a session scope and material are known."""
+    ink = scene.ink(key)
     return {
-        "setting": NOTHING if debated.in_session else scene.setting(ink),
+        "setting": NOTHING if debated.in_session else scene.setting(key),
         "size_note": own(NOTE) if debated.annotated else NOTHING,
         "packet": ink.fenced(compact(debated.packet), origin=_ORIGIN),
         "material": NOTHING if debated.in_session else scene.shown_material(ink),

@@ -15,7 +15,7 @@ def debate_round_prompt(
 ) -> Safe:
     """One reviewer's turn in a challenge round."""
     ink = scene.ink(key)
-    shared = shared_slots(scene, ink, debated)
+    shared = shared_slots(scene, key, debated)
     return template("debate_round").fill(
         **shared,
         expert_role=ink.line(role_title),
@@ -36,7 +36,7 @@ def final_position_prompt(
 ) -> Safe:
     """One reviewer's last word; `merges` are pairs that seem to be one problem and concern this reviewer."""
     ink = scene.ink(key)
-    shared = shared_slots(scene, ink, debated)
+    shared = shared_slots(scene, key, debated)
     return template("final_position").fill(
         **shared,
         expert_role=ink.line(role_title),

@@ -8,7 +8,7 @@ from typing import Final
 
 from bridgehead.contract.task import BridgeInput, Requirement
 from bridgehead.contract.words import CapabilityProfile, ContextPolicy, OutputType, TaskType, Trust
-from bridgehead.council.calls import CallKey
+from bridgehead.council.calls import CallKey, Role
 from bridgehead.council.fences import fence_for
 from bridgehead.council.items import NEVER_RATED
 from bridgehead.council.material import Material
@@ -51,19 +51,23 @@ class Scene:
     def ink(self, key: CallKey) -> Ink:
         return Ink(fence_for(self.secret, key))
 
-    def setting(self, ink: Ink) -> Safe:
+    def profile_of(self, key: CallKey) -> CapabilityProfile:
+        """One agent makes an implementation, the expert of the first domain; two would write over each other."""
+        makes = key.role is Role.EXPERT and key.domain == self.task.domains[0]
+        return self.task.capability_profile if makes else CapabilityProfile.INSPECT
+
+    def setting(self, key: CallKey) -> Safe:
         """Scope and task, for prompts after Round 1 that must stand alone."""
-        task = self.task
+        task, ink, allowed = self.task, self.ink(key), self.allowed(key)
         scope, words = ink.line(task.scope_text), ink.words(task.task_description)
         if self.is_minimal:
-            return template("setting_minimal").fill(scope=scope, task_description=words, allowed=self.allowed)
+            return template("setting_minimal").fill(scope=scope, task_description=words, allowed=allowed)
         return template("setting").fill(
-            scope=scope, task_description=words, context_summary=self.context(ink), allowed=self.allowed
+            scope=scope, task_description=words, context_summary=self.context(ink), allowed=allowed
         )
 
-    @property
-    def allowed(self) -> Safe:
-        return _ALLOWED[self.task.capability_profile]
+    def allowed(self, key: CallKey) -> Safe:
+        return _ALLOWED[self.profile_of(key)]
 
     def context(self, ink: Ink) -> Safe:
         """Background somebody else may have written."""

@@ -21,7 +21,7 @@ _RECOMMENDATION_KEY: Final = own(
 def advocate_prompt(scene: Scene, key: CallKey, debated: Debated) -> Safe:
     """Challenge every finding without knowing whose it is."""
     ink = scene.ink(key)
-    shared = shared_slots(scene, ink, debated)
+    shared = shared_slots(scene, key, debated)
     mode_task, extra_keys = _mode_task(scene)
     return template("stage_b_advocate").fill(
         **shared, mode_task=mode_task, extra_keys=extra_keys, foreign_text_note=ink.note()
@@ -31,7 +31,7 @@ def advocate_prompt(scene: Scene, key: CallKey, debated: Debated) -> Safe:
 def council_integration_prompt(scene: Scene, key: CallKey, debated: Debated) -> Safe:
     """Look for what follows from several findings together."""
     ink = scene.ink(key)
-    shared = shared_slots(scene, ink, debated)
+    shared = shared_slots(scene, key, debated)
     contract = scene.output_contract(ink, agent=INTEGRATION_TITLE, domain=key.domain)
     return template("stage_b_integration").fill(
         **shared, evidence_rules=evidence_rules(), output_contract=contract, foreign_text_note=ink.note()

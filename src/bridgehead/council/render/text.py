@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from bridgehead.contract.words import Severity, Verdict
+from bridgehead.contract.words import OutputType, Severity, Verdict
 from bridgehead.council.render.notes import notes
 from bridgehead.council.render.reasons import reason_in_words
 from bridgehead.council.render.telling import (
@@ -38,6 +38,18 @@ _COLOUR: Final = {
     Verdict.FAIL: "1;31",
     Verdict.CONCERNS: "1;33",
     Verdict.PASS: "1;32",
+}
+
+# Words that leave a gap before the title.
+_UNRATED: Final = {
+    OutputType.RECOMMENDATION: "advice",
+    OutputType.PLAN_ITEM: "step",
+    OutputType.IMPLEMENTATION_NOTE: "note",
+    OutputType.OBSERVATION: "observed",
+    OutputType.COMPLIANCE_GAP: "gap",
+    OutputType.CONSTRAINT: "limit",
+    OutputType.ASSUMPTION: "assumed",
+    OutputType.EXPERIMENT: "try",
 }
 
 
@@ -71,7 +83,7 @@ def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
 
 
 def _finding(entry: FindingEntry, screen: Screen, *, compared: bool) -> Iterator[str]:
-    label = entry.severity.value if entry.severity else entry.type.value
+    label = entry.severity.value if entry.severity else _UNRATED.get(entry.type, entry.type.value)
     where = place(entry)
     room = max(screen.width - LABEL_WIDTH - len(where) - 2, 20)
     title, *rest = textwrap.wrap(one_line(entry.title), room) or [""]

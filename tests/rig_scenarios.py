@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ class Scenario:
     case: Mapping[str, Any]
     base: Path
     tool: Sequence[str]
+    templates: Path
+    """Where fixtures lie ready for this tool; whoever needs one first makes it."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -64,7 +67,8 @@ class Scenario:
 
     def play(self) -> tuple[subprocess.CompletedProcess[bytes], Before]:
         """Prepare the folder, then run the command of the case."""
-        for step in [*self._fixture_steps(self.case["fixture"]), *self.case["setup"]]:
+        self._furnish(self.case["fixture"])
+        for step in self.case["setup"]:
             self._carry_out(step)
         before = self._look()
         environ = {**self.environ(), **{k: self._filled(v) for k, v in self.case.get("env", {}).items()}}
@@ -79,10 +83,23 @@ class Scenario:
         )
         return done, before
 
-    def _fixture_steps(self, name: str) -> list[Mapping[str, Any]]:
-        fixture = self.document["fixtures"][name]
-        earlier = self._fixture_steps(fixture["extends"]) if "extends" in fixture else []
-        return [*earlier, *fixture["steps"]]
+    def _furnish(self, fixture: str) -> None:
+        """Copy a fixture into the base, paths adapted; its clones know the remote and the key by their paths."""
+        template = self.templates / fixture
+        if not template.exists():
+            self._make_template(fixture, template)
+        shutil.copytree(template, self.base, symlinks=True, dirs_exist_ok=True)
+        for config in self.base.glob("*/.git/config"):
+            config.write_bytes(config.read_bytes().replace(bytes(template), bytes(self.base)))
+
+    def _make_template(self, fixture: str, template: Path) -> None:
+        recipe = self.document["fixtures"][fixture]
+        maker = replace(self, base=template)
+        template.mkdir(parents=True)
+        if "extends" in recipe:
+            maker._furnish(recipe["extends"])
+        for step in recipe["steps"]:
+            maker._carry_out(step)
 
     def _carry_out(self, step: Mapping[str, Any]) -> None:
         folder = self.base / step.get("in", ".")
@@ -174,13 +191,13 @@ class Scenario:
         """A regular expression for `text`, its placeholders filled in."""
         filled = self._filled(text)
         days = {(self.started + timedelta(days=shift)).strftime("%Y-%m-%d") for shift in (-1, 0, 1)}
-        head = (self.git("rev-parse", "HEAD") or "").strip()
+        head = (self.git("rev-parse", "HEAD") or "").strip() if "<head" in filled else ""
         table = {
             **PATTERNS,
             "<today>": "(?:" + "|".join(sorted(days)) + ")",
             "<head7>": head[:7] or "(?!)",
             "<head40>": head or "(?!)",
-            "<fingerprint>": re.escape(self._fingerprint()),
+            "<fingerprint>": re.escape(self._fingerprint()) if "<fingerprint>" in filled else "(?!)",
         }
         pieces = re.split("(" + "|".join(map(re.escape, sorted(table, key=len, reverse=True))) + ")", filled)
         return "".join(table.get(piece, re.escape(piece)) for piece in pieces)

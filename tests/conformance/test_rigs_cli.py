@@ -25,11 +25,19 @@ def scenarios(prefix: str) -> list[Any]:
     return [pytest.param(case, id=f"{prefix}-{case['id']}") for case in DOCUMENT["cases"]]
 
 
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fixtures of the scenarios, made once and copied."""
+    return tmp_path_factory.mktemp("fixtures")
+
+
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 @pytest.mark.parametrize("case", scenarios("rigs-cli"))
-def test_our_command_does_what_the_scenario_expects(case: dict[str, Any], tmp_path: Path) -> None:
+def test_our_command_does_what_the_scenario_expects(
+    case: dict[str, Any], tmp_path: Path, templates: Path
+) -> None:
     assert DOCUMENT is not None
-    check(Scenario(DOCUMENT, case, tmp_path, OURS), case["expect"])
+    check(Scenario(DOCUMENT, case, tmp_path, OURS, templates / "ours"), case["expect"])
 
 
 # Where this many of the reference's own recordings replay, the runner itself is sound.
@@ -41,9 +49,12 @@ SAMPLE = 12
     not REFERENCE.exists() or shutil.which("node") is None, reason="the npm reference is not installed"
 )
 @pytest.mark.parametrize("case", scenarios("rigs-reference")[:: max(1, len(scenarios("x")) // SAMPLE)])
-def test_the_reference_does_what_was_recorded_of_it(case: dict[str, Any], tmp_path: Path) -> None:
+def test_the_reference_does_what_was_recorded_of_it(
+    case: dict[str, Any], tmp_path: Path, templates: Path
+) -> None:
     assert DOCUMENT is not None
     recorded = {
         key: case["reference"][key] for key in ("exit", "stdout", "files") if key in case["reference"]
     }
-    check(Scenario(DOCUMENT, case, tmp_path, [str(REFERENCE)]), recorded, ours=False)
+    theirs = templates / "reference"
+    check(Scenario(DOCUMENT, case, tmp_path, [str(REFERENCE)], theirs), recorded, ours=False)

@@ -149,10 +149,13 @@ def _agreement(app: App, *, dry_run: bool, yes: bool) -> Agreement:
     def agree(changes: Sequence[Change]) -> bool:
         if not any(change.action != "keep" for change in changes):
             return not dry_run
-        if not app.as_json:
-            app.emit({}, lambda: escape_controls("".join(change.diff() for change in changes)))
+        diff = "".join(change.diff() for change in changes)
         if dry_run or yes:
+            if not app.as_json:
+                app.emit({}, lambda: escape_controls(diff))
             return not dry_run
+        # Until somebody agrees this is conversation: an error leaves stdout empty.
+        app.say(diff.rstrip("\n"))
         if app.as_json or not (sys.stdin.isatty() and app.stderr.isatty()):
             raise NotAgreed
         app.stderr.write("Write this? [y/N] ")

@@ -95,10 +95,11 @@ def _inserted(text: str, parent: Value, key: str, value: Any) -> str:
     entry = f"{json.dumps(key)}: {_written(value, indent, newline)}"
     if not members:
         return f"{text[: parent.start]}{{{newline}{indent}{entry}{newline}{outer}}}{text[parent.end :]}"
-    last = members[-1]
-    if last.comma is not None:
-        return f"{text[: last.comma + 1]}{separator}{entry}{text[last.comma + 1 :]}"
-    return f"{text[: last.value.end]},{separator}{entry}{text[last.value.end :]}"
+    # The comma goes right behind the last value, the entry behind the comments that belong to it.
+    last, close = members[-1], _after_space(text, parent.end - 1)
+    separated = "" if last.comma is not None else ","
+    comments = text[last.value.end : close]
+    return f"{text[: last.value.end]}{separated}{comments}{separator}{entry}{text[close:]}"
 
 
 def _written(value: Any, indent: str, newline: str = "\n") -> str:

@@ -6,10 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from bridgehead.setup.json_text import value_at, with_value, without_value
-from bridgehead.setup.toml_text import with_table, without_table
+from bridgehead.setup.toml_text import table_at, with_table, without_table
 
 NAME: Final = "bridgehead"
 ARGUMENTS: Final = ("mcp",)
+PATIENCE_SECONDS: Final = 3600
+"""A council takes minutes; some hosts give a tool one."""
+
+_USERS_OWN: Final = ("timeout", "tool_timeout_sec", "enabled")
+_CODEX_TABLE: Final = ("mcp_servers", NAME)
 
 
 class Launch(NamedTuple):
@@ -26,12 +31,13 @@ class Registration(NamedTuple):
     remove: Callable[[str], str]
 
 
-def _json(
-    path: tuple[str, ...], entry: Callable[[Launch], dict[str, Any]], *, comments: bool
-) -> Registration:
+Entry = Callable[[Launch], dict[str, Any]]
+
+
+def _in_json(path: tuple[str, ...], entry: Entry, *, comments: bool) -> Registration:
     def add(text: str, launch: Launch) -> str:
         known = value_at(text, path, comments=comments) if text.strip() else None
-        wanted = {**(known if isinstance(known, dict) else {}), **entry(launch)}
+        wanted = _completed(known if isinstance(known, dict) else {}, entry(launch))
         return text if wanted == known else with_value(text, path, wanted, comments=comments)
 
     def remove(text: str) -> str:
@@ -40,12 +46,32 @@ def _json(
     return Registration(add, remove)
 
 
+def _in_toml(path: tuple[str, ...], entry: Entry) -> Registration:
+    def add(text: str, launch: Launch) -> str:
+        known = table_at(text, path)
+        wanted = _completed(known or {}, entry(launch))
+        return text if wanted == known else with_table(text, path, wanted)
+
+    return Registration(add, lambda text: without_table(text, path))
+
+
+def _completed(known: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with everything the user added to it; what the user decided about it stays decided."""
+    return {**known, **entry, **{key: known[key] for key in _USERS_OWN if key in known}}
+
+
 def _claude(launch: Launch) -> dict[str, Any]:
     return {"type": "stdio", "command": launch.command, "args": list(ARGUMENTS), **_with("env", launch)}
 
 
+def _codex(launch: Launch) -> dict[str, Any]:
+    patience = {"tool_timeout_sec": PATIENCE_SECONDS}
+    return {"command": launch.command, "args": list(ARGUMENTS), **patience, **_with("env", launch)}
+
+
 def _gemini(launch: Launch) -> dict[str, Any]:
-    return {"command": launch.command, "args": list(ARGUMENTS), **_with("env", launch)}
+    patience = {"timeout": PATIENCE_SECONDS * 1000}
+    return {"command": launch.command, "args": list(ARGUMENTS), **patience, **_with("env", launch)}
 
 
 def _opencode(launch: Launch) -> dict[str, Any]:
@@ -53,22 +79,13 @@ def _opencode(launch: Launch) -> dict[str, Any]:
     return {"type": "local", "command": command, "enabled": True, **_with("environment", launch)}
 
 
-def _codex(launch: Launch) -> dict[str, Any]:
-    return {"command": launch.command, "args": list(ARGUMENTS), **_with("env", launch)}
-
-
 def _with(key: str, launch: Launch) -> dict[str, Any]:
     return {key: dict(launch.environment)} if launch.environment else {}
 
 
-_CODEX_TABLE: Final = ("mcp_servers", NAME)
-
 REGISTRATIONS: Final[Mapping[str, Registration]] = {
-    "claude": _json(("mcpServers", NAME), _claude, comments=False),
-    "codex": Registration(
-        add=lambda text, launch: with_table(text, _CODEX_TABLE, _codex(launch)),
-        remove=lambda text: without_table(text, _CODEX_TABLE),
-    ),
-    "gemini": _json(("mcpServers", NAME), _gemini, comments=True),
-    "opencode": _json(("mcp", NAME), _opencode, comments=True),
+    "claude": _in_json(("mcpServers", NAME), _claude, comments=False),
+    "codex": _in_toml(_CODEX_TABLE, _codex),
+    "gemini": _in_json(("mcpServers", NAME), _gemini, comments=True),
+    "opencode": _in_json(("mcp", NAME), _opencode, comments=True),
 }

@@ -20,8 +20,8 @@ help: ## What can be made here
 	@touch $@
 
 .venv/user: .venv/pip pyproject.toml constraints.txt
-	$(SAY) "installing bridgehead with the static-analysis seat"
-	@$(PIP) --editable '.[static]'
+	$(SAY) "installing bridgehead (half a minute)"
+	@$(PIP) --editable '.[static,bus,web]'
 	@touch $@
 
 .venv/dev: .venv/pip pyproject.toml constraints.txt

@@ -23,7 +23,7 @@ from bridgehead.council.scope import ScopeRequest
 from installed import Machine
 
 BARE = "/usr/local/bin:/usr/bin:/bin"
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "orders"
+EXAMPLE = Path(__file__).resolve().parents[2] / "src" / "bridgehead" / "demo" / "orders"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from rig_bridges import OURS, Bridge, Clone
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "orders"
+EXAMPLE = Path(__file__).resolve().parents[2] / "src" / "bridgehead" / "demo" / "orders"
 BRIDGEHEAD = str(OURS.with_name("bridgehead"))
 SEND = ("send", "RESULT", "--thread", "demo-01", "--to", "windows-5080", "--body-file", "-")
 

@@ -10,7 +10,7 @@ import pytest
 
 from installed import Machine
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "orders"
+EXAMPLE = Path(__file__).resolve().parents[2] / "src" / "bridgehead" / "demo" / "orders"
 
 
 @pytest.fixture

@@ -1,0 +1,149 @@
+"""Where the story plays: a folder with a home of its own, commands that are shown and run, companions that listen."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Collection
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from bridgehead.exit_codes import ExitCode
+
+PATIENCE_S: Final = 30.0
+GOODBYE_S: Final = 10.0
+
+
+class StoryEnded(Exception):
+    """A command ended otherwise than the story expects."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(f"the demo stopped: exit code {exit_code}")
+        self.exit_code = exit_code
+
+
+class Stage:
+    """Runs commands of this installation so that nothing outside `folder` is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environ = {
+            **os.environ,
+            "BRIDGEHEAD_HOME": str(folder / "home"),
+            "GIT_CONFIG_GLOBAL": str(folder / "gitconfig"),
+        }
+        self._scripts = Path(sys.executable).parent
+        self._companions: list[Companion] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for companion in reversed(self._companions):
+            companion.leave()
+
+    def say(self, text: str) -> None:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+    def scene(self, title: str) -> None:
+        self.say(f"\n# {title}")
+
+    def run(self, *arguments: str, at: Path, allowed: Collection[int] = (ExitCode.DONE,)) -> None:
+        """Show a command and run it; the story ends when it ends in a way that is not allowed."""
+        self._show(arguments, at)
+        done = subprocess.run(
+            self._words(arguments), cwd=at, env=self._environ, stdin=subprocess.DEVNULL, check=False
+        )
+        if done.returncode not in allowed:
+            raise StoryEnded(done.returncode)
+
+    def git(self, *arguments: str, at: Path) -> None:
+        """Preparation that is not part of the story."""
+        done = subprocess.run(
+            ["git", *arguments], cwd=at, env=self._environ, stdin=subprocess.DEVNULL, check=False
+        )
+        if done.returncode:
+            raise StoryEnded(done.returncode)
+
+    def companion(self, *arguments: str, at: Path) -> Companion:
+        """Show a command and let it run beside the story."""
+        self._show((*arguments, "&"), at)
+        joined = Companion(
+            subprocess.Popen(
+                self._words(arguments),
+                cwd=at,
+                env=self._environ,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for the story, which ends its companions itself
+            )
+        )
+        self._companions.append(joined)
+        return joined
+
+    def _words(self, arguments: tuple[str, ...]) -> list[str]:
+        return [str(self._scripts / "bridgehead"), *arguments]
+
+    def _show(self, arguments: tuple[str, ...], at: Path) -> None:
+        words = " ".join(word if word == "&" else shlex.quote(word) for word in arguments)
+        self.say(f"{at.name}$ bridgehead {words}")
+
+
+class Companion:
+    """A command that runs beside the story; what it prints is kept."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._heard: list[str] = []
+        self._news = threading.Condition()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def heard(self) -> list[str]:
+        """The lines so far."""
+        with self._news:
+            return list(self._heard)
+
+    def type(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def wait_for(self, text: str) -> str:
+        """The first line that holds `text`."""
+        with self._news:
+            self._news.wait_for(lambda: self._found(text) or self._process.poll() is not None, PATIENCE_S)
+            found = self._found(text)
+        if found is None:
+            sys.stdout.write("\n".join(self._heard) + "\n")
+            raise StoryEnded(self._process.poll() or ExitCode.FAILURE)
+        return found
+
+    def leave(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(GOODBYE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _found(self, text: str) -> str | None:
+        return next((line for line in self._heard if text in line), None)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._news:
+                self._heard.append(line.rstrip("\n"))
+                self._news.notify_all()
+        with self._news:
+            self._news.notify_all()

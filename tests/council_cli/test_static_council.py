@@ -128,6 +128,7 @@ def test_the_record_knows_the_council_its_lines_and_its_report(orders: Machine) 
     kinds = [event["kind"] for event in events]
     assert kinds[0] == "council.started" and kinds[-2:] == ["council.reported", "notice"]
     assert (events[-1]["data"]["kind"], events[-1]["data"]["status"]) == ("council", "finished")
+    assert events[-1]["data"]["title"].startswith("CONCERNS: review of ")
     assert [one["review_id"] for one in listed] == [review_id]
     assert listed[0]["state"] == "completed"
 

@@ -75,10 +75,10 @@ class CouncilRecord:
             logger.warning("not recorded: %s", error.message)
         self.notice(NoticeStatus.FAILED)
 
-    def notice(self, status: NoticeStatus) -> None:
+    def notice(self, status: NoticeStatus, verdict: str = "") -> None:
         """Let those know who are not watching; a record that cannot be written keeps nobody from the report."""
         kept = self._kept
-        title = f"council {kept.review_id}: {kept.title}"
+        title = f"{verdict}: {kept.title}" if verdict else kept.title
         try:
             with self._assembly.store() as store:
                 announce_notice(

@@ -201,8 +201,10 @@ class Session:
 
     def _tell(self, report: CouncilReport | AbortedReport) -> None:
         """Say that it is over, and that somebody could still help a seat that halted."""
-        whole = isinstance(report, CouncilReport) and self.journal.signal is None
-        self.record.notice(NoticeStatus.FINISHED if whole else NoticeStatus.FAILED)
+        if isinstance(report, CouncilReport) and self.journal.signal is None:
+            self.record.notice(NoticeStatus.FINISHED, verdict=str(report.verdict or ""))
+        else:
+            self.record.notice(NoticeStatus.FAILED)
         if report.auto_skipped_halted_bridges:
             self.record.notice(NoticeStatus.NEEDS_YOU)
 

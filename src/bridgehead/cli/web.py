@@ -83,13 +83,22 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, open_browser: b
     from bridgehead.dashboard.address_file import Address, forget_address, note_address
     from bridgehead.dashboard.app import Dashboard
     from bridgehead.dashboard.serving import bind, choose_token, serve
+    from bridgehead.mcp_server.http import http_app
 
     token = choose_token(request)
     with assembly.store() as store, bind(request) as listening:
         port = int(listening.getsockname()[1])
         address = Address(host=_reached_at(request.host), port=port, token=token, pid=os.getpid())
         names = own_names(socket.gethostname(), (request.host, *request.hosts))
-        dashboard = Dashboard(assembly, store, token=token, port=port, user=_user_name(), names=names)
+        dashboard = Dashboard(
+            assembly,
+            store,
+            token=token,
+            port=port,
+            user=_user_name(),
+            names=names,
+            mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
+        )
 
         def started() -> None:
             note_address(assembly.places, address)

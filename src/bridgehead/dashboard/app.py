@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -13,11 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.bus.sockets.origin import own_names
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.dashboard.access import Access
+from bridgehead.dashboard.access import MCP, Access
 from bridgehead.dashboard.checkups import Checkups
 from bridgehead.dashboard.desk import Desk
 from bridgehead.dashboard.guard import Guard
@@ -35,6 +36,16 @@ _STATUS: Final = ((NotFound, 404), (AlreadyAnswered, 409), (UserError, 422), (Br
 _SENTENCES: Final = {404: "there is no such page", 405: "this page is for reading only"}
 
 
+class Mounted(Protocol):
+    """An application of another part that is served along, behind the same door."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def stop(self) -> None:
+        """End what runs."""
+        ...
+
+
 class Dashboard:
     """The application and what a server needs to know of it."""
 
@@ -48,9 +59,11 @@ class Dashboard:
         user: str = "web",
         names: frozenset[str] | None = None,
         clock: Clock | None = None,
+        mcp: Mounted | None = None,
     ) -> None:
         clock = clock or SystemClock()
         self.live = Broadcast(store)
+        self._mcp = mcp
         self.desk = Desk(
             assembly, store, clock, user, PAGES, Checkups(assembly, clock), SeatFigures(assembly)
         )
@@ -67,12 +80,20 @@ class Dashboard:
         # Around everything, also around the page for what nobody foresaw.
         self.app = Guard(pages, access)
 
+    def let_go(self) -> None:
+        """End what would go on for ever, so that nothing keeps the server from stopping."""
+        self.live.let_go()
+        if self._mcp is not None:
+            self._mcp.stop()
+
     def _routes(self, store: Store) -> list[Route]:
         routes = [
             Route("/static/{name}", serve_static),
             Route("/live", LiveStream(store, self.live).__call__),
             Route("/alive", _alive),
         ]
+        if self._mcp is not None:
+            routes.append(Route(MCP, self._mcp))
         for page in PAGES:
             routes += [Route(path, self._viewing(view)) for path, view in page.views.items()]
             routes += [
@@ -101,6 +122,7 @@ class Dashboard:
         try:
             yield
         finally:
+            self.let_go()
             await self.live.stop()
 
     def _failed(self, request: Request, error: Exception) -> Response:

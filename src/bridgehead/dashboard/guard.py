@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bridgehead.dashboard.access import SAFE, Access, protect
 
-MOST_BODY_BYTES: Final = 8 << 20
+MOST_BODY_BYTES: Final = 16 << 20
 BODY_SECONDS: Final = 30.0
 
 

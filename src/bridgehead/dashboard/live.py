@@ -99,7 +99,7 @@ class Broadcast:
         self._thread.start()
 
     def let_go(self) -> None:
-        """End every reader, so that nothing keeps the server from stopping."""
+        """End every reader."""
         for reader in self._readers:
             reader.close()
 

@@ -27,7 +27,7 @@ class Series:
     name: str
     values: Sequence[float | None]
     color: str = "series-1"
-    """A class of the stylesheet: `critical`, `high`, …, or `series-1` to `series-6`: lines that differ without colour."""
+    """A class of the stylesheet: `critical`, `high`, …; `series-1` to `series-6` differ without colour."""
 
 
 @dataclass(frozen=True, slots=True)

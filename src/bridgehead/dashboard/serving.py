@@ -142,7 +142,7 @@ async def _serve(
 ) -> None:
     def stop() -> None:
         # Pages keep their live stream open for ever; they are let go before the server waits for them.
-        dashboard.live.let_go()
+        dashboard.let_go()
         server.should_exit = True
 
     loop = asyncio.get_running_loop()

@@ -1,0 +1,225 @@
+"""Who is let in: nothing of a request is worked on before Host, Origin and credentials were judged (design §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from bridgehead.contract.words import PendingState
+from bridgehead.dashboard.app import Dashboard
+from bridgehead.dashboard.guard import MOST_BODY_BYTES
+from bridgehead.mcp_server.http import http_app
+from dashboard.served import ORIGIN, TOKEN, Desktop, ask, desktop, scratch_assembly
+
+COOKIE = "bridgehead_web_8183"
+PATHS = ("/", "/councils", "/councils/x", "/events", "/health", "/live", "/alive", "/nowhere", "/answer/q-1")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
+    with desktop(tmp_path_factory.mktemp("access")) as made:
+        yield made
+
+
+@pytest.fixture
+def stranger(desk: Desktop) -> TestClient:
+    return TestClient(desk.dashboard.app, base_url=ORIGIN)
+
+
+def test_the_link_is_exchanged_for_a_cookie_and_leaves_the_address_bar(stranger: TestClient) -> None:
+    entered = stranger.get("/events", params={"token": TOKEN, "part": "rigs"}, follow_redirects=False)
+
+    assert (entered.status_code, entered.headers["location"]) == (303, "/events?part=rigs")
+    cookie = entered.headers["set-cookie"].lower()
+    assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/"))
+    assert TOKEN not in entered.headers["set-cookie"] + entered.text
+    assert stranger.get("/events").status_code == 200
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_without_a_cookie_every_page_is_closed_and_says_how_to_open_it(
+    stranger: TestClient, path: str
+) -> None:
+    answer = stranger.get(path)
+
+    assert answer.status_code == 401
+    assert "bridgehead web --open" in answer.text
+    assert "bridgehead 0." not in answer.text, "a stranger is not told the version"
+
+
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "é" * 38, "\udcff"])
+def test_a_token_that_is_not_exactly_right_opens_nothing(stranger: TestClient, token: str) -> None:
+    query = token.encode("utf-8", "surrogateescape")
+
+    assert stranger.get("/", params={"token": query.decode("latin-1")}).status_code == 401  # type: ignore[dict-item]
+    assert COOKIE not in stranger.cookies
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "/%2f%2fevil.example/", "/\\evil.example"])
+def test_entering_never_leads_to_another_host(stranger: TestClient, path: str) -> None:
+    entered = stranger.get(f"{ORIGIN}{path}?token={TOKEN}", follow_redirects=False)
+
+    assert not entered.headers["location"].startswith(("//", "http", "/\\"))
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8183", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::"],
+)
+def test_a_name_that_resolves_here_but_is_not_ours_is_refused(desk: Desktop, host: str) -> None:
+    assert desk.client.get("/", headers={"Host": host}).status_code == 403
+    assert desk.client.get("/static/style.css", headers={"Host": host}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://127.0.0.1:3000"},
+        {"Origin": "null"},
+        {"Origin": f"{ORIGIN}.evil.example"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
+        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"},
+    ],
+    ids=lambda headers: next(iter(headers.values())),
+)
+@pytest.mark.parametrize("path", ["/live", "/events"])
+def test_a_page_of_another_origin_reads_nothing_and_follows_nothing(
+    desk: Desktop, path: str, headers: dict[str, str]
+) -> None:
+    assert desk.client.get(path, headers=headers).status_code == 403
+
+
+def test_a_link_from_elsewhere_may_be_followed(desk: Desktop) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+
+    assert desk.client.get("/events", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "fields", "status"),
+    [
+        ({"Origin": "https://evil.example"}, {}, 403),
+        ({"Origin": "http://127.0.0.1:3000", "Sec-Fetch-Site": "same-site"}, {}, 403),
+        ({"Origin": ""}, {}, 403),
+        ({}, {}, 403),
+        ({"Origin": ORIGIN}, {"csrf": "guessed"}, 422),
+        ({"Origin": ORIGIN}, {"csrf": "é"}, 422),
+        ({"Origin": ORIGIN}, {"csrf": ""}, 422),
+        ({"Origin": ORIGIN, "Content-Type": "application/json"}, {}, 422),
+        ({"Origin": ORIGIN, "Content-Type": "multipart/form-data; boundary=x"}, {}, 422),
+    ],
+)
+def test_a_form_that_is_not_ours_changes_nothing(
+    desk: Desktop, headers: dict[str, str], fields: dict[str, str], status: int
+) -> None:
+    item = ask(desk.store, "forged", choices=("yes", "no"))
+    given = {"csrf": desk.csrf(), "text": "yes", **fields}
+
+    answered = desk.client.post(f"/answer/{item.id}", data=given, headers=headers, follow_redirects=False)
+
+    assert answered.status_code == status
+    assert desk.store.pending_item(item.id).state is PendingState.OPEN
+
+
+def test_a_form_of_another_session_changes_nothing(desk: Desktop, stranger: TestClient) -> None:
+    item = ask(desk.store, "forged", choices=("yes", "no"))
+    stranger.get("/", params={"token": TOKEN})
+
+    given = {"csrf": desk.csrf(), "text": "yes"}
+    answered = stranger.post(f"/answer/{item.id}", data=given, headers={"Origin": ORIGIN})
+
+    assert answered.status_code == 422
+    assert desk.store.pending_item(item.id).state is PendingState.OPEN
+
+
+@pytest.mark.parametrize("declared", [str(MOST_BODY_BYTES + 1), "-1", "many"])
+def test_a_body_that_says_it_is_too_large_is_not_read(desk: Desktop, declared: str) -> None:
+    headers = {"Origin": ORIGIN, "Content-Length": declared}
+
+    assert desk.client.post("/health", content=b"x", headers=headers).status_code == 413
+
+
+def test_a_body_that_does_not_say_how_large_it_is_ends_at_the_limit(desk: Desktop) -> None:
+    chunks = (b"x" * (1 << 20) for _ in range((MOST_BODY_BYTES >> 20) + 1))
+
+    assert desk.client.post("/health", content=chunks, headers={"Origin": ORIGIN}).status_code == 413
+
+
+def test_a_stranger_s_body_is_not_read_at_all(stranger: TestClient) -> None:
+    app = stranger.app
+    read: list[str] = []
+
+    async def ask_without_credentials() -> list[dict[str, Any]]:
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            read.append("read")
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"127.0.0.1:8183"), (b"origin", ORIGIN.encode()), (b"content-length", b"5")]
+        scope = {"type": "http", "method": "POST", "path": "/health", "query_string": b"", "headers": headers}
+        await app(scope, receive, send)  # type: ignore[arg-type]
+        return sent
+
+    sent = anyio.run(ask_without_credentials)
+    assert sent[0]["status"] == 401
+    assert read == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/events", "/nowhere", "/static/live.js", "/static/../app.py", "/live2"]
+)
+def test_every_answer_carries_the_strict_headers(desk: Desktop, stranger: TestClient, path: str) -> None:
+    for client in (desk.client, stranger):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_a_program_shows_the_token_as_bearer(stranger: TestClient) -> None:
+    right, wrong = ({"Authorization": f"Bearer {token}"} for token in (TOKEN, TOKEN[:-1]))
+
+    assert stranger.get("/alive", headers=right).status_code == 204
+    assert stranger.get("/alive", headers=wrong).status_code == 401
+
+
+def test_no_websocket_is_opened(desk: Desktop) -> None:
+    with pytest.raises(WebSocketDisconnect), desk.client.websocket_connect("/live"):
+        pass
+
+
+def test_mcp_is_behind_the_same_door_with_the_bearer_token_only(tmp_path: Path) -> None:
+    assembly = scratch_assembly(tmp_path)
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    with assembly.store() as store:
+        mounted = http_app(lambda: assembly, token=TOKEN)
+        dashboard = Dashboard(assembly, store, token=TOKEN, port=8183, mcp=mounted)
+        with TestClient(dashboard.app, base_url=ORIGIN) as client:
+            client.get("/", params={"token": TOKEN})
+            assert client.post("/mcp", json=hello, headers={"Origin": ORIGIN}).status_code == 401
+            assert (
+                client.post("/mcp", json=hello, headers={**bearer, "Host": "evil.example"}).status_code == 403
+            )
+            assert (
+                client.post(
+                    "/mcp", json=hello, headers={**bearer, "Origin": "https://evil.example"}
+                ).status_code
+                == 403
+            )
+            assert client.post("/mcp", json=hello, headers=bearer).status_code not in (401, 403, 404, 405)

@@ -14,7 +14,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus import bus_settings, state_folder
-from bridgehead.bus.running_file import RunningBridge, read_running
+from bridgehead.bus.running_file import RunningBridge, read_running, running_url
 from bridgehead.bus.state_folder import StateFolder
 from bridgehead.bus.status import (
     BusStatus,
@@ -37,6 +37,7 @@ __all__ = [
     "OutcomeCount",
     "ParticipantStatus",
     "Rate",
+    "bus_address",
     "bus_view",
     "message_content",
 ]
@@ -57,6 +58,11 @@ class BusView(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing is running, as a sentence."""
     status: BusStatus | None = None
     enrolled: tuple[ParticipantStatus, ...] = ()
+
+
+def bus_address(assembly: Assembly) -> str | None:
+    """Where participants connect while a bus runs on this machine; the bus itself is not asked."""
+    return running_url(_folder(assembly).path)
 
 
 def bus_view(assembly: Assembly, *, after: int = 0, participant: str = "", topic: str = "") -> BusView:

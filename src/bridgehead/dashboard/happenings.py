@@ -8,9 +8,11 @@ from typing import Final
 from urllib.parse import quote
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.bus_views import bus_address
 from bridgehead.assembly.council_live import LiveSeat
 from bridgehead.assembly.council_lock import was_left_behind
 from bridgehead.assembly.council_views import council_now
+from bridgehead.assembly.rig_clones import clone_id
 from bridgehead.contract.events import Event
 from bridgehead.contract.words import Part, RunState
 from bridgehead.control_plane.records import FINAL_STATES, EventFilter, Run, RunFilter
@@ -21,7 +23,7 @@ MOST_LATELY: Final = 15
 MOST_LOOKED_INTO: Final = 5
 MOST_DOTS: Final = 5
 
-PLACES: Final = {"council": "/councils/"}
+PLACES: Final = {"council": "/councils/", "flow": "/flows/", "bus": "/bus"}
 """Where a line leads, by the word it begins with; the id follows."""
 
 _MARKS: Final = {"done": "✓", "skipped": "–", "halted": "!", "aborted": "✗", "running": "●"}
@@ -55,22 +57,26 @@ class Happening:
     """A word the stylesheet may colour: running waiting stopped completed failed cancelled, or a verdict."""
     at: str
     seats: tuple[SeatMark, ...] = ()
+    project: str = ""
 
     @property
     def href(self) -> str | None:
-        place = PLACES.get(self.noun)
-        return f"{place}{quote(self.id, safe='')}" if place and self.id else None
+        place = f"/threads/{clone_id(self.project)}/" if self.noun == "thread" else PLACES.get(self.noun)
+        has_page = place and (self.id or self.noun == "bus")
+        return f"{place}{quote(self.id, safe='')}" if has_page else None
 
 
 def running(assembly: Assembly, store: Store) -> list[Happening]:
-    """Runs that have not ended, the latest first."""
+    """The bus if there is one, and runs that have not ended, the latest first."""
     where = RunFilter(states=(RunState.RUNNING, RunState.WAITING))
     found = store.runs(where, limit=MOST_RUNNING)
     looked_into = [run.id for run in found if run.part is Part.COUNCIL][:MOST_LOOKED_INTO]
-    return [
+    runs = [
         of_run(run, _state(assembly, run), _seats(assembly, run) if run.id in looked_into else ())
         for run in found
     ]
+    address = bus_address(assembly)
+    return runs if address is None else [Happening("bus", "", address, "running", at=""), *runs]
 
 
 def lately(store: Store) -> list[Happening]:
@@ -98,6 +104,7 @@ def of_rig_event(event: Event) -> Happening:
         noun="thread" if thread else "rig",
         id=str(thread or ""),
         title="" if thread else event.project,
+        project=event.project,
         state=_RIG_KINDS[event.kind],
         at=event.at,
     )

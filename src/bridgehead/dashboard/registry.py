@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from bridgehead.dashboard.page import Page
-from bridgehead.dashboard.pages import councils, events, health, now
+from bridgehead.dashboard.pages import bus, councils, events, flows, health, now, threads
 
 PAGES: Final[tuple[Page, ...]] = (
     now.PAGE,
     councils.PAGE,
+    threads.PAGE,
+    flows.PAGE,
+    bus.PAGE,
     events.PAGE,
     health.PAGE,
 )

@@ -8,13 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bridgehead.assembly.waiting import UnfitAnswer
-from bridgehead.contract.pending import Answer
-from bridgehead.contract.words import AnswerStatus
+from bridgehead.dashboard.answering import answer_from
 from bridgehead.dashboard.desk import Desk
 from bridgehead.dashboard.happenings import lately, running
 from bridgehead.dashboard.page import Form, Page
-from bridgehead.errors import AlreadyAnswered, UserError
-from bridgehead.host.clock import iso_ms
+from bridgehead.errors import AlreadyAnswered
 
 
 def show_now(desk: Desk, request: Request) -> Response:
@@ -25,7 +23,7 @@ def answer_item(desk: Desk, request: Request, form: Form) -> Response:
     """Take the one answer. What does not fit is shown again as it was typed; a second answer learns of the first."""
     item_id = str(request.path_params["item_id"])
     try:
-        item = desk.waiting_list.answer(item_id, _answer(desk, form))
+        item = desk.waiting_list.answer(item_id, answer_from(desk, form))
     except AlreadyAnswered as error:
         return desk.go(request, "/", f"{error.message}.", bad=True)
     except UnfitAnswer as error:
@@ -48,19 +46,6 @@ def _now(
         running=running(desk.assembly, desk.store),
         lately=lately(desk.store),
         refused=refused or {"item_id": "", "text": "", "message": ""},
-    )
-
-
-def _answer(desk: Desk, form: Form) -> Answer:
-    status = form.get("status", AnswerStatus.SUCCESS.value)
-    if status not in tuple(AnswerStatus):
-        raise UserError(f"an answer cannot have the status {status!r}")
-    return Answer(
-        status=AnswerStatus(status),
-        text=form.get("text"),
-        message=form.get("message"),
-        by=desk.user,
-        at=iso_ms(desk.clock.now()),
     )
 
 

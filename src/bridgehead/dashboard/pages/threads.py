@@ -12,21 +12,20 @@ from starlette.responses import Response
 
 from bridgehead.assembly.rig_clones import RigClone, find_clone, known_clones
 from bridgehead.assembly.thread_replies import NotShared, Reply, send_reply
-from bridgehead.assembly.thread_views import ThreadLine, ThreadView, view_clone, view_thread
-from bridgehead.contract.pending import Answer
+from bridgehead.assembly.thread_views import PAGE_LENGTH, ThreadLine, ThreadView, view_clone, view_thread
+from bridgehead.dashboard.answering import answer_from
 from bridgehead.dashboard.desk import Desk
 from bridgehead.dashboard.page import Form, Page
 from bridgehead.dashboard.paging import Paging, start_of
 from bridgehead.dashboard.rig_marks import marks_of
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, SecretRefused
-from bridgehead.host.clock import iso_ms
 from bridgehead.rigs.fields import MESSAGE_TYPES
 from bridgehead.rigs.results import Sent
 
 CLONES_SHOWN: Final = 10
 THREADS_SHOWN: Final = 12
 """Of each clone, in the list of all."""
-PAGE_LENGTH: Final = 50
+FRESH: Final = Reply("RESPONSE", recipients="", text="")
 STATES: Final = ("open", "closed", "waiting for you", "diverged", "unverified")
 
 
@@ -36,7 +35,7 @@ class Typed:
 
     form: str = ""
     """`reply`, or the id of what was to be answered."""
-    reply: Reply = Reply("RESPONSE", "", "")
+    reply: Reply = FRESH
     message: str = ""
     hint: str | None = None
     secret: bool = False
@@ -110,11 +109,11 @@ def answer(desk: Desk, request: Request, form: Form) -> Response:
     clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
     item_id, text = str(request.path_params["item_id"]), form.get("text", "")
     try:
-        item = desk.waiting_list.answer(item_id, Answer(text=text, by=desk.user, at=iso_ms(desk.clock.now())))
+        item = desk.waiting_list.answer(item_id, answer_from(desk, form))
     except AlreadyAnswered as error:
         return desk.go(request, address_of(clone, thread_id), f"{error.message}.", bad=True)
     except BridgeheadError as error:
-        return _thread(desk, request, _refused(item_id, Reply("RESPONSE", "", text), error))
+        return _thread(desk, request, _refused(item_id, FRESH._replace(text=text), error))
     finally:
         desk.forget_waiting()
     return desk.go(request, address_of(clone, thread_id), f"{item.question.title} answered")
@@ -128,7 +127,7 @@ def address_of(clone: RigClone, thread_id: str | None = None) -> str:
 def _thread(desk: Desk, request: Request, typed: Typed) -> Response:
     clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
     view = view_thread(clone, thread_id, desk.waiting(), start=start_of(request.query_params))
-    paging = Paging(address_of(clone, thread_id), {}, view.start, PAGE_LENGTH)
+    address = address_of(clone, thread_id)
     return desk.show(
         request,
         PAGE,
@@ -139,9 +138,10 @@ def _thread(desk: Desk, request: Request, typed: Typed) -> Response:
         typed=typed,
         reply=_prefilled(view, typed),
         types=MESSAGE_TYPES,
-        address=address_of(clone, thread_id),
-        before=paging.before() or (paging.at(0) if view.start else None),
-        after=paging.after(view.total),
+        page_length=PAGE_LENGTH,
+        address=address,
+        earlier=f"{address}?start={max(0, view.start - PAGE_LENGTH)}" if view.start else None,
+        later=f"{address}?start={end}" if (end := view.start + PAGE_LENGTH) < view.total else None,
     )
 
 

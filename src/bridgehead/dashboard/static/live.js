@@ -4,6 +4,7 @@
 
 const QUIET_MS = 250; // events come in bursts
 const AGAIN_MS = 30000; // relative times grow old by themselves
+const POLL_MS = 2000; // what changes without an event in the record says `data-poll`
 
 const connection = document.getElementById("connection");
 let due = new Set();
@@ -133,4 +134,5 @@ document.addEventListener("change", (event) => {
 
 document.addEventListener("visibilitychange", () => want(document.hidden ? [] : parts()));
 setInterval(() => want(parts()), AGAIN_MS);
+setInterval(() => want([...parts()].filter((part) => "poll" in part.dataset && !document.hidden)), POLL_MS);
 connect();

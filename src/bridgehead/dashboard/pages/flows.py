@@ -1,0 +1,153 @@
+"""Flows: which there are over all projects, one with its steps and times, answering what it asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bridgehead.assembly.flow_views import FlowView, OpenFlowRequest, list_flows, view_flow, why_unfit
+from bridgehead.assembly.waiting import UnfitAnswer
+from bridgehead.contract.pending import Answer, PendingItem
+from bridgehead.contract.words import AnswerStatus, RunState
+from bridgehead.dashboard.answering import answer_from
+from bridgehead.dashboard.desk import Desk
+from bridgehead.dashboard.flow_steps import shown_steps
+from bridgehead.dashboard.page import Form, Page
+from bridgehead.dashboard.paging import Paging
+from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
+
+PAGE_LENGTH: Final = 50
+STEPS_SHOWN: Final = 200
+MOST_LISTED: Final = 5000
+"""Flows looked through for a filter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An open request, and what the record knows of it."""
+
+    request: OpenFlowRequest
+    item: PendingItem | None
+    schema: str | None
+
+    @property
+    def answer(self) -> Answer | None:
+        return self.item.answer if self.item else None
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What was written a moment ago and why it was not taken."""
+
+    item_id: str = ""
+    text: str = ""
+    message: str = ""
+
+
+def show_list(desk: Desk, request: Request) -> Response:
+    state = request.query_params.get("state", "")
+    if state and state not in tuple(RunState):
+        raise UserError(f"no flow is {state!r}", hint=f"states: {', '.join(RunState)}")
+    paging = Paging.of(PAGE.path, request.query_params, PAGE_LENGTH)
+    limit = MOST_LISTED if state else paging.start + PAGE_LENGTH + 1
+    flows = [flow for flow in list_flows(desk.assembly, desk.store, limit=limit) if state in ("", flow.state)]
+    return desk.show(
+        request,
+        PAGE,
+        "flows.html",
+        flows=paging.cut(flows),
+        state=state,
+        states=[str(one) for one in RunState],
+        before=paging.before(),
+        after=paging.after(len(flows)),
+    )
+
+
+def show_flow(desk: Desk, request: Request) -> Response:
+    return _flow(desk, request, Typed())
+
+
+def answer(desk: Desk, request: Request, form: Form) -> Response:
+    """Take the one answer, if the flow could use it. Whoever comes second is told who was first."""
+    view = _view(desk, request)
+    item_id, given = str(request.path_params["item_id"]), answer_from(desk, form)
+    here = address_of(view.summary.id)
+    if reason := _unfit(view, item_id, given):
+        return _flow(desk, request, Typed(item_id, form.get("text", ""), reason))
+    try:
+        item = desk.waiting_list.answer(item_id, given)
+    except UnfitAnswer as error:
+        return _flow(desk, request, Typed(item_id, form.get("text", ""), error.message))
+    except AlreadyAnswered as error:
+        return desk.go(request, here, f"{error.message}.", bad=True)
+    finally:
+        desk.forget_waiting()
+    return desk.go(request, here, f"{item.id} answered. The flow goes on when it is resumed.")
+
+
+def address_of(flow_id: str) -> str:
+    return f"/flows/{quote(flow_id, safe='')}"
+
+
+def _flow(desk: Desk, request: Request, typed: Typed) -> Response:
+    view = _view(desk, request)
+    steps = shown_steps(view.steps, desk.clock.now())
+    paging = Paging.of(address_of(view.summary.id), request.query_params, STEPS_SHOWN)
+    return desk.show(
+        request,
+        PAGE,
+        "flow.html",
+        status=422 if typed.message else 200,
+        view=view,
+        flow=view.summary,
+        address=address_of(view.summary.id),
+        settings=[(name, _told(value)) for name, value in view.settings.items()],
+        asked=[_asked(desk, one) for one in view.requests],
+        typed=typed,
+        steps=paging.cut(steps),
+        steps_total=len(steps),
+        before=paging.before(),
+        after=paging.after(len(steps)),
+    )
+
+
+def _view(desk: Desk, request: Request) -> FlowView:
+    return view_flow(desk.assembly, desk.store, str(request.path_params["flow_id"]))
+
+
+def _unfit(view: FlowView, item_id: str, given: Answer) -> str | None:
+    """Why the flow would not use this answer; what it no longer asks is for the waiting list to refuse."""
+    if given.status is not AnswerStatus.SUCCESS or not (given.text or "").strip():
+        return None
+    asked = next((one for one in view.requests if one.item_id == item_id), None)
+    return why_unfit(view.summary.name, asked, given.text or "") if asked else None
+
+
+def _asked(desk: Desk, request: OpenFlowRequest) -> Asked:
+    schema = None if request.schema is None else _indented(request.schema)
+    try:
+        item = desk.store.pending_item(request.item_id) if request.item_id else None
+    except BridgeheadError:
+        item = None
+    return Asked(request, item, schema)
+
+
+def _told(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _indented(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+PAGE: Final = Page(
+    "Flows",
+    "/flows",
+    views={"/flows": show_list, "/flows/{flow_id}": show_flow},
+    actions={"/flows/{flow_id}/answer/{item_id}": answer},
+)

@@ -24,7 +24,7 @@ from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.sockets.listening import listen
 from bridgehead.bus.state_folder import StateFolder
 from bridgehead.bus.transports.memory import MemoryTransport
-from bridgehead.host.clock import SystemClock
+from bridgehead.host.clock import Clock, SystemClock
 from bus.running import until
 
 
@@ -87,11 +87,13 @@ async def open_house(
     client_ca: Path | None = None,
     gateway: dict[str, Any] | None = None,
     debug: bool = False,
+    clock: Clock | None = None,
     **settings: Any,
 ) -> AsyncIterator[House]:
     folder = StateFolder(path / "bus")
     folder.prepare()
     house = House(folder, secure)
+    directory = Directory(folder)
     words = (f"{number:04x}" for number in itertools.count())
     bridge = Bridge(
         BridgeSettings.parse({"profile": "spec", **settings}),
@@ -100,19 +102,23 @@ async def open_house(
         own_hub=True,
         remembered=(state := folder.state()).load(),
         records=folder.records(),
+        is_enrolled=lambda participant_id: participant_id in directory.records,
         now=SystemClock().monotonic(),
     )
     transport = MemoryTransport(house.hub)
-    house.relay = Relay(bridge, transport, state=state, announcer=house.announcements, debug=debug)
+    house.relay = Relay(
+        bridge, transport, state=state, announcer=house.announcements, clock=clock, debug=debug
+    )
     await transport.connect(house.relay)
     house.relay.opened()
     tls, binding = _tls(folder, client_ca) if secure else (None, NO_BINDING)
     house.gateway = Gateway(
         house.relay,
-        Directory(folder),
+        directory,
         GatewaySettings(**{"client_certificates": client_ca is not None, **(gateway or {})}),
         binding=binding,
         announcer=house.announcements,
+        clock=clock,
     )
     listener = await listen(house.gateway, "127.0.0.1", 0, tls=tls)
     house.port = listener.port

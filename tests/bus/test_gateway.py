@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from bridgehead.bus.message import Message
 from bridgehead.bus.satellite import Incoming, MessageRefused, NotAdmitted, NotOurBridge, Satellite
 from bridgehead.bus.sockets.dialling import DialRefused, Target, WrongCertificate, dial
 from bridgehead.bus.sockets.mailbox import ConnectionEnded, Mailbox
+from bridgehead.host.clock import SystemClock
 from bus.gateways import House, next_message, open_house
 from bus.running import run, until
 
@@ -617,5 +619,84 @@ def test_outcomes_and_arrivals_are_announced_without_payload(tmp_path: Path) -> 
             assert house.announcements.of("bus.joined")[0]["source"] == "kitchen"
             assert house.announcements.of("bus.left")[0]["reason"] == "goodbye"
             assert "secret" not in str(house.announcements.events)
+
+    run(main())
+
+
+def test_the_name_of_an_enrolled_participant_is_not_free_for_others(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_house(tmp_path) as house:
+            house.enrol("kitchen")
+            thief = await house.satellite("p2", claimed_id="kitchen")
+            assert thief.source == "p2"
+            await thief.close()
+
+    run(main())
+
+
+def test_a_flood_of_frames_that_are_no_messages_ends_the_connection_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_house(tmp_path) as house:
+            limits = {"messages_per_second": 0.001, "burst": 3}
+            flooder = await house.satellite("flooder", limits=limits)
+            calm = await house.satellite("calm")
+            for number in range(20):
+                await flooder._mailbox.send(frames.ping(number))
+            with pytest.raises(ConnectionEnded) as ended:
+                while True:
+                    await flooder.receive()
+            assert (ended.value.code, ended.value.reason) == (4029, "violations")
+            await calm.send(utterance("hello"))
+            await house.until_heard(HANDLE)
+            await calm.close()
+
+    run(main())
+
+
+def test_who_sends_pings_and_reads_nothing_is_cut_off(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_house(tmp_path) as house:
+            plenty = {"messages_per_second": 1e9, "burst": 1_000_000_000}
+            deaf = await house.satellite("deaf", limits=plenty)
+            deaf._mailbox.peer.pause_reading()
+            ping = msgspec.json.encode({"l2": "ping", "t": "x" * 100_000})
+            while "deaf" in house.relay.connected:
+                deaf._mailbox.peer.send(ping)
+                await asyncio.sleep(0)
+                assert deaf._mailbox.peer.unsent < 64 * 1024 * 1024
+            deaf._mailbox.peer.abort()
+
+    run(main())
+
+
+class Jumping(SystemClock):
+    """A wall clock that somebody sets; what measures time goes on as before."""
+
+    offset = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.offset
+
+
+def test_a_wall_clock_that_jumps_touches_only_what_has_a_date(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = Jumping()
+        async with open_house(tmp_path, clock=clock, grace_s=30) as house:
+            keyed = await house.satellite("keyed")
+            away = await house.satellite("away")
+            await away.close(goodbye=False)
+            dated = await Satellite.connect(house.enrol("dated", token=True, expires_in_s=3600))
+            for years in (-10, 10):
+                clock.offset = timedelta(days=365 * years)
+                house.gateway.reload()
+                await keyed.send(utterance(str(years)))
+            assert len(await house.until_heard(HANDLE, 2)) == 2
+            assert house.relay.bridge.known.get("away") is not None, "grace is not measured by the wall"
+            with pytest.raises(ConnectionEnded) as ended:
+                await dated.receive()
+            assert ended.value.code == 4003
+            revoked = house.announcements.of("bus.revoked")
+            assert [(event["participant"], event["reason"]) for event in revoked] == [("dated", "expired")]
+            await keyed.close()
 
     run(main())

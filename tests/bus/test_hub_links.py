@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import re
 import socket
 import subprocess
 from collections.abc import AsyncIterator
@@ -21,7 +24,7 @@ from bridgehead.bus.join_file import JoinFile
 from bridgehead.bus.message import Message
 from bridgehead.bus.scripted_agent import ScriptedAgent
 from bridgehead.bus.sidecar import Sidecar
-from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade, text_frame
 from bridgehead.bus.sockets.listening import listen
 from bridgehead.bus.sockets.mailbox import ConnectionEnded
 from bridgehead.bus.transports.memory import MemoryTransport
@@ -30,6 +33,8 @@ from bus.gateways import next_message
 from bus.hubs import OVOS, needs_ovos, ovos_environment, run_ovos, served_hub
 from bus.running import Server, run, until
 from bus.serving import served_bus
+
+WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class Ear:
@@ -220,6 +225,46 @@ def test_participants_are_told_nothing_went_through_while_the_hub_is_away(tmp_pa
             await until(lambda: any(m.type == "ovos.skill.deregister" for m in heard))
             await listener.close()
             await again.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("end", ["cut", "silent"])
+def test_a_hub_that_ends_in_the_middle_of_a_message_is_dialled_again(tmp_path: Path, end: str) -> None:
+    """Half a frame is nothing; a hub that falls silent without a word is found out by its missing pongs."""
+    whole = text_frame(b'{"type":"ovos.utterance.speak","data":{"utterance":"half"},"context":{}}')
+
+    async def main() -> None:
+        dialled, over = 0, asyncio.Event()
+
+        async def hub(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal dialled
+            dialled += 1
+            head = await reader.readuntil(b"\r\n\r\n")
+            key = re.search(rb"(?i)sec-websocket-key: (\S+)", head)
+            assert key is not None
+            accept = base64.b64encode(hashlib.sha1(key[1] + WEBSOCKET_GUID).digest())
+            writer.write(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n" + whole + whole[:30]
+            )
+            await writer.drain()
+            if end == "silent":
+                await over.wait()
+            writer.close()
+
+        server = await asyncio.start_server(hub, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        transport = WebSocketTransport(f"ws://127.0.0.1:{port}/core", ping_s=0.02, silence_s=0.1)
+        ear, health = Ear(), []
+        link = HubLink(transport, ear, lambda event: health.append(str(event.state)), first_wait_s=0.01)
+        link.start()
+        await until(lambda: dialled == 2 and len(ear.messages) == 2)
+        over.set()
+        await link.stop()
+        server.close()
+        assert [message.data["utterance"] for message in ear.messages] == ["half", "half"]
+        assert "transient_disconnect" in health
 
     run(main())
 

@@ -51,13 +51,14 @@ class Bridge:
         own_hub: bool = False,
         remembered: Remembrance | None = None,
         records: Mapping[str, ParticipantRecord] | None = None,
+        is_enrolled: Callable[[str], bool] = lambda _participant_id: False,
         now: float = 0.0,
     ) -> None:
         past = remembered or Remembrance()
         reserved = (*settings.reserved_names, settings.hidden_source or settings.bridge_id)
         self.settings = settings
         self.known = Register()
-        self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word)
+        self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word, is_enrolled)
         self._managed = ManagedSessions(secret, limit=settings.max_participants)
         self._intake = Intake(settings, self.known, secret, self._managed)
         self._router = Router(settings, self.known)
@@ -318,10 +319,21 @@ class Bridge:
             elif denied.code == "policy_denied" and self._may_announce_denial(participant, now):
                 effects.append(self._written(self._denial(denied), None, 0, now))
         effects.append(Outcome(participant.id, "in", denied.topic, "refused", denied.code, None, size))
-        if participant.violations.too_many(now):
-            effects.append(Close(participant.id, CloseCode.VIOLATIONS))
-            effects += self.disconnected(participant.id, now)
-        return effects
+        return effects + self._strike(participant, now)
+
+    def _strike(self, participant: Participant, now: float) -> list[Effect]:
+        """One more violation; too many within a minute end the connection (bus §10.5)."""
+        if not participant.violations.too_many(now):
+            return []
+        close = Close(participant.id, CloseCode.VIOLATIONS)
+        return [close, *self.disconnected(participant.id, now)]
+
+    def charged(self, participant_id: str, now: float) -> list[Effect]:
+        """A frame that is no message counts towards the rate too; empty unless it was too much."""
+        participant = self.known.get(participant_id)
+        if participant is None or participant.bucket.take(now):
+            return []
+        return [Refused(participant_id, "rate_limited", {}), *self._strike(participant, now)]
 
     def _may_announce_denial(self, participant: Participant, now: float) -> bool:
         last = participant.denied_event_at

@@ -146,13 +146,12 @@ class ChatSocket(RawConnection):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             said = None
         if not isinstance(said, dict):
-            self._tell({"error": {"code": "malformed"}})
+            said = {}
+        given = _answer_in(said["answer"]) if "answer" in said else typed_answer(said.get("text"))
+        if given is not None:
+            self._answer(given)
         elif said.get("stop") is True:
             self._gateway.relay.take(self._page.id, payload, value={"type": STOP})
-        elif "answer" in said:
-            self._answer(_answer_in(said["answer"]))
-        elif (typed := typed_answer(said.get("text"))) is not None:
-            self._answer(typed)
         else:
             self._gateway.relay.take(self._page.id, payload, value={"text": said.get("text")})
 
@@ -181,10 +180,8 @@ class ChatSocket(RawConnection):
     def _tell(self, event: dict[str, Any]) -> None:
         self._reply(msgspec.json.encode(event))
 
-    def _answer(self, given: ItemAnswer | None) -> None:
-        if given is None:
-            self._tell({"error": {"code": "malformed"}})
-        else:
+    def _answer(self, given: ItemAnswer) -> None:
+        if self._gateway.relay.admits(self._page.id):
             self._gateway.desk.answer(self._page.id, given, self._answered)
 
     def _answered(self, frame: bytes) -> None:

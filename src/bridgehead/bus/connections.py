@@ -131,10 +131,9 @@ class FramedConnection(RawConnection):
         self._server_mac: bytes | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._ref: object = msgspec.UNSET
-        self._handlers: dict[str, Callable[[frames.Frame, bytes], None]] = {
-            "msg": self._message,
+        self._handlers: dict[str, Callable[[frames.Frame], None]] = {
             "ping": self._pinged,
-            "pong": lambda _frame, _payload: None,
+            "pong": lambda _frame: None,
             "bye": self._goodbye,
             "answer": self._answer,
         }
@@ -159,8 +158,11 @@ class FramedConnection(RawConnection):
             self._authenticate(frame)
         elif isinstance(frame, Malformed):
             self._take(payload, frame, 0, msgspec.UNSET)
+        elif frame.l2 == "msg":
+            self._message(frame, payload)
         elif (handler := self._handlers.get(frame.l2)) is not None:
-            handler(frame, payload)
+            if self._record is not None and self._gateway.relay.admits(self._record.id):
+                handler(frame)
         else:
             self._take(payload, Malformed("type_missing_or_not_string"), 0, frame.ref)
 
@@ -237,14 +239,14 @@ class FramedConnection(RawConnection):
     def _message(self, frame: frames.Frame, payload: bytes) -> None:
         self._take(payload, None if frame.m is msgspec.UNSET else frame.m, frame.hops, frame.ref)
 
-    def _pinged(self, frame: frames.Frame, _payload: bytes) -> None:
+    def _pinged(self, frame: frames.Frame) -> None:
         self._reply(frames.pong(frame.t))
 
-    def _goodbye(self, _frame: frames.Frame, _payload: bytes) -> None:
+    def _goodbye(self, _frame: frames.Frame) -> None:
         self._depart(goodbye=True)
         self._peer.close(1000, "bye")
 
-    def _answer(self, frame: frames.Frame, _payload: bytes) -> None:
+    def _answer(self, frame: frames.Frame) -> None:
         """An answer to a pending item; needs the grant `approve`."""
         assert self._record is not None
         item, text = frame.id, frame.text

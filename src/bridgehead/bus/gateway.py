@@ -201,7 +201,10 @@ class Gateway:
 
     def _refused(self, address: str, reason: str) -> None:
         _log.warning("refused a connection from %s: %s", address, reason)
-        self._announcer.announce("bus.refused", {"at": self.moment(), "address": address, "reason": reason})
+        self._announce("bus.refused", address=address, reason=reason)
+
+    def _announce(self, kind: str, **facts: str) -> None:
+        self._announcer.announce(kind, {"at": self.moment(), **facts})
 
     # -- live reload ----------------------------------------------------------------------------------------------
 
@@ -218,9 +221,15 @@ class Gateway:
         change = self.directory.reload()
         for record in change.changed:
             self.relay.change_record(record)
+            self._announce("bus.changed", participant=record.id)
         expired = [name for name in self.directory.expired(self._clock.now()) if name in self.relay.connected]
         for participant_id in (*change.revoked, *expired):
             self.relay.revoke(participant_id)
+            self._announce(
+                "bus.revoked",
+                participant=participant_id,
+                reason="expired" if participant_id in expired else "revoked",
+            )
 
     async def stop(self) -> None:
         self.heartbeat.stop()

@@ -19,7 +19,7 @@ _log: Final = logging.getLogger("bridgehead.bus")
 
 
 class Announcer(Protocol):
-    """Takes events of the bus: `bus.joined`, `bus.left`, `bus.refused`, `bus.message.outcome`, `bus.bridge.health`."""
+    """Takes events of the bus: who came, left, was refused, changed or revoked; outcomes; health."""
 
     def announce(self, kind: str, data: dict[str, Any]) -> None:
         """Note that something happened. Must not wait and must not raise."""

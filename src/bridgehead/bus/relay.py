@@ -134,6 +134,12 @@ class Relay:
         """The participant sent a frame."""
         self._execute(self.bridge.received(participant_id, frame, self._now(), value=value, hops=hops))
 
+    def admits(self, participant_id: str) -> bool:
+        """Whether one more frame that is no message (a ping, an answer) is within the participant's rate."""
+        refusal = self.bridge.charged(participant_id, self._now())
+        self._execute(refusal)
+        return not refusal
+
     def stalled(self, participant_id: str, connection: ParticipantConnection) -> None:
         if self._connections.get(participant_id) is connection:
             self.bridge.stalled(participant_id)

@@ -169,7 +169,7 @@ class Satellite:
 
     async def close(self, *, goodbye: bool = True) -> None:
         """Leave; with a goodbye the bridge does not wait for us to come back."""
-        if goodbye and self._mailbox.ended is None:
+        if goodbye and self._mailbox.ended is None and self._mailbox.has_room:
             await self._mailbox.send(frames.bye("leaving"))
         await self._mailbox.close()
 

@@ -186,6 +186,7 @@ class BusServer:
             own_hub=self._speaks_spec,
             remembered=state.load(),
             records=self._directory.records,
+            is_enrolled=lambda participant_id: participant_id in self._directory.records,
             now=self._outside.clock.monotonic(),
         )
         transport = self._transport()
@@ -285,6 +286,7 @@ class BusServer:
             outcomes=outcomes_counted(ledger),
             hub_ignored=dict(ledger.hub_ignored),
             links=tuple(self._links.values()),
+            problem=self._directory.problem,
             tail=tail,
         )
 

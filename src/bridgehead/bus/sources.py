@@ -19,12 +19,14 @@ class Sources:
         reserved: Iterable[str],
         remembered: Mapping[str, str],
         random_word: Callable[[], str],
+        is_enrolled: Callable[[str], bool],
     ) -> None:
         self._bridge_id = bridge_id
         self._reserved = frozenset(reserved) | {bridge_id}
         self._of: dict[str, str] = dict(remembered)
         self._owner: dict[str, str] = {source: owner for owner, source in remembered.items()}
         self._random_word = random_word
+        self._is_enrolled = is_enrolled
 
     def assign(self, record: ParticipantRecord, claim: object) -> str:
         """The claim where the record allows it and it is free, else what it had before, else a new one."""
@@ -57,7 +59,10 @@ class Sources:
         return f"{self._bridge_id}.{claim}" if record.claimed_id == "prefixed" else claim
 
     def _is_free(self, wish: str, participant_id: str) -> bool:
-        return wish not in self._reserved and self._owner.get(wish, participant_id) == participant_id
+        if wish in self._reserved or self._owner.get(wish, participant_id) != participant_id:
+            return False
+        # What is addressed to somebody by name must not go to one who merely claims the name.
+        return wish == participant_id or not self._is_enrolled(wish)
 
 
 def _is_claim(claim: str) -> bool:

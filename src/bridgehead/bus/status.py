@@ -92,6 +92,8 @@ class BusStatus(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: tuple[OutcomeCount, ...]
     hub_ignored: dict[str, int]
     links: tuple[LinkStatus, ...]
+    problem: str | None = None
+    """Why the files as they are now could not be taken over; the records in force are older."""
     tail: tuple[MessageHead, ...]
     """Heads since the number that was asked for, oldest first; kept only while somebody looks."""
 

@@ -18,6 +18,7 @@ from bridgehead.bus.transports.base import HubRefused
 
 _log: Final = logging.getLogger("bridgehead.bus")
 AUTHOR: Final = "upstream bridge"
+MAX_SENDING: Final = 256
 
 
 class Upstream:
@@ -29,6 +30,7 @@ class Upstream:
         self._cascade = cascade or Cascade(hop_limit=relay.bridge.settings.hop_limit)
         self._satellite: Satellite | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._sending: set[asyncio.Task[None]] = set()
         self._alarm: asyncio.TimerHandle | None = None
         self.link = HubLink(self, self, announce)
 
@@ -60,8 +62,8 @@ class Upstream:
         self._reading = asyncio.get_running_loop().create_task(self._read(self._satellite, ear))
 
     async def close(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
+        for task in (*self._sending, *([self._reading] if self._reading is not None else [])):
+            task.cancel()
         if self._satellite is not None:
             await self._satellite.close()
 
@@ -98,12 +100,20 @@ class Upstream:
     def _carry_out(self, effects: list[CascadeEffect]) -> None:
         for effect in effects:
             if isinstance(effect, Escalate):
-                asyncio.get_running_loop().create_task(self._send(effect))
+                self._escalate(effect)
             elif isinstance(effect, PutOnHub):
                 self._relay.inject(effect.message, author=AUTHOR, hops=effect.hops)
             elif isinstance(effect, Release):
                 self._relay.offer(effect.message)
         self._set_alarm()
+
+    def _escalate(self, escalation: Escalate) -> None:
+        if len(self._sending) >= MAX_SENDING:
+            _log.warning("the upstream bridge does not keep up; a question stays here")
+            return
+        task = asyncio.get_running_loop().create_task(self._send(escalation))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
 
     async def _send(self, escalation: Escalate) -> None:
         if self._satellite is not None:

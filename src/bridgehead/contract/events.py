@@ -68,7 +68,9 @@ KINDS: Final[dict[str, str]] = {
     "flow.cancelled": "a flow was cancelled",
     "bus.joined": "a participant joined",
     "bus.left": "a participant left",
-    "bus.refused": "a participant or message was refused",
+    "bus.refused": "somebody was not let in",
+    "bus.changed": "a participant's record was added or changed",
+    "bus.revoked": "a participant's credential was taken away, or is over",
     "bus.message.outcome": "what became of one message (with `debug_outcomes`)",
     "bus.bridge.health": "a link of a bridge changed its state, or says that it did not",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import socket
 import ssl
 from typing import Final
 from urllib.parse import urlsplit
@@ -21,6 +22,8 @@ from bridgehead.errors import BridgeheadError, UserError
 
 DIAL_S: Final = 10.0
 MAX_MESSAGE_BYTES: Final = 26 * 1024 * 1024
+# First probe after 20 s of silence, given up after 60 s.
+_KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 60_000}
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -77,10 +80,20 @@ async def _open(target: Target, host: str, port: int, *, secure: bool) -> asynci
     transport, _protocol = await asyncio.get_running_loop().create_connection(
         asyncio.Protocol, host, port, ssl=context, server_hostname=host if secure else None
     )
+    _keep_alive(transport)
     if target.cert_sha256 is not None and not _is_pinned(transport, target.cert_sha256):
         transport.abort()
         raise WrongCertificate(target.url)
     return transport
+
+
+def _keep_alive(transport: asyncio.Transport) -> None:
+    """Let the system find out that the other machine is gone, although nobody said so."""
+    connection = transport.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _is_pinned(transport: asyncio.Transport, sha256: str) -> bool:

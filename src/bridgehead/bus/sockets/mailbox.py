@@ -38,6 +38,11 @@ class Mailbox:
         """How it ended, None while it is open."""
         return self._ended
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the far side keeps up, so that `send` does not wait."""
+        return self._room.is_set()
+
     async def receive(self) -> bytes:
         """The next message; what arrived before the end is still handed out."""
         while not self._waiting:

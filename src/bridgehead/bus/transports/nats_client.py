@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("bridgehead.bus.nats")
 CONNECT_S: Final = 5
 CLOSE_S: Final = 3.0
+PING_S: Final = 20
 
 
 async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Client:
@@ -48,6 +49,7 @@ async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Clie
             disconnected_cb=ended,
             closed_cb=ended,
             error_cb=noted,
+            ping_interval=PING_S,
             no_echo=True,
         )
     except (TimeoutError, Error, OSError) as error:

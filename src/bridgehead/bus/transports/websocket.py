@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 from bridgehead.bus.message import Malformed, Message, decode_json, encode, read_value
 from bridgehead.bus.sockets.base import Peer
 from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
+from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
 from bridgehead.bus.transports.base import Audience, Ear, EncryptedHub, HubRefused
 
 MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024
@@ -18,13 +19,16 @@ class WebSocketTransport:
 
     scheme: ClassVar[str] = "ws"
 
-    def __init__(self, url: str, *, token: str | None = None) -> None:
+    def __init__(
+        self, url: str, *, token: str | None = None, ping_s: float = PING_S, silence_s: float = SILENCE_S
+    ) -> None:
         self._url = url
         self._headers = (("Authorization", f"Bearer {token}"),) if token else ()
+        self._heartbeat = Heartbeat(ping_s=ping_s, silence_s=silence_s)
         self._conversation: _HubConversation | None = None
 
     async def connect(self, ear: Ear) -> None:
-        conversation = _HubConversation(self._url, ear)
+        conversation = _HubConversation(self._url, ear, self._heartbeat)
         try:
             await dial(Target(self._url, self._headers), conversation)
         except DialRefused as refused:
@@ -43,14 +47,19 @@ class WebSocketTransport:
         if self._conversation is not None:
             self._conversation.leave()
             self._conversation = None
+        self._heartbeat.stop()
 
 
 class _HubConversation:
-    """The hub's side of the connection."""
+    """The hub's side of the connection. A hub that answers no ping any more is as good as gone."""
 
-    def __init__(self, url: str, ear: Ear) -> None:
+    last_heard = 0.0
+    last_pinged = 0.0
+
+    def __init__(self, url: str, ear: Ear, heartbeat: Heartbeat) -> None:
         self._url = url
         self._ear: Ear | None = ear
+        self._heartbeat = heartbeat
         self._peer: Peer | None = None
         self._keeps_up = True
 
@@ -69,8 +78,17 @@ class _HubConversation:
         if self._peer is not None:
             self._peer.close(1000, "leaving")
 
+    def ping(self) -> None:
+        if self._peer is not None:
+            self._peer.ping()
+
+    def cut_off(self) -> None:
+        if self._peer is not None:
+            self._peer.abort()
+
     def opened(self, peer: Peer) -> None:
         self._peer = peer
+        self._heartbeat.watch(self)
 
     def received(self, payload: bytes, *, text: bool) -> None:
         if self._ear is None:
@@ -85,10 +103,10 @@ class _HubConversation:
             self._ear.ignored("malformed")
 
     def caught_up(self) -> None:
-        pass
+        self.last_heard = self._heartbeat.now()
 
     def ponged(self) -> None:
-        pass
+        self.last_heard = self._heartbeat.now()
 
     def paused(self) -> None:
         self._keeps_up = False
@@ -97,6 +115,7 @@ class _HubConversation:
         self._keeps_up = True
 
     def closed(self, code: int, reason: str) -> None:
+        self._heartbeat.forget(self)
         self._peer = None
         self._end(f"closed ({code}{' ' + reason if reason else ''})")
 

@@ -123,15 +123,17 @@ def test_colour_appears_only_when_wanted() -> None:
     assert "\x1b[" not in render_text(report)
 
 
-def test_skipped_seats_are_named_with_the_reason() -> None:
-    seats = {**TWO, "gemini": halted("gemini")}
-    assert "skipped: gemini (halted:not_authenticated)" in render_text(Council(seats, finds()).drive().report)
+def test_skipped_seats_are_named_with_the_reason_and_the_way_back() -> None:
+    seats = {**TWO, "gemini": halted("gemini"), "opencode": skipped("opencode")}
+    shown = render_text(Council(seats, finds()).drive().report)
+    assert "skipped: gemini (not logged in), opencode (not installed)" in shown
+    assert "again   bridgehead council resume r1 --retry gemini\n" in shown
 
 
 def test_an_aborted_council_says_why_in_every_form() -> None:
     aborted = Council({"claude": skipped("claude")}, finds()).drive().aborted
     assert isinstance(aborted, AbortedReport)
-    assert "cli_not_found" in render_text(aborted)
+    assert "not installed" in render_text(aborted)
     assert "cli_not_found" in render_markdown(aborted)
     assert "cli_not_found" in render_html(aborted)
 

@@ -12,10 +12,11 @@ import msgspec
 from bridgehead.assembly.council_kept import KeptCouncil
 from bridgehead.assembly.council_opening import Opened
 from bridgehead.contract.report import BridgeReport
-from bridgehead.council.artifacts import FOLDER, OutputFolder
+from bridgehead.council.artifacts import COUNCIL, DEBATE, FOLDER, OutputFolder
 from bridgehead.council.render.html import render_html
 from bridgehead.council.render.markdown import render_markdown
 from bridgehead.council.report import AbortedReport, CouncilReport
+from bridgehead.council.routing import DEBATE_PROTOCOL
 from bridgehead.council.worktree import Implementation
 from bridgehead.host.clock import Clock
 from bridgehead.host.files import make_dir, write_atomic
@@ -52,6 +53,7 @@ def write_report(
         markdown=render_markdown(report, context_summary=kept.task.context_summary),
         document=msgspec.to_builtins(report),
         html=render_html(report, seats),
+        kind=DEBATE if kept.route == DEBATE_PROTOCOL else COUNCIL,
     )
     patch = None
     if made is not None and made.files:

@@ -16,6 +16,7 @@ from bridgehead.host.files import read_bounded
 
 if TYPE_CHECKING:
     from bridgehead.assembly.council_request import CouncilRequest
+    from bridgehead.contract.report import Output
 
 MOST_FILE_BYTES = 16 * 1024 * 1024
 MOST_PATCH_BYTES = 64 * 1024 * 1024
@@ -177,28 +178,9 @@ def _requirements(path: Path | None) -> Any:
         raise UserError(f"{path} is no list of requirements (id, text, level): {error}") from error
 
 
-def _seed_findings(path: Path | None) -> Any:
+def _seed_findings(path: Path | None) -> tuple[Output, ...]:
     if path is None:
         return ()
-    import msgspec
+    from bridgehead.assembly.council_seeds import read_seed_findings
 
-    from bridgehead.contract.report import Output
-
-    try:
-        found = msgspec.json.decode(_text(path))
-        listed = found.get("outputs", found) if isinstance(found, dict) else found
-        return msgspec.convert([{**_EMPTY, **one} for one in listed], tuple[Output, ...])
-    except (msgspec.DecodeError, msgspec.ValidationError, TypeError) as error:
-        raise UserError(f"{path} is no list of findings: {error}") from error
-
-
-_EMPTY = {
-    "type": "finding",
-    "severity": None,
-    "status": None,
-    "description": "",
-    "evidence": None,
-    "action": None,
-    "domain": "cross-domain",
-    "agent": "caller",
-}
+    return read_seed_findings(_text(path), str(path))

@@ -1,7 +1,7 @@
 """Files of a run, written as things occur (council §18): an event log and a summary per seat, the council's reports.
 
     .outputs/bridges/{bridge}-{YYYYMMDD-HHMMSS}-{session}.jsonl, .md
-    .outputs/council/{YYYYMMDD-HHMMSS}-council-{review}.md, .json, .html
+    .outputs/council/{YYYYMMDD-HHMMSS}-council-{review}.md, .json, .html     a debate: .outputs/debate/…-debate-…
 
 Names are of the moment in UTC; a name that is taken gets `-2`, `-3`. Nothing is written through a link.
 """
@@ -25,6 +25,7 @@ from bridgehead.host.files import append_line, make_dir, write_atomic
 
 FOLDER: Final = ".outputs"
 COUNCIL: Final = "council"
+DEBATE: Final = "debate"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_SUFFIXES: Final = 10_000
 
@@ -94,12 +95,12 @@ class OutputFolder:
         self._logs.pop(bridge, None)
         self._seated_anew.add(bridge)
 
-    def write_council(self, *, markdown: str, document: Mapping[str, Any], html: str) -> WrittenReport:
-        """Write a report in its three forms under one name."""
+    def write_council(
+        self, *, markdown: str, document: Mapping[str, Any], html: str, kind: str = COUNCIL
+    ) -> WrittenReport:
+        """Write a report in its three forms under one name; `kind` is `council`, or `debate` (council §17)."""
         stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
-        stem = self._free_stem(
-            f"{FOLDER}/{COUNCIL}", f"{stamp}-council-{self._session}", ".md", ".json", ".html"
-        )
+        stem = self._free_stem(f"{FOLDER}/{kind}", f"{stamp}-{kind}-{self._session}", ".md", ".json", ".html")
         forms = {
             f"{stem}.md": markdown,
             f"{stem}.json": json.dumps(document, ensure_ascii=False, indent=2) + "\n",

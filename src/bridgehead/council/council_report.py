@@ -21,6 +21,8 @@ from bridgehead.council.plan import CouncilPlan
 from bridgehead.council.proposal_report import told_proposals
 from bridgehead.council.report import (
     COUNCIL,
+    DEBATE,
+    DEBATE_FALLBACK,
     AbortedReport,
     CouncilReport,
     Downgraded,
@@ -223,7 +225,7 @@ def _report_type(plan: CouncilPlan, seats: Sequence[SeatReport]) -> str:
         return COUNCIL
     # Without messaging phases 3 and 4 were skipped (council §17).
     debated = any(seat.report.dispatch_mode == "agent-teams" for seat in seats)
-    return "debate-protocol" if debated else "debate-protocol-fallback"
+    return DEBATE if debated else DEBATE_FALLBACK
 
 
 def _layers(seats: Sequence[SeatReport], debated: CrossDebate) -> tuple[str, ...]:

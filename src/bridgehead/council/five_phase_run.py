@@ -252,7 +252,7 @@ class FivePhaseRun(BridgeRun):
 
     def _facts(self, **more: Any) -> SeatFacts:
         mode = "agent-teams" if self.seat.messaging else "plain"
-        extra = {**self.seat.extra, "dispatch_mode": mode, "agents_spawned": len(self._reviewers())}
+        extra = {"dispatch_mode": mode, "agents_spawned": len(self._reviewers())}
         return super()._facts(extra=extra, **more)
 
 

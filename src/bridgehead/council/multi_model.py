@@ -135,7 +135,6 @@ class MultiModelRun(BridgeRun):
 
     def _facts(self, **more: Any) -> SeatFacts:
         extra = {
-            **self.seat.extra,
             "dispatch_mode": "multi-model",
             "models_configured": tuple(self._models),
             "models_used": tuple(self._used),

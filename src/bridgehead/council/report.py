@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -21,7 +21,9 @@ from bridgehead.contract.words import (
 from bridgehead.council.joint import FindingClass
 from bridgehead.errors import ProtocolError
 
-COUNCIL: str = "deep-council"
+COUNCIL: Final = "deep-council"
+DEBATE: Final = "debate-protocol"
+DEBATE_FALLBACK: Final = "debate-protocol-fallback"
 
 
 class SourceFinding(msgspec.Struct, frozen=True):

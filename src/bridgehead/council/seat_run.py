@@ -163,6 +163,7 @@ class SeatRun(ABC):
     def _facts(self, **more: Any) -> SeatFacts:
         seat = self.seat
         seen = {"models_used": tuple(self._models_seen)} if self._models_seen else {}
+        extra = {**seen, **seat.extra, **more.pop("extra", {})}
         return SeatFacts(
             bridge=seat.bridge,
             model_family=seat.model_family,
@@ -174,7 +175,8 @@ class SeatRun(ABC):
             prompt_sizes=dict(self._tally.largest_prompt),
             model_validation_warnings=seat.model_validation_warnings,
             warnings=tuple(self._warnings),
-            **{"extra": {**seen, **seat.extra}, **more},
+            extra=extra,
+            **more,
         )
 
     def _finish(self, report: BridgeReport) -> None:

@@ -23,7 +23,7 @@ from bridgehead.council.render.telling import (
     standing,
     way_back,
 )
-from bridgehead.council.report import AbortedReport, CouncilReport, FindingEntry
+from bridgehead.council.report import DEBATE_FALLBACK, AbortedReport, CouncilReport, FindingEntry
 
 SHOWN: Final = 10
 """Findings in full before the reader is sent to the report."""
@@ -145,6 +145,8 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
         yield f"again   {again}"
     for pending in report.bridges_pending:
         yield f"waiting {pending['bridge']} since {pending['since']}; bridgehead council resume {report.review_id}"
+    if report.type == DEBATE_FALLBACK:
+        yield "note    its agents cannot write to each other: they looked and voted, and nobody was challenged"
     for note in notes(report.warnings):
         yield f"note    {note}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import sys
@@ -205,14 +206,19 @@ def verdict(lab: Lab, scenario: Scenario) -> str:
 
 def main(name: str, folder: Path) -> None:
     scenario = SCENARIOS[name]
+    prepared = folder / "prepared"
+    lab = Lab(folder / "root", scenario.flow)
+    lab.root.mkdir(parents=True)
+    scenario.before(lab)
+    lab.root.rename(prepared)
     verdicts: list[str] = []
     for point in range(1, MOST_CRASHES):
-        lab = Lab(folder / str(point), scenario.flow)
-        lab.root.mkdir(parents=True)
-        scenario.before(lab)
+        # Always in the same place, because a run knows where it is.
+        shutil.copytree(prepared, lab.root)
         if not crash_at(point, lab, scenario):
             break
         verdicts.append(verdict(lab, scenario))
+        shutil.rmtree(lab.root)
     else:
         verdicts.append(f"more than {MOST_CRASHES} writes")
     sys.stdout.write(json.dumps(verdicts) + "\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 OptionReader = Callable[[Sequence[str], Path], tuple[dict[str, Any], dict[str, Any]]]
 """(words, root) -> the settings given, and the defaults of a new run."""
+Abandon = Callable[[Mapping[str, Any], str], None]
+"""(settings, flow id): remove what a run that is given up has half made."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -33,11 +35,13 @@ class Flow:
         keeps_state_file: bool = False,
         read_words: OptionReader | None = None,
         operational: Sequence[str] = (),
+        abandon: Abandon | None = None,
     ) -> None:
         """`agents`: those it is known to ask, for the message when a handler knows none of that name.
 
         `keeps_state_file`: keeps `.template-create-state.json` and speaks contract 1.0; see phases.py.
         `read_words`: reads a command line into settings, for options that are more than the function's parameters.
+        `abandon`: cleans up after a run that is given up by `--fresh` or `flow cancel`.
         `operational`: settings that hold for one command and may be given anew on resume; no step's input may use them.
         """
         if not _NAME.fullmatch(name):
@@ -50,6 +54,7 @@ class Flow:
         self.keeps_state_file = keeps_state_file
         self.read_words = read_words
         self.operational = frozenset(operational)
+        self.abandon = abandon
 
     def __call__(self, ctx: Context, *arguments: Any, **keywords: Any) -> Any:
         return self.function(ctx, *arguments, **keywords)
@@ -72,6 +77,7 @@ def flow(
     keeps_state_file: bool = False,
     read_words: OptionReader | None = None,
     operational: Sequence[str] = (),
+    abandon: Abandon | None = None,
 ) -> Callable[[Callable[..., Any]], Flow]:
     """Make a flow of a function. Change `version` when its steps change; paused runs of another one are refused."""
 
@@ -85,6 +91,7 @@ def flow(
             keeps_state_file=keeps_state_file,
             read_words=read_words,
             operational=operational,
+            abandon=abandon,
         )
 
     return decorate

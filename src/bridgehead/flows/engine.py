@@ -49,7 +49,7 @@ def run_flow(flow: Flow, request: RunRequest, surroundings: Surroundings | None 
         settings = opening.restored_input
         if opening.starts:
             settings = _new_settings(flow, request, root)
-        _discard(files, journal, opening, around)
+        _discard(flow, files, journal, opening, around)
         run = opening.resumed or _begin(flow, request, settings or {}, root, journal, opening, around)
         stage = Stage(flow, request, around, files, journal, run, opening)
         return _Play(stage).to_pause_or_end()
@@ -194,7 +194,9 @@ def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[st
     return {**settings, OPTIONS_KEY: request.options.given()}
 
 
-def _discard(files: CheckpointFiles, journal: Journal, opening: Opening, around: Surroundings) -> None:
+def _discard(
+    flow: Flow, files: CheckpointFiles, journal: Journal, opening: Opening, around: Surroundings
+) -> None:
     """Give up the run that is in the way. The journal first: files without a run are mere orphans."""
     old = opening.discarded
     if old is not None:
@@ -202,6 +204,8 @@ def _discard(files: CheckpointFiles, journal: Journal, opening: Opening, around:
             around.announcer.settled(call.current.request_id, old.root, RunStatus.CANCELLED.value)
         now = utc_text(around.clock.now())
         journal.end(old.id, RunStatus.CANCELLED, at=now, error="given up for a new run")
+        if flow.abandon is not None:
+            flow.abandon(old.input, old.id)
     if opening.bury:
         files.bury(old.id if old else "unknown")
 

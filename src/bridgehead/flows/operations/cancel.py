@@ -51,11 +51,23 @@ def cancel(request: CancelRequest, surroundings: Surroundings | None = None) -> 
         journal.end(run.id, RunStatus.CANCELLED, at=now, error="cancelled", attempts=withdrawn)
         files = CheckpointFiles(root, around.clock)
         _note_in_state(files, run, withdrawn)
+        _abandon(run)
         grave = files.bury(run.id)
     for attempt in withdrawn:
         around.announcer.settled(attempt.request_id, run.root, attempt.status.value)
     around.announcer.happened(FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", run, now))
     return CancelResult(run, grave)
+
+
+def _abandon(run: Run) -> None:
+    """Let a built-in flow clean up. Other flows are not loaded: one whose program is broken must be cancellable."""
+    from bridgehead.flows.discovery import BUILT_IN, find_flow
+
+    if run.source not in BUILT_IN:
+        return
+    flow, _ = find_flow(run.source, Path(run.root))
+    if flow.abandon is not None:
+        flow.abandon(run.input, run.id)
 
 
 def _note_in_state(files: CheckpointFiles, run: Run, withdrawn: list[Attempt]) -> None:

@@ -58,6 +58,7 @@ def assemble(staging: Staging, contents: Contents, choices: Choices) -> Package:
     manifest = _final_manifest(contents)
     document = to_json(manifest)
     if staging.is_installed(document):
+        staging.remove_replaced()
         return _assessed(Staging.installed(staging.output), contents, manifest)
     files = {template.template_path: template.content for template in contents.templates.templates}
     staging.write({**files, "manifest.json": document, "settings.json": to_json(contents.settings)})

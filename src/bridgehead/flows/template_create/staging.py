@@ -75,15 +75,27 @@ class Staging:
 
     def install(self, *, force: bool) -> None:
         """Rename the package into place; what was there goes only when the new one stands."""
+        self._sweep()
         if os.path.lexists(self.output):
             refuse_taken(self.output, force=force)
             self.output.rename(self._replaced)
         self.path.rename(self.output)
-        if self._replaced.exists():
-            shutil.rmtree(self._replaced)
+        self.remove_replaced()
 
-    def discard(self) -> None:
+    def remove_replaced(self) -> None:
+        """The new package stands: what it replaced is not needed any more."""
+        shutil.rmtree(self._replaced, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """The run is given up: its half-made package goes, and a package it had moved aside comes back."""
         shutil.rmtree(self.path, ignore_errors=True)
+        if self._replaced.is_dir() and not os.path.lexists(self.output):
+            self._replaced.rename(self.output)
+
+    def _sweep(self) -> None:
+        """Remove what a killed process had half written: it is no part of the package."""
+        for leftover in self.path.rglob(".*.tmp"):
+            leftover.unlink()
 
 
 def refuse_taken(output: Path, *, force: bool) -> None:

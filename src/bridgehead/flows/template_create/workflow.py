@@ -64,28 +64,30 @@ class ScoreTooLow(Exception):
     keeps_state_file=True,
     read_words=read_words,
     operational=("validate",),
+    abandon=lambda settings, flow_id: Staging(Path(settings["output_path"]), flow_id).abandon(),
 )
 def template_create(ctx: PhasedContext, **settings: Any) -> dict[str, Any]:
     """Make a template package of the project the flow runs in."""
     given = {key: value for key, value in settings.items() if value is not None}
     choices: Choices = from_plain({"project_path": str(ctx.root), **given}, Choices)
-    run = _Run(ctx, choices)
-    try:
-        return run.to_the_end()
-    except BridgeheadError:
-        raise  # a full disk or a taken name can be mended, and the run resumed
-    except Exception:
-        run.staging.discard()
-        raise
+    with Progress() as progress:
+        run = _Run(ctx, choices, progress)
+        try:
+            return run.to_the_end()
+        except BridgeheadError:
+            raise  # a full disk or a taken name can be mended, and the run resumed
+        except Exception:
+            run.staging.abandon()
+            raise
 
 
 class _Run:
     """One pass over the phases."""
 
-    def __init__(self, ctx: PhasedContext, choices: Choices) -> None:
+    def __init__(self, ctx: PhasedContext, choices: Choices, progress: Progress) -> None:
         self._ctx = ctx
         self._choices = choices
-        self._progress = Progress()
+        self._progress = progress
         self.staging = Staging(choices.output, ctx.flow_id)
 
     def to_the_end(self) -> dict[str, Any]:
@@ -236,25 +238,13 @@ class _Run:
         key: str | None = None,
         result: Any = None,
     ) -> Any:
-        """Run a phase, and tell the user when it was really run and not only remembered."""
-        ran = False
-
-        def noticed(ctx: PhasedContext) -> Any:
-            nonlocal ran
-            value = body(ctx)
-            ran = True
-            return value
-
+        """Run a phase, and show the user where the run is."""
+        name = NAMES[number]
+        self._progress.entered(number, name)
         value = self._ctx.phase(
-            number,
-            NAMES[number],
-            noticed,
-            key=key,
-            result=result,
-            summary=lambda value: told(summary, value),
+            *(number, name, body), key=key, result=result, summary=lambda value: told(summary, value)
         )
-        if ran:
-            self._progress.finished(number, NAMES[number], told(summary, value))
+        self._progress.finished(number, name, told(summary, value))
         return value
 
 

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from mcp import Client, StdioServerParameters, types
@@ -20,6 +21,31 @@ HELLO = {
     "capabilities": {},
     "clientInfo": {"name": "claude-code", "version": "1"},
 }
+
+
+STORE = """\
+import pickle
+
+
+def find(connection, order_id):
+    return connection.execute("SELECT id FROM orders WHERE id = '" + order_id + "'")
+
+
+def load(blob):
+    return pickle.loads(blob)
+"""
+
+
+def orders_project(folder: Path) -> Machine:
+    """A machine with a small committed project that static analysis has something to say about."""
+    machine = Machine(folder / "home", folder / "project")
+    machine.home.mkdir()
+    (machine.project / "orders").mkdir(parents=True)
+    (machine.project / "orders" / "store.py").write_text(STORE)
+    identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
+        subprocess.run(["git", *identity, *words], cwd=machine.project, env=machine.environ(), check=True)
+    return machine
 
 
 def with_client(

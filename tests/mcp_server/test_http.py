@@ -82,7 +82,7 @@ def test_both_generations_of_clients_hold_councils_with_progress_over_http(order
 
     assert reported["verdict"] == "CONCERNS"
     assert "host_unknown" in reported["warnings"], "nobody knows which seat this client would take"
-    assert "static: completed, 5 findings" in told
+    assert any(message.startswith("static: completed, ") for message in told)
     assert reported["review_id"] in text
     assert "<<< begin foreign text" in text
 

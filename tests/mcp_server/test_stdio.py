@@ -58,7 +58,7 @@ def test_the_calling_agent_takes_a_seat_and_brings_its_answers_with_the_next_cal
     assert (orders.project / reported["report_files"]["markdown"]).exists()
     assert steps[-1]["council"]["findings"] == reported["findings"]
     assert any(message.startswith("static: HIGH ") for message in told)
-    assert "static: completed, 5 findings" in told
+    assert any(message.startswith("static: completed, ") for message in told)
     assert orders.run("pending", "--json").json["items"] == []
 
 

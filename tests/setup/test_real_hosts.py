@@ -1,0 +1,100 @@
+"""The real agent CLIs after `bridgehead setup`: they see the server, and an agent in one of them uses it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.testing.exchange import CallTool, ModelRequest, Say, ToolKind
+from bridgehead.testing.model_server import ModelServer
+from bridgehead.testing.scripts import Scripted
+from installed import Machine
+from mcp_hosts import orders_project
+from peer_clis import furnish, link_programs
+
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
+
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Machine:
+    return orders_project(tmp_path)
+
+
+def run_host(user: Machine, environment: dict[str, str], *words: str) -> str:
+    done = subprocess.run(
+        words,
+        cwd=user.project,
+        env={**user.environ(), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("host", ["codex", "gemini", "opencode"])
+def test_the_host_lists_the_server_it_was_told_of(user: Machine, tmp_path: Path, host: str) -> None:
+    link_programs(tmp_path / "bin", (host,))
+    peer = furnish(tmp_path, lambda _cli: NOWHERE, (host,), programs=tmp_path / "bin")
+
+    before = run_host(user, peer.environment, host, "mcp", "list")
+    assert user.run("setup", host, "--yes").code == 0
+    after = run_host(user, peer.environment, host, "mcp", "list")
+
+    assert "bridgehead" not in before
+    assert "bridgehead" in after
+
+
+def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(
+    user: Machine, tmp_path: Path
+) -> None:
+    wanted = {
+        "paths": ["orders/store.py"],
+        "runtimes": ["claude", "static"],
+        "domains": ["security"],
+        "intensity": "quick",
+    }
+    offered: set[str] = set()
+
+    def script(request: ModelRequest) -> Scripted | None:
+        if not request.tools:
+            return None
+        offered.update(request.tools)
+        if request.answers_tool:
+            return Scripted(Say("seen"))
+        return Scripted(CallTool(ToolKind.NAMED, name="council", arguments=wanted))
+
+    link_programs(tmp_path / "bin", ("claude",))
+    with ModelServer(script=script) as server:
+        peer = furnish(tmp_path, lambda _cli: server.base_url(), ("claude",), programs=tmp_path / "bin")
+        assert user.run("setup", "claude", "--yes").code == 0
+        words = ("claude", "-p", "review my change", "--allowedTools", "mcp__bridgehead__council")
+        said = run_host(user, peer.environment, *words)
+        results = [_tool_result(entry.body) for entry in server.log.questions()]
+
+    assert "seen" in said
+    assert {"mcp__bridgehead__council", "mcp__bridgehead__pending"} <= offered
+    told: dict[str, Any] = json.loads(next(result for result in results if result))
+    assert (told["status"], told["exit_code"]) == ("input_required", 42)
+    assert told["requests"][0]["prompt"].startswith("<<< begin foreign text")
+    pending = user.run("pending", "--json").json["items"]
+    assert {item["id"] for item in pending} == {one["id"] for one in told["requests"]}
+
+
+def _tool_result(body: dict[str, Any]) -> str:
+    """The text of the tool result a question ends with."""
+    content = body["messages"][-1]["content"]
+    blocks = content if isinstance(content, list) else []
+    for block in blocks:
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            said = block["content"]
+            return said if isinstance(said, str) else "".join(one.get("text", "") for one in said)
+    return ""

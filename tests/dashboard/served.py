@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.testclient import TestClient
@@ -44,7 +45,7 @@ class Desktop:
         assert found is not None
         return found[1]
 
-    def post(self, path: str, **fields: str) -> object:
+    def post(self, path: str, **fields: str) -> Any:
         return self.client.post(
             path, data={"csrf": self.csrf(), **fields}, headers={"Origin": ORIGIN}, follow_redirects=False
         )
@@ -115,6 +116,25 @@ def ask(store: Store, key: str = "a", **fields: object) -> PendingItem:
     return store.open_pending(Question(key=key, **said))  # type: ignore[arg-type]
 
 
-def note(store: Store, number: int, kind: str = "rig.sent", **fields: object) -> None:
-    said = {"part": Part.RIGS, "at": "2026-11-15T10:15:02.000Z", "data": {"thread": "build-03"}, **fields}
-    store.append([Event(id=f"event-{number}", kind=kind, **said)])  # type: ignore[arg-type]
+def note(
+    store: Store,
+    *numbers: int,
+    kind: str = "rig.sent",
+    part: Part = Part.RIGS,
+    run_of: Callable[[int], str | None] = lambda number: None,
+    data: dict[str, object] | None = None,
+) -> None:
+    """Record an event for each number, all at once."""
+    store.append(
+        [
+            Event(
+                id=f"event-{number}",
+                kind=kind,
+                part=part,
+                at="2026-11-15T10:15:02.000Z",
+                run_id=run_of(number),
+                data={"thread": "build-03"} if data is None else data,
+            )
+            for number in numbers
+        ]
+    )

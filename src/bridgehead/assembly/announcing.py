@@ -14,8 +14,15 @@ from bridgehead.host.clock import SystemClock, iso_ms
 _PART_OF_NOUN = {"rig": Part.RIGS, "flow": Part.FLOWS, "council": Part.COUNCIL, "bus": Part.BUS}
 
 
-def append_event(project: str, kind: str, facts: Mapping[str, object], *, run_id: str | None = None) -> None:
-    """Append one event for something that happened in `project` just now."""
+def append_event(
+    project: str,
+    kind: str,
+    facts: Mapping[str, object],
+    *,
+    run_id: str | None = None,
+    assembly: Assembly | None = None,
+) -> None:
+    """Append one event for something that happened in `project` just now; `assembly` knows where the record is."""
     event = Event(
         id=str(uuid4()),
         kind=kind,
@@ -25,5 +32,5 @@ def append_event(project: str, kind: str, facts: Mapping[str, object], *, run_id
         run_id=run_id,
         data=dict(facts),
     )
-    with Assembly(Path(project)).store() as store:
+    with (assembly or Assembly(Path(project))).store() as store:
         store.append([event])

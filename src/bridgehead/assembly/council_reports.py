@@ -145,7 +145,13 @@ class ReportShelf:
         entry = self._entry(finding, request)
         append_dismissal(self._assembly.places.project, entry)
         facts = {"finding": finding.id, "title": finding.title, "fingerprint": finding.fingerprint}
-        append_event(self._assembly.project, "council.dismissed", facts, run_id=stored.review_id)
+        append_event(
+            self._assembly.project,
+            "council.dismissed",
+            facts,
+            run_id=stored.review_id,
+            assembly=self._assembly,
+        )
         plain = {key: str(value) if isinstance(value, dt.date) else value for key, value in entry.items()}
         return DismissedNow(plain, ".bridgehead/dismissals.toml")
 

@@ -14,8 +14,9 @@ import pytest
 
 from rig_bridges import OURS, REFERENCE, Bridge, Clone
 
-CLONES, PROCESSES, SENDS = 2, 8, 50
-DEADLINE_SECONDS = 240
+CLONES, PROCESSES = 2, 8
+SENDS = int(os.environ.get("BRIDGEHEAD_RACE_SENDS", 50))
+DEADLINE_SECONDS = 240 + 2 * SENDS
 
 # Sends its share; says which were acknowledged. It is killed and started again by the test.
 SENDER = """
@@ -44,7 +45,7 @@ def test_no_acknowledged_envelope_is_lost_or_doubled(bridge: Bridge) -> None:
     (clones[0].path / "race-01").mkdir()
     clones[0].rig("send", "REQUEST", "--thread", "race-01", "--to", "rig-1").ok()
     clones[1].rig("sync", "--auto").ok()
-    share = int(os.environ.get("BRIDGEHEAD_RACE_SENDS", SENDS)) // PROCESSES + 1
+    share = SENDS // PROCESSES + 1
     senders = {f"p{number}": clones[number % CLONES] for number in range(PROCESSES)}
 
     _race(bridge.base, senders, share)
@@ -66,8 +67,19 @@ def test_no_acknowledged_envelope_is_lost_or_doubled(bridge: Bridge) -> None:
 
 
 def _race(base: Path, senders: dict[str, Clone], share: int) -> None:
-    chance = random.Random(20261115)
     running: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        _run_and_kill(base, senders, share, running)
+    finally:
+        for process in running.values():
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def _run_and_kill(
+    base: Path, senders: dict[str, Clone], share: int, running: dict[str, subprocess.Popen[bytes]]
+) -> None:
+    chance = random.Random(20261115)
     waiting = set(senders)
     deadline = time.monotonic() + DEADLINE_SECONDS
     kills = 0
@@ -85,9 +97,9 @@ def _race(base: Path, senders: dict[str, Clone], share: int) -> None:
             kills += 1
         for name, process in list(running.items()):
             if process.poll() is not None:
-                assert process.returncode == 0, process.communicate()[1].decode()
-                process.communicate()
                 del running[name]
+                said = process.communicate()[1].decode()
+                assert process.returncode == 0, said
                 if len((base / f"{name}.acks").read_text().split()) < share:
                     waiting.add(name)
     assert kills > 0

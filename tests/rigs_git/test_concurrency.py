@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from bridgehead.errors import LockTimeout
+from bridgehead.host.locks import FileLock
+from bridgehead.rigs.repositories import git_clone
 from bridgehead.rigs.repositories.git import GitRepository
 from bridgehead.rigs.repositories.git_clone import Clone
 from rigs_git.git_world import World
@@ -99,3 +101,19 @@ def test_random_kills_lose_nothing_that_was_reported_and_duplicate_nothing(world
     assert len([text for text in arrived if not text.startswith("last")]) == len(
         {text for text in arrived if not text.startswith("last")}
     )
+
+
+def test_a_waiting_command_gives_up_on_one_holder_but_not_on_a_queue(clone: Path, monkeypatch) -> None:
+    holders = iter(["pid 1", "pid 2", "pid 3", "pid 3"])
+    tried: list[str] = []
+
+    def refuse(lock: FileLock) -> None:
+        tried.append(str(lock.path))
+        raise LockTimeout(str(lock.path), 0.1)
+
+    monkeypatch.setattr(git_clone, "read_holder", lambda path: next(holders))
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+
+    with pytest.raises(LockTimeout), Clone(clone).lock():
+        pass
+    assert len(tried) == 3

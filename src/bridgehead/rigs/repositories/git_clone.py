@@ -5,14 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bridgehead.errors import LockTimeout
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import translated
-from bridgehead.host.locks import FileLock
+from bridgehead.host.locks import FileLock, read_holder
 from bridgehead.rigs.repositories.git_command import Git, GitAnswer
 from bridgehead.rigs.repositories.git_location import Location, locate
 from bridgehead.rigs.repositories.git_settings import GitSettings
@@ -68,19 +68,34 @@ class Clone:
 
     @contextmanager
     def lock(self, timeout_seconds: float = LOCK_TIMEOUT_SECONDS) -> Iterator[None]:
-        """Keep other commands out, also while a git process of a killed one is still at work."""
+        """Keep other commands out, also while a git process of a killed one is still at work.
+
+        Waits for as long as others come and go; one that holds on for `timeout_seconds` is taken to be stuck.
+        """
         path = self.location.lock_file
         make_dir(path.parent)
-        with FileLock(path, timeout_seconds, clock=self.clock):
+        with ExitStack() as held:
+            held.callback(self._take_turn(FileLock(path, timeout_seconds, clock=self.clock)).release)
             with translated(path, "locked"):
                 handle = os.open(path.with_name("children"), _LOCK_FLAGS, 0o600)
+            held.callback(os.close, handle)
+            self._await_orphans(handle, timeout_seconds)
+            self.git.guard = handle
+            held.callback(setattr, self.git, "guard", None)
+            yield
+
+    def _take_turn(self, lock: FileLock) -> FileLock:
+        """Wait for as long as the holder changes."""
+        holder = read_holder(lock.path)
+        while True:
             try:
-                self._await_orphans(handle, timeout_seconds)
-                self.git.guard = handle
-                yield
-            finally:
-                self.git.guard = None
-                os.close(handle)
+                lock.acquire()
+            except LockTimeout:
+                before, holder = holder, read_holder(lock.path)
+                if holder is None or holder == before:
+                    raise
+            else:
+                return lock
 
     def _await_orphans(self, handle: int, timeout_seconds: float) -> None:
         """A shielded call inherits this lock, so it is held for as long as that call runs, whoever started it."""

@@ -1,120 +1,132 @@
-"""Rig commands against the npm reference: start-up, and listing ten thousand envelopes, warm and cold."""
+"""Rig commands against the npm reference: start-up, listings warm and cold, sending, memory.
+
+Figures are processor time of the command and its children. Warm: what an earlier command kept is there; cold: nothing
+is, and the command builds it anew.
+"""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
+from itertools import count
 from pathlib import Path
 
-from bench.harness import PEERS, SCRIPTS, Budget, Comparison, cpu_milliseconds, wall_seconds
-from bridgehead.rigs.drafts import Author, draft_send
+from bench.harness import Budget, Comparison, Measure, cpu_milliseconds
+from bench.rig_bridges import environ, forget, make_bridge, ours, peak_megabytes, theirs
 
-ENVELOPES = 10_000
-THREADS = 200
+PEER = "npm rig-bridge"
+SIZES = (100, 1_000, 10_000)
+LARGEST = SIZES[-1]
+START_UP = Budget(at_most=0.6)
+# Below some thousand envelopes start-up is nearly all of the time, on both sides (rigs §15).
+WARM, COLD = {LARGEST: Budget(at_most=0.1)}, {LARGEST: Budget(at_most=1 / 3)}
 
 
 def comparisons() -> list[Comparison]:
-    node, script = shutil.which("node"), PEERS / "rig-bridge"
-    if node is None or not script.exists():
-        raise SystemExit("bench: node or the npm reference is missing; `make bench` installs it")
-    theirs = [node, str(script.resolve())]
-    ours = [str(SCRIPTS / "rig-bridge")]
-    home = Path(tempfile.mkdtemp(prefix="bridgehead-bench-"))
-    small = _repository(home, "small", threads=1, envelopes=20)
-    many = _repository(home, "many", threads=THREADS, envelopes=ENVELOPES)
-    one = _repository(home, "one", threads=1, envelopes=ENVELOPES)
-    environ = _environ(home)
+    return [*_start_up(Bench("small", threads=1, envelopes=20)), *_listings()]
 
-    def cpu(argv: list[str], where: Path) -> float:
-        return cpu_milliseconds(argv, cwd=where, environ=environ)
 
-    def wall(argv: list[str], where: Path) -> float:
-        return wall_seconds(lambda: _run(argv, where, environ)) * 1000
+class Bench:
+    """One bridge, and both programs measured in it."""
 
-    def cold(argv: list[str], where: Path) -> float:
-        shutil.rmtree(where / ".git" / "bridgehead", ignore_errors=True)
-        return wall(argv, where)
+    def __init__(self, name: str, *, threads: int, envelopes: int) -> None:
+        home = Path(tempfile.mkdtemp(prefix="bridgehead-bench-"))
+        self.bridge = make_bridge(home, name, threads=threads, envelopes=envelopes)
+        self._environ = environ(home)
 
-    start = Budget(at_most=0.6)
-    return [
-        Comparison(
-            f"rig {name}, 20 envelopes",
-            "ms CPU",
-            lambda command=command: cpu([*ours, *command], small),  # type: ignore[misc]
-            lambda command=command: cpu([*theirs, *command], small),  # type: ignore[misc]
-            "npm rig-bridge",
-            start,
+    def cpu(self, program: list[str], *arguments: str, exit_code: int = 0) -> float:
+        return cpu_milliseconds(
+            [*program, *arguments], cwd=self.bridge, environ=self._environ, expect=exit_code
         )
-        for name, command in (
-            ("status", ["status"]),
-            ("thread", ["thread", "thread-000"]),
-            ("--help", ["--help"]),
-        )
-    ] + [
-        Comparison(
-            f"rig {name}, {ENVELOPES} envelopes, {state}",
-            "ms",
-            lambda command=command, where=where, measure=measure: measure([*ours, *command], where),  # type: ignore[misc]
-            lambda command=command, where=where: wall([*theirs, *command], where),  # type: ignore[misc]
-            "npm rig-bridge",
-            Budget(at_most=limit),
-            rounds=3,
-        )
-        for name, command, where in (("status", ["status"], many), ("thread", ["thread", "thread-000"], one))
-        for state, measure, limit in (("warm", wall, 0.1), ("cold", cold, 1 / 3))
+
+    def cold(self, program: list[str], *arguments: str) -> float:
+        forget(self.bridge)
+        return self.cpu(program, *arguments)
+
+    def peak(self, program: list[str], *arguments: str) -> float:
+        return peak_megabytes([*program, *arguments], self.bridge, self._environ)
+
+
+def _start_up(bench: Bench) -> list[Comparison]:
+    """Every command of the reference, and ours that it lacks against its `status`."""
+    thread = ("--thread", "thread-000", "--to", "windows-5080", "--no-push")
+    same: dict[str, tuple[str, ...]] = {
+        "--help": ("--help",),
+        "init": ("init", "--rig-id", "bench", "--force"),
+        "new": ("new", "opened-01", "--force"),
+        "send": ("send", "STATE", *thread),
+        "status": ("status",),
+        "thread": ("thread", "thread-000"),
+        "sync": ("sync",),
+    }
+    rows = [
+        _row(name, partial(bench.cpu, ours(), *words), partial(bench.cpu, theirs(), *words))
+        for name, words in same.items()
+    ]
+    close = _closing(bench)
+    refused = ("relay", "ACK", "--thread", "thread-000")  # this rig is no relay: refused after all is loaded
+    rows += [
+        _row("close", partial(close, ours()), partial(close, theirs())),
+        _row(
+            "relay, refused",
+            partial(bench.cpu, ours(), *refused, exit_code=1),
+            partial(bench.cpu, theirs(), *refused, exit_code=1),
+        ),
+    ]
+    nearest = partial(bench.cpu, theirs(), "status")
+    return rows + [
+        _row(f"{' '.join(words)}, peer: status", partial(bench.cpu, ours(), *words), nearest)
+        for words in (("verify",), ("inbox",), ("trust", "list"))
     ]
 
 
-def _environ(home: Path) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "BRIDGEHEAD_HOME": str(home / "bridgehead"),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "LC_ALL": "C.UTF-8",
-        "RIG_BRIDGE_NO_PAGER": "1",
-    }
+def _row(name: str, us: Measure, them: Measure) -> Comparison:
+    return Comparison(f"rig {name}", "ms CPU", us, them, PEER, START_UP, rounds=3)
 
 
-def _run(argv: list[str], where: Path, environ: dict[str, str]) -> None:
-    subprocess.run(argv, cwd=where, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+def _closing(bench: Bench) -> Callable[[list[str]], float]:
+    """A thread may be closed once only, so every call closes one of its own."""
+    numbers = count()
+
+    def close(program: list[str]) -> float:
+        thread = f"closing-{next(numbers):03d}"
+        (bench.bridge / thread).mkdir()
+        return bench.cpu(program, "close", thread, "--status", "completed", "--no-push")
+
+    return close
 
 
-def _repository(home: Path, name: str, *, threads: int, envelopes: int) -> Path:
-    """A bridge with one commit per envelope, made by fast-import."""
-    path = home / name
-    environ = _environ(home)
-    _run(["git", "init", "-q", "-b", "main", str(path)], home, environ)
-    stream = b"".join(_history(threads, envelopes))
-    subprocess.run(["git", "fast-import", "--quiet"], cwd=path, env=environ, input=stream, check=True)
-    _run(["git", "reset", "-q", "--hard", "main"], path, environ)
-    _run([str(SCRIPTS / "rig-bridge"), "init", "--rig-id", "bench"], path, environ)
-    return path
+def _listings() -> list[Comparison]:
+    rows: list[Comparison] = []
+    for size in SIZES:
+        many = Bench("many", threads=max(1, size // 50), envelopes=size)
+        one = Bench("one", threads=1, envelopes=size)
+        for bench, words in ((many, ("status",)), (one, ("thread", "thread-000"))):
+            rows += _listing(bench, words, size)
+    return rows
 
 
-def _history(threads: int, envelopes: int) -> Iterator[bytes]:
-    for number in range(envelopes):
-        thread = f"thread-{number % threads:03d}"
-        draft = draft_send(
-            Author("mac-m5max"),
-            "STATE",
-            thread,
-            ["windows-5080"],
-            "2026-05-15",
-            tldr=f"step {number}",
-            body=f"# {number}\n\ndone\n",
-        )
-        text = draft.text.encode()
-        moment = 1_778_800_000 + number
-        name = f"{thread}/STATE-{number // threads + 2}.md"
-        yield (
-            (
-                f"commit refs/heads/main\ncommitter Op One <op1@example.com> {moment} +0000\n"
-                f"data 5\nstate\nM 100644 inline {name}\ndata {len(text)}\n"
-            ).encode()
-            + text
-            + b"\n"
-        )
+def _listing(bench: Bench, words: tuple[str, ...], size: int) -> list[Comparison]:
+    name, rounds = f"rig {words[0]}, {size} envelopes", 2 if size == LARGEST else 3
+    warm, cold, peer = (
+        partial(measure, program, *words)
+        for measure, program in ((bench.cpu, ours()), (bench.cold, ours()), (bench.cpu, theirs()))
+    )
+    rows = [
+        Comparison(f"{name}, warm", "ms CPU", warm, peer, PEER, WARM.get(size), rounds),
+        Comparison(f"{name}, cold", "ms CPU", cold, peer, PEER, COLD.get(size), rounds),
+    ]
+    if size == LARGEST:
+        rows += [_memory(bench, words, f"{name}, {state}, peak", state) for state in ("warm", "cold")]
+    return rows
+
+
+def _memory(bench: Bench, words: tuple[str, ...], name: str, state: str) -> Comparison:
+    def us() -> float:
+        if state == "cold":
+            forget(bench.bridge)
+        return bench.peak(ours(), *words)
+
+    peer = partial(bench.peak, theirs(), *words)
+    return Comparison(name, "MB", us, peer, PEER, Budget(at_most=1.0), rounds=1)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
+import socket
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.bus.sockets.origin import own_names
 from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import App
+from bridgehead.dashboard.address_file import Address, forget_address, note_address, running_dashboard
+from bridgehead.dashboard.web_request import WebRequest, choose_token
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from bridgehead.dashboard.address_file import Address
-    from bridgehead.dashboard.serving import WebRequest
 
 
 class ExtraMissing(UserError):
@@ -56,11 +55,6 @@ def web(app: App, host: str | None, port: int | None, open_browser: bool, token_
     Prints the link that lets a browser in, and serves until Ctrl-C. Whoever has the link is let in.
     """
     assembly = Assembly(app.cwd, app.environ)
-    try:
-        from bridgehead.dashboard.address_file import running_dashboard
-        from bridgehead.dashboard.serving import WebRequest
-    except ModuleNotFoundError as error:
-        raise ExtraMissing(error.name) from error
     if open_browser and (running := running_dashboard(assembly.places)) is not None:
         _tell(app, running)
         webbrowser.open(running.url)
@@ -77,15 +71,13 @@ def web(app: App, host: str | None, port: int | None, open_browser: bool, token_
 
 
 def _serve(app: App, assembly: Assembly, request: WebRequest, *, open_browser: bool) -> int:
-    import socket
-
-    from bridgehead.bus.sockets.origin import own_names
-    from bridgehead.dashboard.address_file import Address, forget_address, note_address
-    from bridgehead.dashboard.app import Dashboard
-    from bridgehead.dashboard.serving import bind, choose_token, serve
-    from bridgehead.mcp_server.http import http_app
-
     token = choose_token(request)
+    try:
+        from bridgehead.dashboard.app import Dashboard
+        from bridgehead.dashboard.serving import bind, serve
+        from bridgehead.mcp_server.http import http_app
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(error.name) from error
     with assembly.store() as store, bind(request) as listening:
         port = int(listening.getsockname()[1])
         address = Address(host=_reached_at(request.host), port=port, token=token, pid=os.getpid())

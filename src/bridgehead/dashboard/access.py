@@ -20,7 +20,6 @@ from bridgehead.dashboard.sessions import SESSION_SECONDS, Session, Sessions
 SAFE: Final = frozenset({"GET", "HEAD"})
 PUBLIC: Final = "/static/"
 MCP: Final = "/mcp"
-SHORTEST_TOKEN: Final = 16
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "

@@ -1,66 +1,23 @@
-"""Serves the dashboard until it is told to stop: the socket, the token, signals, a clean end."""
+"""Serves the dashboard until it is told to stop: the socket, signals, a clean end."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import uvicorn
 
-from bridgehead.dashboard.access import SHORTEST_TOKEN
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.dashboard.live import MOST_READERS
-from bridgehead.errors import ConfigError, UserError
-from bridgehead.host.files import read_bounded
+from bridgehead.dashboard.web_request import WebRequest
+from bridgehead.errors import UserError
 
-MOST_TOKEN_BYTES: Final = 4096
 STOP_SECONDS: Final = 3
 BACKLOG: Final = 256
-
-
-@dataclass(frozen=True, slots=True)
-class WebRequest:
-    """What `bridgehead web` was asked for."""
-
-    host: str
-    port: int
-    token_file: Path | None = None
-    hosts: tuple[str, ...] = ()
-    """Further names under which the dashboard may be reached."""
-
-    @property
-    def is_loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-
-class NeedsToken(UserError):
-    """Beyond loopback a token must be chosen on purpose."""
-
-    def __init__(self, host: str) -> None:
-        super().__init__(
-            f"--host {host} is reachable from other machines, so the dashboard needs a token of your choosing",
-            hint="umask 077; openssl rand -hex 32 > web-token; bridgehead web --host … --token-file web-token",
-        )
-
-
-class WeakToken(ConfigError):
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(
-            f"{path} holds no usable token: {why}", hint=f"openssl rand -hex 32 > {path}; chmod 600 {path}"
-        )
 
 
 class AddressTaken(UserError):
@@ -69,26 +26,6 @@ class AddressTaken(UserError):
             f"the dashboard cannot listen on {host}:{port}: {why}",
             hint="bridgehead web --port 0 takes any free port; --open shows a dashboard that runs already",
         )
-
-
-def choose_token(request: WebRequest) -> str:
-    """The token of the file, or a random one where nobody but this machine can come."""
-    if request.token_file is not None:
-        return _token_of(request.token_file)
-    if not request.is_loopback:
-        raise NeedsToken(request.host)
-    return secrets.token_urlsafe(32)
-
-
-def _token_of(path: Path) -> str:
-    if path.stat().st_mode & 0o077 if path.is_file() else False:
-        raise WeakToken(path, "others on this machine can read it")
-    token = read_bounded(path, MOST_TOKEN_BYTES).decode("utf-8", "replace").strip()
-    if len(token) < SHORTEST_TOKEN:
-        raise WeakToken(path, f"it is shorter than {SHORTEST_TOKEN} characters")
-    if not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
-        raise WeakToken(path, "only letters, digits, - and _ go into a link")
-    return token
 
 
 def bind(request: WebRequest) -> socket.socket:

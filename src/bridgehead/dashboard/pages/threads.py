@@ -23,7 +23,7 @@ from bridgehead.rigs.fields import MESSAGE_TYPES
 from bridgehead.rigs.results import Sent
 
 CLONES_SHOWN: Final = 10
-THREADS_SHOWN: Final = 12
+THREADS_SHOWN: Final = 8
 """Of each clone, in the list of all."""
 FRESH: Final = Reply("RESPONSE", recipients="", text="")
 STATES: Final = ("open", "closed", "waiting for you", "diverged", "unverified")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 def make_rig(directory: str | None, tell: Callable[[str], None]) -> Rig:
     """The rig of the clone around `directory`, by default the current one. `tell` gets the conversation."""
-    import secrets
     import time
 
     from bridgehead.rigs.operations.rig import Rig
@@ -25,13 +24,19 @@ def make_rig(directory: str | None, tell: Callable[[str], None]) -> Rig:
     return Rig(
         repository,
         now_ms=lambda: time.time_ns() // 1_000_000,
-        random_bits=secrets.randbits,
+        random_bits=_random_bits,
         sleep=time.sleep,
         tell=tell,
         announcer=_LateAnnouncer(repository.root, tell),
         ledger=_make_ledger,
         reviews=_LateReviews(repository.root),
     )
+
+
+def _random_bits(count: int) -> int:
+    from secrets import randbits
+
+    return randbits(count)
 
 
 class _LateAnnouncer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bridgehead.host.secret_assignments import find_assignments
 from bridgehead.host.secret_shapes import Found, find_shapes, matches, positions
@@ -24,8 +24,7 @@ _LOCAL_DEFAULTS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SecretHit:
+class SecretHit(NamedTuple):
     """Where something that looks like a secret stands; line and column count from 1, columns in characters."""
 
     kind: str

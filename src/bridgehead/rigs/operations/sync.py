@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.operations.verification import (
-    Subject,
-    Verifier,
-    committed_envelopes,
-    findings_of,
-    subjects_of,
-)
-from bridgehead.rigs.operations.verify import tell_finding
 from bridgehead.rigs.repositories.errors import FetchFailed
 from bridgehead.rigs.repositories.records import Incoming
 from bridgehead.rigs.sync_report import Change, Refusal, SyncReport, report_changes
 from bridgehead.rigs.sync_results import Checked, Synced
 from bridgehead.rigs.verification_kinds import VerificationReport, report_on
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.operations.verification import Subject
 
 
 class SyncRequest(NamedTuple):
@@ -98,6 +93,14 @@ def _verify(rig: Rig, incoming: Incoming, report: SyncReport) -> VerificationRep
     """Judge what would arrive, straight from the object store, before anything moves."""
     if not report.remote_ahead:
         return report_on(())
+    from bridgehead.rigs.operations.verification import (
+        Verifier,
+        committed_envelopes,
+        findings_of,
+        subjects_of,
+    )
+    from bridgehead.rigs.operations.verify import tell_finding
+
     arriving = committed_envelopes(rig.repository.commits_between(incoming.base, incoming.remote_head))
     before = rig.repository.committed_files(incoming.base) if incoming.base else {}
     known = {path: entry.blob for path, entry in before.items()}
@@ -113,6 +116,8 @@ def _verify(rig: Rig, incoming: Incoming, report: SyncReport) -> VerificationRep
 
 
 def _committed_here(rig: Rig) -> list[Subject]:
+    from bridgehead.rigs.operations.verification import committed_envelopes, subjects_of
+
     history = rig.repository.history(rig.repository.head().commit).commits
     return subjects_of(rig, committed_envelopes(history), require_council=False)
 

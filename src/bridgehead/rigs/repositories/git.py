@@ -63,10 +63,12 @@ class GitRepository(WorkTree, Repository):
         return any(os.path.lexists(journal) for journal in (places.posting_journal, places.rebuild_journal))
 
     def recover(self) -> Recovered | None:
+        self._head = None
+        if not self.has_unfinished_posting():
+            return None
         from bridgehead.rigs.repositories import git_posting_journal
         from bridgehead.rigs.repositories.git_rebuild import recover_rebuild
 
-        self._head = None
         rebuilt = recover_rebuild(self._clone)
         intention = git_posting_journal.read_intention(self._clone)
         if intention is None:

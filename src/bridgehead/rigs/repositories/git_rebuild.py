@@ -78,6 +78,9 @@ def _scratch_index(clone: Clone) -> Path:
 def _make_commits(clone: Clone, planned: Sequence[PlannedCommit], tip: str) -> list[str]:
     index = _scratch_index(clone)
     make_dir(index.parent)
+    index.with_name(index.name + ".lock").unlink(
+        missing_ok=True
+    )  # of a git that was killed; no other is at work
     made: list[str] = []
     try:
         clone.git.write("read-tree", tip, index=str(index))

@@ -10,7 +10,7 @@ from mcp import Client, types
 
 from bridgehead.testing.model_server import ModelServer
 from installed import Machine
-from mcp_hosts import called, serving, with_client
+from mcp_hosts import Lines, called, serving, with_client
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -167,46 +167,42 @@ def slow_project(machine: Machine, server: ModelServer) -> None:
 SLOW = {"paths": ["orders/store.py"], "runtimes": ["openai"], "intensity": "quick", "host_seat": "none"}
 
 
-def test_other_calls_are_answered_while_a_council_runs_and_leaving_stops_it(orders: Machine) -> None:
+def begin_slow_council(client: Lines, request_id: object) -> None:
+    client.ask(request_id, "tools/call", name="council", arguments=SLOW, _meta={"progressToken": "p"})
+    while not (message := client.hear())["params"]["message"].startswith("openai: round"):
+        assert message["method"] == "notifications/progress"
+
+
+def states(client: Lines, request_id: object) -> list[str]:
+    client.ask(request_id, "tools/call", name="council_status", arguments={})
+    councils = client.answer_to(request_id)["result"]["structuredContent"]["councils"]
+    return [one["state"] for one in councils]
+
+
+def test_a_running_council_leaves_room_for_other_calls_and_stops_when_it_is_cancelled_or_left(
+    orders: Machine,
+) -> None:
     with ModelServer() as server:
         slow_project(orders, server)
         with serving(orders) as client:
             client.introduce()
-            call = {"name": "council", "arguments": SLOW, "_meta": {"progressToken": "p"}}
-            client.ask(1, "tools/call", **call)
-            while not (message := client.hear())["params"]["message"].startswith("openai: round"):
-                assert message["method"] == "notifications/progress"
-            client.ask(1, "tools/call", **call)
+            begin_slow_council(client, 1)
+            client.ask(1, "tools/call", name="doctor")
             assert "still being carried out" in client.answer_to(1)["error"]["message"]
-            client.ask(2, "tools/call", name="council_status", arguments={})
-            running = client.answer_to(2)["result"]["structuredContent"]["councils"]
             client.say(b'{"jsonrpc": "2.0", "id": 3, "method"')
             assert client.answer_to(None)["error"]["code"] == -32700
+            assert states(client, "running") == ["running"]
 
-            assert client.leave() == 0
-
-        assert [one["state"] for one in running] == ["running"]
-        [left] = orders.run("council", "list", "--json").json["councils"]
-        assert left["state"] == "failed", "ended like Ctrl-C, with nothing to report"
-
-
-def test_a_cancelled_council_stops_and_is_not_answered(orders: Machine) -> None:
-    with ModelServer() as server:
-        slow_project(orders, server)
-        with serving(orders) as client:
-            client.introduce()
-            client.ask(1, "tools/call", name="council", arguments=SLOW, _meta={"progressToken": 1})
-            while not client.hear()["params"]["message"].startswith("openai: round"):
-                pass
             client.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-            state = "running"
-            number = 2
-            while state == "running":
-                client.ask(number, "tools/call", name="council_status", arguments={})
-                answer = client.answer_to(number)
-                state = answer["result"]["structuredContent"]["councils"][0]["state"]
+            number = 10
+            while states(client, number) == ["running"]:
                 number += 1
+            assert not any(message.get("id") == 1 for message in client.notifications), "no answer any more"
+
+            begin_slow_council(client, 2)
             assert client.leave() == 0
 
-        assert state == "failed"
-        assert not any(message.get("id") == 1 for message in client.notifications)
+        left = orders.run("council", "list", "--json").json["councils"]
+        assert [one["state"] for one in left] == ["failed", "failed"], (
+            "ended like Ctrl-C, with nothing to report"
+        )

@@ -40,17 +40,15 @@ def run_host(user: Machine, environment: dict[str, str], *words: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("host", ["codex", "gemini", "opencode"])
+@pytest.mark.parametrize("host", ["codex", "opencode"])
 def test_the_host_lists_the_server_it_was_told_of(user: Machine, tmp_path: Path, host: str) -> None:
     link_programs(tmp_path / "bin", (host,))
     peer = furnish(tmp_path, lambda _cli: NOWHERE, (host,), programs=tmp_path / "bin")
 
-    before = run_host(user, peer.environment, host, "mcp", "list")
     assert user.run("setup", host, "--yes").code == 0
-    after = run_host(user, peer.environment, host, "mcp", "list")
+    listed = run_host(user, peer.environment, host, "mcp", "list")
 
-    assert "bridgehead" not in before
-    assert "bridgehead" in after
+    assert "bridgehead" in listed
 
 
 def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(

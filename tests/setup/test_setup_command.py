@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.setup.hosts import Reach, Whereabouts, edits_for
+from bridgehead.setup.notes import Notes
+from bridgehead.setup.planning import LeftAlone, plan_setup
+from bridgehead.setup.server_entry import Launch
 from installed import SCRIPTS, Done, Machine
 
 HOSTS = ("claude", "codex", "gemini", "opencode")
@@ -45,6 +49,10 @@ def test_every_host_is_set_up_beside_what_was_there_and_restored_to_the_byte(use
     assert files(user.home) == before, "a dry run writes nothing"
     refused = user.run("setup", "gemini")
     assert (refused.code, files(user.home)) == (1, before), "nobody agreed"
+    (user.home / ".gemini" / "settings.json").write_text("{")
+    damaged = user.run("setup", "gemini", "--yes", "--json")
+    assert (damaged.code, damaged.out) == (1, ""), "an error leaves stdout empty"
+    (user.home / ".gemini" / "settings.json").write_bytes(before[".gemini/settings.json"])
     done = [user.run("setup", host, "--yes", "--json") for host in HOSTS]
     again = user.run("setup", "opencode", "--yes", "--json")
     after = files(user.home)
@@ -92,14 +100,14 @@ def test_a_damaged_file_stops_everything_before_anything_is_written(
     path = user.home / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    before = files(user.home)
+    where = Whereabouts(user.home, user.project, {})
+    edits = edits_for(host, Reach.USER, where, Launch("bridgehead"))
 
-    refused = user.run("setup", host, "--yes", "--json")
+    with pytest.raises(LeftAlone) as refused:
+        plan_setup(edits, Notes(user.home / "notes"))
 
-    assert (refused.code, refused.out) == (1, "")
-    assert f"{path} was left as it is" in refused.err
-    assert says in refused.err
-    assert files(user.home) == before
+    assert refused.value.message.startswith(f"{path} was left as it is")
+    assert says in refused.value.message
 
 
 def test_a_project_is_set_up_portably_and_the_shared_file_stays_while_a_host_uses_it(user: Machine) -> None:

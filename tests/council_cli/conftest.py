@@ -54,9 +54,16 @@ if " ".join(words) in known or "--help" in words:
     known.get(" ".join(words), lambda: print(options))()
     sys.exit(0)
 prompt = sys.stdin.read()
+if "change files inside" in prompt:
+    with open("greeting.txt", "w") as made:
+        made.write("hello\\n")
 with open(here + "/prompts", "a") as kept:
     kept.write(json.dumps(prompt) + "\\n")
 answer = json.load(open(here + "/answer.json"))
+if "fail" in answer:
+    print(json.dumps({{"type": "error", "message": answer["fail"]}}))
+    print(json.dumps({{"type": "turn.failed", "error": {{"message": answer["fail"]}}}}))
+    sys.exit(1)
 message = {{"id": "i", "type": "agent_message", "text": json.dumps(answer)}}
 for event in (
     {{"type": "thread.started", "thread_id": "t"}},
@@ -109,6 +116,7 @@ class Hall:
     """Councils of the example project in this process; much cheaper than a command for each step."""
 
     assembly: Assembly
+    everything = ScopeRequest()
 
     def call(self, **asked: Any) -> Finished:
         usual = {"scope": ScopeRequest(paths=("orders/store.py",)), "domains": ("security",)}

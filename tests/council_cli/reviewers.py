@@ -1,4 +1,4 @@
-"""A model that reviews the example project: each vendor's wire in its own words, roles told apart by what they are asked.
+"""A model that reviews the example project: each vendor's wire in its own words, roles told apart by the question.
 
 What it finds is in the example on purpose, except for what it makes up; what it makes up is withdrawn when challenged.
 """
@@ -24,7 +24,7 @@ def finding(severity: str, title: str, description: str, evidence: str, action: 
     }
 
 
-INJECTION = "orders/store.py:10 `\"SELECT id, customer, total FROM orders WHERE id = '\" + order_id + \"'\"`"
+INJECTION = 'orders/store.py:10 `"SELECT id, customer, total FROM orders WHERE id = \'" + order_id + "\'"`'
 PICKLE = "orders/store.py:15 `return pickle.loads(blob)`"
 BIND = 'bind the value: connection.execute("... WHERE id = ?", (order_id,))'
 INJECTED = "The order id is concatenated into the SQL text, so a crafted order id changes the SQL statement."
@@ -46,7 +46,9 @@ FINDS: dict[str, list[dict[str, Any]]] = {
         ),
     ],
     "gemini": [
-        finding("HIGH", "Untrusted bytes are unpickled when an order is loaded", UNPICKLED, PICKLE, "use JSON"),
+        finding(
+            "HIGH", "Untrusted bytes are unpickled when an order is loaded", UNPICKLED, PICKLE, "use JSON"
+        ),
         finding(
             "HIGH",
             "The connection is never closed",

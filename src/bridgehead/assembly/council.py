@@ -26,7 +26,7 @@ from bridgehead.assembly.council_record import CouncilRecord, councils_told_to_r
 from bridgehead.assembly.council_refusals import NothingToResume, only_council, refuse_gate, refuse_retry
 from bridgehead.assembly.council_request import CouncilRequest
 from bridgehead.assembly.council_scopes import ScopeShelf
-from bridgehead.assembly.council_seats import Workplace, make_machine
+from bridgehead.assembly.council_seats import Workplace, forget_probes, make_machine
 from bridgehead.assembly.council_session import Finished, Session
 from bridgehead.assembly.council_writing import write_context
 from bridgehead.contract.words import RunState
@@ -57,6 +57,8 @@ class Councils:
 
     def call(self, request: CouncilRequest, company: Company, *, gate: Gate | None = None) -> Finished:
         """Hold a council from its first seating as far as it goes."""
+        if request.reconfigure:
+            forget_probes(self.assembly)
         with closing(CouncilBook(self.assembly.places.project, self.clock)) as book:
             opened = self._open(request, company.ask, book)
             kept = opened.kept
@@ -183,5 +185,5 @@ class Councils:
         Workplace.prepare(self.assembly, opened.kept, opened.scope)
 
     def _note_settings(self, request: CouncilRequest, seats: SeatsFile) -> None:
-        if request.write_settings or (request.interactive and request.reconfigure):
+        if request.rewrites_settings:
             write_seats_file(self.assembly, seats, self.clock.now())

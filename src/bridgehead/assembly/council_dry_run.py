@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council_kept import KeptCouncil, surroundings_of
-from bridgehead.assembly.council_seats import Workplace, local_seats
+from bridgehead.assembly.council_seats import Workplace, last_refusals, local_seats
 from bridgehead.council.calls import Seat
 from bridgehead.council.dry_run import DryRun, plan_calls
 from bridgehead.council.preflight import Ready
@@ -38,7 +39,9 @@ def imagine_calls(
         elif isinstance(outcome, OwnReport):
             report = outcome.report
             no_calls[bridge] = report.skip_reason or report.halt_reason or report.status.value
-    return plan_calls(kept.plan(), surroundings_of(kept, scope), ready, no_calls, at=iso_ms(clock.now()))
+    planned = plan_calls(kept.plan(), surroundings_of(kept, scope), ready, no_calls, at=iso_ms(clock.now()))
+    refused = last_refusals(assembly)
+    return replace(planned, refusals={name: refused[name].reason for name in kept.bridges if name in refused})
 
 
 def _makes_calls(bridge: str) -> bool:

@@ -42,6 +42,22 @@ class SeatsFile(NamedTuple):
         read = load_settings(self.text, now)
         return read if self.trusted else without_untrusted(read)
 
+    def document(self) -> dict[str, Any] | None:
+        """The file as it was written; None when it is no JSON object."""
+        try:
+            written = json.loads(self.text or "{}")
+        except ValueError:
+            return None
+        return written if isinstance(written, dict) else None
+
+    def refuse_loss(self) -> None:
+        """A file that cannot be understood is not written over."""
+        if self.document() is None:
+            raise ConfigError(
+                f"{SEATS_FILE} is no JSON object, so it was not written again",
+                hint="correct it, or remove it",
+            )
+
 
 def read_seats_file(assembly: Assembly) -> SeatsFile:
     path = assembly.places.project / SEATS_FILE
@@ -53,12 +69,7 @@ def read_seats_file(assembly: Assembly) -> SeatsFile:
 
 def write_seats_file(assembly: Assembly, seats: SeatsFile, now: dt.datetime) -> None:
     """Write the user's choices again, freshly dated; a trusted file stays trusted (council §13)."""
-    try:
-        document = json.loads(seats.text or "{}")
-    except ValueError:
-        document = {}
-    if not isinstance(document, dict):
-        document = {}
+    document = seats.document() or {}
     bridges = document.setdefault("bridges", {})
     if isinstance(bridges, dict):
         for name in ("claude", "gemini", "codex", "opencode"):

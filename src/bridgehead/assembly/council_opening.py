@@ -103,6 +103,8 @@ def open_council(
     scope = opening.resolved(looked_at)
     seats = read_seats_file(assembly)
     settings = seats.settings(now)
+    if request.rewrites_settings:
+        seats.refuse_loss()
     routed = opening.route(settled)
     executor = executor_type(machine.environment)
     request = msgspec.structs.replace(request, host_seat=_host_seat(request, executor))
@@ -127,7 +129,7 @@ def open_council(
         records=records_in_scope(history, scope, assembly.places.project),
         previous_review_id=history.review_id,
         notes=tuple(f"assumed: {one}" for one in settled.assumptions),
-        warnings=_warnings(settings, scope),
+        warnings=_warnings(settings, scope, rewritten=request.rewrites_settings),
         discovery=discovery_manifest(machine, None, executor),
     )
     return Opened(kept, scope, settled, seats)
@@ -288,10 +290,11 @@ def _base_dismissals(
     return dismissals_at(assembly.places.project, machine.environment, scope.base_commit)
 
 
-def _warnings(settings: Settings, scope: Scope) -> tuple[str, ...]:
+def _warnings(settings: Settings, scope: Scope, *, rewritten: bool) -> tuple[str, ...]:
     # A project without a settings file is the ordinary case, not one to warn about.
     said = [code for code in settings.warnings if code != "file_missing"]
-    stale = ["settings_stale"] if settings.stale and "file_missing" not in settings.warnings else []
+    is_stale = settings.stale and "file_missing" not in settings.warnings and not rewritten
+    stale = ["settings_stale"] if is_stale else []
     return (*said, *stale, *scope.warnings, *_left_out(scope))
 
 

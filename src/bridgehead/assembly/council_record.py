@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -164,10 +164,11 @@ def councils_told_to_retry(assembly: Assembly) -> frozenset[str]:
 class RecordObserver:
     """Appends the lines of a running council in a thread of its own, so that no seat waits for a disk."""
 
-    def __init__(self, assembly: Assembly, record: CouncilRecord) -> None:
+    def __init__(self, assembly: Assembly, record: CouncilRecord, refused: Iterable[str] = ()) -> None:
+        """`refused`: bridges whose last call was refused, in whichever process."""
         self._assembly = assembly
         self._record = record
-        self._refused: set[str] = set()
+        self._refused = set(refused)
         self._events: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
         self._thread = threading.Thread(target=self._write, name="council-record", daemon=True)
         self._thread.start()

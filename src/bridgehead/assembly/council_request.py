@@ -86,6 +86,11 @@ class CouncilRequest(msgspec.Struct, frozen=True, kw_only=True):
         return VERBS[self.verb]
 
     @property
+    def rewrites_settings(self) -> bool:
+        """Whether `.bridge-settings.json` is written again, freshly dated (council §13)."""
+        return self.write_settings or (self.interactive and self.reconfigure)
+
+    @property
     def names_a_change(self) -> bool:
         """Whether a change is looked at rather than files; its own dismissals are then watched (council §24)."""
         return bool(self.scope.kinds) and self.scope.kinds != ["paths"]
@@ -115,6 +120,9 @@ def refuse_contradictions(request: CouncilRequest) -> None:
             raise OneRuntimeNeeded(len(request.runtimes))
         if not request.task.strip():
             raise TaskNeeded(request.verb)
+    task_type = request.task_type or request.meaning.task_type
+    if request.requirements and task_type is not TaskType.AUDIT and request.verb != ASK:
+        raise UserError(f"--requirements belongs to an audit, not to {request.verb}")
     # Files, branches and folders are called after the id, so it must not mean another folder.
     if request.review_id is not None and not _ID.fullmatch(request.review_id):
         raise UserError(

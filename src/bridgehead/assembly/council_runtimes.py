@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council_files import read_seats_file
-from bridgehead.assembly.council_seats import make_machine, retired_bridges
+from bridgehead.assembly.council_seats import last_refusals, make_machine, retired_bridges
 from bridgehead.contract.task import BridgeInput
 from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.council.runtimes import find_runtime, runtime_names
@@ -36,6 +36,8 @@ class Sitting:
     status: str | None = None
     reason: str = ""
     advice: str = ""
+    last_refusal: str | None = None
+    """Why its last call was refused, until one succeeds (council §19)."""
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
@@ -51,6 +53,11 @@ def look_around(assembly: Assembly) -> list[Sitting]:
     # Some programs take seconds to say their version; they are asked side by side.
     with ThreadPoolExecutor(max_workers=len(names)) as threads:
         looked = list(threads.map(lambda name: _look(name, assembly, settings, machine, retired), names))
+    refused = last_refusals(assembly)
+    looked = [
+        replace(seat, last_refusal=refused[seat.bridge].reason) if seat.bridge in refused else seat
+        for seat in looked
+    ]
     return [
         *looked,
         *(Sitting(name, settings.bridges[name].enabled, "rig", reason="asked by envelope") for name in rigs),

@@ -29,7 +29,12 @@ RECENT_REFUSALS: Final = 200
 
 def make_machine(assembly: Assembly) -> Machine:
     """The machine as pre-flight sees it, with what earlier commands found out about its programs."""
-    return Machine(dict(assembly.environ), memory=ProbeFile(assembly.places.data / "probes.json"))
+    return Machine(dict(assembly.environ), memory=ProbeFile(_probes(assembly)))
+
+
+def forget_probes(assembly: Assembly) -> None:
+    """Have every program asked again what it can do."""
+    _probes(assembly).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +104,32 @@ def local_seats(
     )
 
 
-def retired_bridges(assembly: Assembly) -> frozenset[str]:
-    """Bridges whose last word in the record is that their program is refused for good."""
+@dataclass(frozen=True, slots=True)
+class LastRefusal:
+    """Why a bridge's last call was refused; forgotten when a call succeeds (council §19)."""
+
+    error_class: str
+    reason: str
+    at: str
+
+
+def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
+    """Bridges whose last word in the record is a refusal."""
     where = EventFilter(kinds=("council.refused", "council.accepted"))
     with assembly.store(read_only=True) as store:
         recent = store.events(where, limit=RECENT_REFUSALS, newest_first=True)
-    last: dict[str, str | None] = {}
-    for recorded in recent:
-        data = recorded.event.data
-        last.setdefault(str(data.get("bridge")), data.get("error_class"))
-    return frozenset(bridge for bridge, kind in last.items() if kind == ErrorClass.RETIRED)
+    last: dict[str, LastRefusal | None] = {}
+    for event in (recorded.event for recorded in recent):
+        kind, reason = event.data.get("error_class"), event.data.get("reason")
+        refused = LastRefusal(str(kind), str(reason or kind), event.at) if kind else None
+        last.setdefault(str(event.data.get("bridge")), refused)
+    return {bridge: refused for bridge, refused in last.items() if refused is not None}
+
+
+def retired_bridges(assembly: Assembly) -> frozenset[str]:
+    """Bridges whose last word in the record is that their program is refused for good."""
+    refused = last_refusals(assembly).items()
+    return frozenset(bridge for bridge, last in refused if last.error_class == ErrorClass.RETIRED)
 
 
 def _transport(assembly: Assembly, kept: KeptCouncil) -> SeatTransport | None:
@@ -130,3 +151,7 @@ def _worktree(git: Git, project: Path, review_id: str) -> Worktree:
 
 def _snapshots(assembly: Assembly) -> Path:
     return assembly.places.data / "snapshots"
+
+
+def _probes(assembly: Assembly) -> Path:
+    return assembly.places.data / "probes.json"

@@ -1,4 +1,4 @@
-"""Findings the caller brings along: a list, a bridge report or a council report, read as foreign text (council §14.7)."""
+"""Findings the caller brings along: a list, a bridge report or a council report, read as foreign text (§14.7)."""
 
 from __future__ import annotations
 

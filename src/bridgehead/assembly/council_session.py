@@ -19,7 +19,7 @@ from bridgehead.assembly.council_journal import CouncilBook, KeptJournal
 from bridgehead.assembly.council_kept import KeptCouncil, make_run, seat_reports
 from bridgehead.assembly.council_record import CouncilRecord, RecordObserver, report_facts
 from bridgehead.assembly.council_scopes import ScopeShelf
-from bridgehead.assembly.council_seats import Workplace, local_seats
+from bridgehead.assembly.council_seats import Workplace, last_refusals, local_seats
 from bridgehead.assembly.council_writing import Written, write_report
 from bridgehead.assembly.notices import NoticeStatus
 from bridgehead.contract.words import RunState
@@ -116,7 +116,7 @@ class Session:
         """Take the council as far as it goes in this process."""
         with self._failing_aloud():
             before = len(self.journal.inputs())
-            observer = RecordObserver(self.assembly, self.record)
+            observer = RecordObserver(self.assembly, self.record, last_refusals(self.assembly))
             if self.resumed:
                 facts = council_facts(self.kept.task, self.kept.bridges)
                 Everybody(company.watchers).happened(COUNCIL_LOG, {"event": "council_resumed", **facts})

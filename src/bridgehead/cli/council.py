@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from bridgehead.assembly.council_live import LiveCouncil
     from bridgehead.assembly.council_request import CouncilRequest
     from bridgehead.assembly.council_writing import Written
-    from bridgehead.council.dry_run import DryRun
 
 EXAMPLES = {
     "review": (
@@ -57,14 +56,18 @@ def _convene(app: App, verb: str, scope: tuple[str, ...], options: dict[str, Any
     request = request_from(app, verb, scope, options)
     councils = _councils(app)
     if options["dry_run"]:
+        from bridgehead.cli.council_dry_run import calls_document, calls_text
+
         planned = councils.dry_run(request, _company(app, request))
-        app.emit(_calls_document(planned), lambda: _calls_text(planned))
+        app.emit(calls_document(planned), lambda: calls_text(planned))
         return 0
     from bridgehead.council.exit_code import Gate
 
     gate = Gate(options["gate"]) if options["gate"] else None
     with _watching(app, request, watch=options["watch"]) as company:
         finished = councils.call(request, company, gate=gate)
+    if request.rewrites_settings:
+        app.say("wrote .bridge-settings.json")
     return _ended(app, finished, gate=gate, sarif=options["sarif"], watch=options["watch"])
 
 
@@ -254,38 +257,3 @@ def _write_sarif(app: App, path: Path, report: Any) -> None:
     write_atomic(path, json.dumps(log.log, ensure_ascii=False, indent=1) + "\n")
     for warning in log.warnings:
         app.warn(warning)
-
-
-def _calls_document(planned: DryRun) -> dict[str, Any]:
-    return {
-        "seats": [
-            {
-                "bridge": seat.bridge,
-                "connection": seat.connection,
-                "models": list(seat.models),
-                "first_calls": [
-                    {"key": str(call.key), "characters": len(call.prompt)} for call in seat.first_calls
-                ],
-                "most_calls": seat.most_calls,
-            }
-            for seat in planned.seats
-        ],
-        "coordinator": planned.coordinator,
-        "stage_b_calls": planned.stage_b_calls,
-        "no_calls": dict(planned.no_calls),
-        "first_calls": planned.first_calls,
-        "most_calls": planned.most_calls,
-    }
-
-
-def _calls_text(planned: DryRun) -> str:
-    lines: list[str] = []
-    for seat in planned.seats:
-        models = ", ".join(model or "default model" for model in seat.models)
-        lines.append(f"{seat.bridge}   {seat.connection}, {models}   at most {seat.most_calls} calls")
-        lines += [f"  {call.key}   {len(call.prompt):,} characters" for call in seat.first_calls]
-    if planned.coordinator:
-        lines.append(f"second look   {planned.coordinator}   at most {planned.stage_b_calls} calls")
-    lines += [f"{bridge}   no model call: {reason}" for bridge, reason in planned.no_calls.items()]
-    lines.append(f"{planned.first_calls} calls for certain, at most {planned.most_calls}; none was made")
-    return "\n".join(lines) + "\n"

@@ -17,6 +17,7 @@ from bridgehead.host.files import read_bounded
 if TYPE_CHECKING:
     from bridgehead.assembly.council_request import CouncilRequest
     from bridgehead.contract.report import Output
+    from bridgehead.contract.task import Requirement
 
 MOST_FILE_BYTES = 16 * 1024 * 1024
 MOST_PATCH_BYTES = 64 * 1024 * 1024
@@ -118,7 +119,7 @@ def request_from(app: App, verb: str, scope: tuple[str, ...], options: dict[str,
         domains=options["domains"],
         intensity=Intensity(options["intensity"]) if options["intensity"] else None,
         context_policy=ContextPolicy(options["context_policy"]) if options["context_policy"] else None,
-        requirements=_requirements(options["requirements"]),
+        requirements=read_requirements(options["requirements"]),
         runtimes=options["runtimes"],
         host_seat=options["host_seat"],
         fallback=options["fallback"],
@@ -164,7 +165,11 @@ def _patch(given: str | None) -> str | None:
     return content.decode("utf-8", "replace")
 
 
-def _requirements(path: Path | None) -> Any:
+_REQUIREMENT = "entries are {id: R-1, text: what must hold, level: MUST|SHOULD|MAY}, in YAML or JSON"
+
+
+def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
+    """The requirements of an audit, from YAML or JSON."""
     if path is None:
         return ()
     import msgspec
@@ -173,9 +178,16 @@ def _requirements(path: Path | None) -> Any:
     from bridgehead.contract.task import Requirement
 
     try:
-        return msgspec.convert(yaml.safe_load(_text(path)), tuple[Requirement, ...])
+        listed = msgspec.convert(yaml.safe_load(_text(path)), tuple[Requirement, ...])
     except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise UserError(f"{path} is no list of requirements (id, text, level): {error}") from error
+        problem = " ".join(str(error).split())
+        raise UserError(f"{path} is no list of requirements: {problem}", hint=_REQUIREMENT) from error
+    ids = [one.id for one in listed]
+    twice = [one for one in dict.fromkeys(ids) if ids.count(one) > 1]
+    if not listed or twice:
+        problem = f"{', '.join(twice)} is there twice" if twice else "it is empty"
+        raise UserError(f"{path} is no list of requirements: {problem}", hint=_REQUIREMENT)
+    return listed
 
 
 def _seed_findings(path: Path | None) -> tuple[Output, ...]:

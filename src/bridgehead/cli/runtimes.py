@@ -9,6 +9,7 @@ import click
 from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import App
 from bridgehead.cli.text import columns
+from bridgehead.council.render.reasons import reason_in_words
 from bridgehead.host.terminal import escape_controls
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ def _table(seats: list[Sitting], width: int) -> str:
 
 
 def _remark(seat: Sitting) -> str:
-    remark = " ".join(filter(None, [seat.reason, f"→ {seat.advice}" if seat.advice else ""]))
+    refused = f"(last call refused: {seat.last_refusal})" if seat.last_refusal else ""
+    remark = " ".join(
+        filter(None, [reason_in_words(seat.reason), refused, f"→ {seat.advice}" if seat.advice else ""])
+    )
     return escape_controls(" ".join(remark.split()))
 
 

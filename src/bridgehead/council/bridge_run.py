@@ -37,6 +37,7 @@ from bridgehead.council.questions import (
 )
 from bridgehead.council.roster import Roster
 from bridgehead.council.seat_run import SeatRun
+from bridgehead.council.tally import BUDGET_REACHED
 from bridgehead.council.wave import Wave
 
 BUDGET: Final = "budget"
@@ -108,7 +109,7 @@ class BridgeRun(SeatRun):
     def _begin_round(self) -> None:
         run = self._run
         if self._budget.refusal(self._calls_of_a_round()) is not None:
-            self._warn("budget_reached")
+            self._warn(BUDGET_REACHED)
             self._begin_ruling(BUDGET)
             return
         run.begin_round()

@@ -39,6 +39,7 @@ from bridgehead.council.report_identity import (
     dismissed_finding,
     told_comparison,
 )
+from bridgehead.council.requirements import told_requirements
 from bridgehead.council.stage_b import COMPLETED, FAILED
 from bridgehead.council.surroundings import Surroundings
 
@@ -127,6 +128,7 @@ def assemble_report(
             (seat.report.exchange_mode,) for seat in used if seat.report.exchange_mode
         ),
         debate_layers=_layers(seats, debated),
+        requirements=told_requirements(plan.task.requirements, used, standing),
         context_policy=plan.task.context_policy,
         context_overflow=tuple(
             {"bridge": seat.bridge, **one} for seat in seats for one in seat.report.context_overflow

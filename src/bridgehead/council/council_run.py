@@ -47,7 +47,7 @@ from bridgehead.council.report import AbortedReport, CouncilReport
 from bridgehead.council.seat_run import NO_ANSWER, SeatRun
 from bridgehead.council.seats import run_for
 from bridgehead.council.surroundings import Surroundings
-from bridgehead.council.tally import Budget
+from bridgehead.council.tally import BUDGET_REACHED, Budget
 
 COUNCIL_LOG: Final = "council"
 
@@ -342,6 +342,9 @@ class CouncilRun:
             yield f"halted_bridge_skipped:{converted['bridge']}"
         if all(bridge == STATIC for bridge in self.attendance.available):
             yield "no_model_took_part"
+        for bridge, seat in self._reports.items():
+            if BUDGET_REACHED in seat.report.warnings:
+                yield f"{BUDGET_REACHED}:{bridge}"
         if self.plan.max_cost_usd is not None:
             for bridge, seat in self._reports.items():
                 if seat.report.usage.calls and seat.report.usage.cost_usd is None:

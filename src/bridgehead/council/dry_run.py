@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bridgehead.contract.timeouts import MAX_ROUNDS, STANDING_AGENTS
 from bridgehead.council.calls import Call, Seat
@@ -39,6 +39,8 @@ class DryRun:
     stage_b_calls: int
     no_calls: Mapping[str, str]
     """Bridges that make no model call, with the reason."""
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """Bridges whose last call was refused, with the reason (council §19)."""
 
     @property
     def first_calls(self) -> int:

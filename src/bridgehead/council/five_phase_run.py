@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bridgehead.contract.words import OutputState
 from bridgehead.council.bridge_report import SeatFacts
-from bridgehead.council.bridge_run import BridgeRun
+from bridgehead.council.bridge_run import BUDGET, BridgeRun
 from bridgehead.council.calls import Answer, CallKey, Step
 from bridgehead.council.dedupe import Candidate, matches
 from bridgehead.council.finding_state import ChallengeState
@@ -35,6 +35,7 @@ from bridgehead.council.prompts.scene import Scene
 from bridgehead.council.prompts.template import Safe
 from bridgehead.council.questions import debate_asks, packet_for
 from bridgehead.council.reply import read_lists
+from bridgehead.council.tally import BUDGET_REACHED
 from bridgehead.council.wave import Ask, Heard
 
 READ_MESSAGES: Final = read_lists("messages", "outputs")
@@ -70,6 +71,7 @@ class FivePhaseRun(BridgeRun):
         rounds = ROUNDS[self.task.intensity] if self.seat.messaging else 0
         planned = self._tally.calls + len(self._reviewers())
         may_ask = planned + len(self._reviewers()) <= task_budget(self.task.intensity, len(self._reviewers()))
+        may_ask = may_ask and self._budget.refusal(2 * len(self._reviewers())) is None
         if self._run.debate_round < rounds and may_ask:
             self._begin_messages()
         else:
@@ -135,6 +137,11 @@ class FivePhaseRun(BridgeRun):
 
     def _begin_positions(self, stop: str | None) -> None:
         self._ending = stop
+        if self._budget.refusal(len(self._reviewers())) is not None:
+            self._warn(BUDGET_REACHED)
+            self._decide()
+            self._end(BUDGET)
+            return
         asks = [ask for owner in self._reviewers() for ask in self._position_asks(owner)]
         self._ask(asks, self._after_positions)
 

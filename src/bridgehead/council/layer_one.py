@@ -20,7 +20,7 @@ from bridgehead.council.stage_b import COMPLETED, SKIPPED, StageB, most_calls
 from bridgehead.council.stage_b_outcomes import ChallengeNote
 from bridgehead.council.surroundings import Surroundings
 from bridgehead.council.synthesis import number, stage_a
-from bridgehead.council.tally import Budget, Tally
+from bridgehead.council.tally import BUDGET_REACHED, Budget, Tally
 
 Signature = frozenset[tuple[str, str, str]]
 """A joint finding by its members: bridge, id and wording of each."""
@@ -140,7 +140,7 @@ class LayerOne:
     def _may_spend(self) -> bool:
         if self._budget.refusal(most_calls(self._plan.task.intensity)) is None:
             return True
-        self.warnings.append("budget_reached")
+        self.warnings.append(BUDGET_REACHED)
         return False
 
     def _old_notes(self) -> tuple[ChallengeNote, ...]:

@@ -132,6 +132,17 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[ComparedFinding, ...] = ()
 
 
+class RequirementEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A requirement of an audit and what the seats say about it."""
+
+    id: str
+    level: str
+    text: str
+    state: str
+    """`unmet disputed met not_mentioned`."""
+    findings: tuple[str, ...]
+
+
 class Participant(msgspec.Struct, frozen=True, kw_only=True):
     """Who really sat, over which connection, and what it cost where the runtime says so."""
 
@@ -203,6 +214,8 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     proposals: tuple[dict[str, Any], ...] = ()
     contradictions: tuple[dict[str, Any], ...] = ()
     """Mode research."""
+    requirements: tuple[RequirementEntry, ...] = ()
+    """Audits."""
 
     def findings(self) -> Iterator[FindingEntry]:
         """Everything that stands: multi, single, disputed, integration."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from bridgehead.contract.report import Usage
 from bridgehead.council.calls import Call, CallUsage, Reply, Result
+
+BUDGET_REACHED: Final = "budget_reached"
+"""The warning of whoever did not ask any more."""
 
 
 @dataclass(slots=True)

@@ -18,8 +18,15 @@ _WORDS: Final = {
     "disabled_in_settings": "switched off",
     "user_chose_skip": "you skipped it",
     "no_answer": "no answer",
+    "budget_exhausted": "beyond the budget",
 }
-_NOT_WORTH_TRYING: Final = ("no_connection", "cli_not_found", "cli_not_installed", "disabled_in_settings")
+_NOT_WORTH_TRYING: Final = (
+    "no_connection",
+    "cli_not_found",
+    "cli_not_installed",
+    "disabled_in_settings",
+    "budget_exhausted",
+)
 _TIMEOUT: Final = re.compile(r"timeout_after_(\d+)s")
 
 

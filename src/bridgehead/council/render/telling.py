@@ -121,6 +121,16 @@ def comparison_line(report: CouncilReport) -> str:
     return ", ".join(f"{len(found)} {name}" for name, found in lists.items() if found)
 
 
+def requirements_line(report: CouncilReport) -> str:
+    """`1 unmet (R-1), 2 met, 1 not mentioned (R-4)`, empty outside audits."""
+    told = []
+    for state in ("unmet", "disputed", "not_mentioned", "met"):
+        ids = [one_line(one.id) for one in report.requirements if one.state == state]
+        named = f" ({', '.join(ids)})" if state != "met" else ""
+        told += [f"{len(ids)} {state.replace('_', ' ')}{named}"] if ids else []
+    return ", ".join(told)
+
+
 def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
     """The verdict and what it rests on; nothing found is a good answer."""
     word = report.verdict or "DONE"

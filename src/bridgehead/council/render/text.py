@@ -18,6 +18,7 @@ from bridgehead.council.render.telling import (
     place,
     plural,
     quoted_code,
+    requirements_line,
     seats_line,
     skipped_line,
     standing,
@@ -124,6 +125,8 @@ def _below(report: CouncilReport) -> Iterator[str]:
         new = sum(one.dismissed_in_this_change for one in report.dismissed_findings)
         by_change = f", {new} by this change itself" if new else ""
         lines.append(f"dismissed {len(report.dismissed_findings)}   (.bridgehead/dismissals.toml{by_change})")
+    if requirements := requirements_line(report):
+        lines.append(f"requirements: {requirements}")
     if compared := comparison_line(report):
         lines.append(f"since the last run: {compared}")
     if report.recommendation:

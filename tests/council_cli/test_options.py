@@ -1,0 +1,165 @@
+"""What the options of a council do, each with a runtime that answers from a file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bridgehead.assembly.council_runtimes import look_around
+from bridgehead.assembly.council_seeds import NoFindings, read_seed_findings
+from bridgehead.cli.council_options import read_requirements
+from bridgehead.contract.task import Requirement
+from bridgehead.contract.words import Intensity, RequirementLevel, TaskType
+from bridgehead.council.report import CouncilReport
+from bridgehead.errors import ConfigError, UserError
+from council_cli.conftest import Hall, StandIn
+
+pytestmark = pytest.mark.xdist_group("council_cli")
+
+GAP = {
+    "type": "compliance-gap",
+    "severity": "LOW",
+    "title": "Ids are joined into SQL",
+    "description": "R-1 does not hold.",
+    "evidence": "orders/store.py:10",
+    "requirement_id": "R-1",
+    "met": False,
+}
+
+
+@pytest.fixture
+def at_work(codex: StandIn) -> StandIn:
+    codex.log_in()
+    return codex
+
+
+def git(project: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=project, check=True, capture_output=True, text=True).stdout
+
+
+def test_an_implementation_is_a_branch_and_a_patch_made_by_one_agent(hall: Hall, at_work: StandIn) -> None:
+    project = hall.assembly.places.project
+    at_work.answers({"outputs": [{"type": "implementation-note", "title": "Greeting written"}]})
+
+    finished = hall.call(
+        verb="implement", task="greet", runtimes=("codex",), domains=("api", "testing"), scope=hall.everything
+    )
+
+    assert finished.written is not None and finished.written.patch is not None
+    assert git(project, "show", f"{finished.written.branch}:greeting.txt") == "hello\n"
+    assert "+hello" in (project / finished.written.patch).read_text()
+    assert git(project, "status", "--porcelain") == "", "the user's tree is never touched"
+    assert not (project / "greeting.txt").exists()
+    assert not list((project / ".bridgehead" / "worktrees").iterdir())
+    assert sum("change files inside" in prompt for prompt in at_work.prompts) == 1
+
+
+def test_a_debate_is_kept_apart_and_says_that_nobody_could_be_challenged(
+    hall: Hall, at_work: StandIn
+) -> None:
+    finished = hall.call(verb="debate", runtimes=("codex",))
+
+    assert isinstance(finished.report, CouncilReport) and finished.written is not None
+    assert finished.report.type == "debate-protocol-fallback"
+    assert finished.written.json.startswith(".outputs/debate/")
+
+
+def test_a_budget_stops_before_the_next_round(hall: Hall, at_work: StandIn) -> None:
+    at_work.answers({"outputs": [{"type": "finding", "severity": "HIGH", "title": "Something"}]})
+
+    report = hall.call(runtimes=("codex",), intensity=Intensity.STANDARD, max_calls=4).report
+
+    assert isinstance(report, CouncilReport)
+    assert (report.usage.calls, report.warnings) == (3, ("budget_reached:codex",))
+
+
+def test_an_audit_tells_of_every_requirement(hall: Hall, at_work: StandIn) -> None:
+    at_work.answers({"outputs": [GAP]})
+    wanted = (
+        Requirement("R-1", "SQL is bound", RequirementLevel.MUST),
+        Requirement("R-2", "Orders are hashed", RequirementLevel.SHOULD),
+    )
+
+    report = hall.call(verb="audit", runtimes=("codex",), requirements=wanted).report
+
+    assert isinstance(report, CouncilReport)
+    assert [(one.id, one.state) for one in report.requirements] == [
+        ("R-1", "unmet"),
+        ("R-2", "not_mentioned"),
+    ]
+    with pytest.raises(UserError, match="--requirements belongs to an audit"):
+        hall.call(requirements=wanted, task_type=TaskType.REVIEW)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("just words", "Expected `array`"),
+        ("- {id: R-1}", "missing required field `text`"),
+        ("[]", "it is empty"),
+        ("[{id: R, text: a, level: MUST}, {id: R, text: b, level: MAY}]", "R is there twice"),
+        ("a: b: c", "mapping values are not allowed"),
+    ],
+)
+def test_a_file_without_requirements_is_refused_with_its_name(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    path = tmp_path / "requirements.yaml"
+    path.write_text(text)
+
+    with pytest.raises(UserError, match=f"requirements.yaml is no list of requirements: .*{problem}"):
+        read_requirements(path)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [{"title": "Known", "severity": "major", "location": "a.py:1"}],
+        {"outputs": [{"title": "Known", "severity": "HIGH", "evidence": "a.py:1"}]},
+        {"single_source_findings": [{"title": "Known", "severity": "HIGH", "evidence": "a.py:1"}]},
+    ],
+)
+def test_the_callers_findings_are_taken_from_lists_and_reports(document: object) -> None:
+    (seed,) = read_seed_findings(json.dumps(document), "seed.json")
+
+    assert (seed.id, seed.title, seed.severity, seed.evidence) == ("U001", "Known", "HIGH", "a.py:1")
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "7", "{}", "[7]", '[{"severity": "HIGH"}]', '[{"title": "x", "severity": "so"}]']
+)
+def test_what_holds_no_findings_is_refused_with_its_name(text: str) -> None:
+    with pytest.raises(NoFindings, match=r"seed\.json is no list of findings"):
+        read_seed_findings(text, "seed.json")
+
+
+def test_settings_are_written_again_unless_that_would_lose_them(hall: Hall, at_work: StandIn) -> None:
+    path = hall.assembly.places.project / ".bridge-settings.json"
+    path.write_text('{"bridges": {"codex": {"model": "gpt-5.5"}}, "updated": "2020-01-01T00:00:00Z"}')
+
+    report = hall.call(runtimes=("codex",), write_settings=True).report
+
+    assert isinstance(report, CouncilReport) and "settings_stale" not in report.warnings
+    written = json.loads(path.read_text())
+    assert written["bridges"]["codex"] == {"model": "gpt-5.5"} and written["updated"] > "2020"
+    path.write_text("half a fi")
+    with pytest.raises(ConfigError, match="no JSON object"):
+        hall.call(runtimes=("codex",), write_settings=True)
+    assert path.read_text() == "half a fi"
+
+
+def test_a_refusal_is_shown_until_a_call_succeeds(hall: Hall, at_work: StandIn) -> None:
+    def remembered() -> str | None:
+        return next(seat.last_refusal for seat in look_around(hall.assembly) if seat.bridge == "codex")
+
+    at_work.answers({"fail": "stream error: exceeded retry limit, last status: 429 Too Many Requests"})
+    hall.call(runtimes=("codex",))
+    refused = remembered()
+    at_work.answers({"outputs": []})
+    hall.call(runtimes=("codex",))
+
+    assert refused is not None and "429" in refused
+    assert remembered() is None

@@ -20,7 +20,9 @@ from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import NotFound
 from bridgehead.flows import Context, Flow, RunRequest, RunResult, Surroundings, asking, run_flow
+from bridgehead.flows.handlers import Reply
 from bridgehead.flows.operations.cancel import CancelRequest, cancel
+from bridgehead.flows.operations.respond import RespondRequest, respond
 from flows.conftest import Theatre
 
 SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
@@ -155,3 +157,24 @@ def test_answers_to_template_create_are_judged_by_its_phase(
     sure = json.dumps({**unsure, "overall_confidence": 0.9})
     assert why_unfit("template-create", request, sure) is None
     assert why_unfit("template-create", request._replace(phase=2), "whatever") is None
+
+
+def test_an_answer_after_the_deadline_is_taken(theatre: Theatre, assembly: Assembly, store: Store) -> None:
+    recorded_run(theatre)
+    asked = view_flow(assembly, store, store.runs()[0].id).requests[0]
+    theatre.clock.advance(3600.0)
+    late = Answer(text='{"score": 9}', by="ada", at="2026-11-15T11:15:02.000Z")
+    item = assembly.waiting(store, lambda _: None).answer(str(asked.item_id), late)
+    assert item.state is PendingState.ANSWERED
+    assert "accept" in recorded_run(theatre, resume=True).actions
+
+
+def test_what_was_answered_by_flow_respond_waits_for_nobody(
+    theatre: Theatre, assembly: Assembly, store: Store
+) -> None:
+    recorded_run(theatre)
+    with RecordingAnnouncer(theatre.root, pytest.fail) as announcer:
+        reply = Reply(text='{"score": 9}')
+        respond(RespondRequest(theatre.root, reply), Surroundings(clock=theatre.clock, announcer=announcer))
+    waiting = [item.id for item in store.pending()]
+    assert waiting == ["q-2"]

@@ -46,6 +46,8 @@ class RecordingAnnouncer(Announcer):
         told = event_of(event)
         if status is None:
             self._write(lambda store: store.append([told]))
+            if event.kind == "flow.responded":
+                self.settled(str(event.data["request_id"]), event.run.root, "answered by flow respond")
         else:
             run = _run_after(event, status, told.at)
             self._write(lambda store: store.save_run(run, events=[told]))
@@ -56,7 +58,9 @@ class RecordingAnnouncer(Announcer):
         self._write(lambda store: store.open_pending(question_of(request)))
 
     def settled(self, request_id: str, root: str, status: str) -> None:
-        self._write(lambda store: _withdraw(store, request_id, root, status))
+        self._write(
+            lambda store: _withdraw(store, request_id, root, f"the flow's request is settled: {status}")
+        )
 
     def close(self) -> None:
         if self._store is not None:
@@ -125,13 +129,13 @@ def _kept(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {key: facts[key] for key in _KEPT_FACTS if facts.get(key) is not None}
 
 
-def _withdraw(store: Store, request_id: str, root: str, status: str) -> None:
+def _withdraw(store: Store, request_id: str, root: str, reason: str) -> None:
     """Close the item of a request that wants no answer any more; an answered one stays as it is."""
     from bridgehead.contract.words import Part
     from bridgehead.control_plane.records import QuestionKey
 
     key = QuestionKey(part=Part.FLOWS, key=request_id, project=root)
     try:
-        store.withdraw_pending(key, reason=f"the flow settled it: {status}")
+        store.withdraw_pending(key, reason=reason)
     except NotFound:
         return  # it was asked by a program that told the record nothing

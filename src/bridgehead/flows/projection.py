@@ -31,9 +31,13 @@ def question_of(asked: OpenRequest) -> Question:
         prompt=str(request["prompt"]),
         project=asked.root,
         run_id=asked.flow_id or None,
-        expires_at=asked.deadline,
         schema=request.get("context", {}).get(ANSWER_SCHEMA),
-        context={"root": asked.root, "request_id": str(request["request_id"])},
+        # Not `expires_at`: a deadline ends the waiting, but a late answer is as good as any (flows §6).
+        context={
+            "root": asked.root,
+            "request_id": str(request["request_id"]),
+            **({"deadline": asked.deadline} if asked.deadline else {}),
+        },
     )
 
 

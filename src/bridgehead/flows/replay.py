@@ -18,6 +18,7 @@ from bridgehead.flows.errors import FlowMistake, NonDeterministic
 from bridgehead.flows.journals.base import Journal, Record
 from bridgehead.flows.moments import utc_text
 from bridgehead.flows.outcomes import StepFailed
+from bridgehead.flows.paths import parents_of
 from bridgehead.host.clock import Clock
 
 COMPLETED, FALLBACK, FAILED = "completed", "fallback", "failed"
@@ -112,7 +113,7 @@ class Replay:
     def refuse_unvisited(self) -> None:
         """Every record must have been met again, itself or through the record of what contained it."""
         for path in self._records.keys() - self._visited:
-            if not any(parent in self._visited and parent in self._records for parent in _parents(path)):
+            if not any(parent in self._visited and parent in self._records for parent in parents_of(path)):
                 raise NonDeterministic(path, "a recorded call was not reached again")
 
     def now(self) -> str:
@@ -132,8 +133,3 @@ class Replay:
         made = list(self._records)
         for later in made[made.index(path) :]:
             del self._records[later]
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:length]) for length in range(1, len(parts))]

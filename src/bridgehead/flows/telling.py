@@ -7,14 +7,16 @@ from typing import Any, Final
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.moments import utc_text
+from bridgehead.flows.paths import parents_of
 from bridgehead.flows.session import Session
 
-STEPS_TOLD: Final = 100
+STEPS_TOLD: Final = 20
 
 
 def steps_made(session: Session) -> dict[str, Any]:
-    """The steps recorded since the run was last taken up, with their times; of very many, the last hundred."""
-    made = session.replay.made
+    """The outermost steps recorded since the run was last taken up, with their times; of very many, the last."""
+    containers = {record.path for record in session.replay.made}
+    made = [record for record in session.replay.made if not containers & set(parents_of(record.path))]
     steps = [
         {
             "path": record.path,
@@ -25,7 +27,7 @@ def steps_made(session: Session) -> dict[str, Any]:
         }
         for record in made[-STEPS_TOLD:]
     ]
-    return {"steps": steps, "steps_made": len(made)}
+    return {"steps": steps, "steps_made": len(session.replay.made)}
 
 
 def pause_facts(waiting: Sequence[Attempt], path: str) -> dict[str, Any]:

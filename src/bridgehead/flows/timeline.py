@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from bridgehead.flows.calls import Attempt, outstanding_calls
 from bridgehead.flows.journals.base import Record
+from bridgehead.flows.paths import parents_of
 
 PART: Final = "part"
 """The kind of a step that has not ended and of which only what is inside has been recorded."""
@@ -46,7 +47,7 @@ def steps_of(records: Iterable[Record], attempts: Sequence[Attempt]) -> tuple[St
     for path, call in outstanding_calls(attempts).items():
         steps[path] = Step(path, "ask", call.current.status.value, asked[path])
     for path, step in list(steps.items()):
-        for parent in _parents(path):
+        for parent in parents_of(path):
             steps[parent] = _containing(steps.get(parent), parent, step)
     places = _places(steps)
     return tuple(sorted(steps.values(), key=lambda step: places[step.path]))
@@ -70,15 +71,10 @@ def _containing(parent: Step | None, path: str, inside: Step) -> Step:
     return parent._replace(started=min(parent.started, inside.started))
 
 
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:length]) for length in range(1, len(parts))]
-
-
 def _places(steps: Iterable[str]) -> dict[str, list[int]]:
     """Where each path stands: before what it contains; paths of one level as they were made."""
     earliest: dict[str, int] = {}
     for place, path in enumerate(steps):
-        for parent in (*_parents(path), path):
+        for parent in (*parents_of(path), path):
             earliest[parent] = min(place, earliest.get(parent, place))
-    return {path: [earliest[parent] for parent in (*_parents(path), path)] for path in earliest}
+    return {path: [earliest[parent] for parent in (*parents_of(path), path)] for path in earliest}

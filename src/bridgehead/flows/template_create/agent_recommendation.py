@@ -16,7 +16,7 @@ from bridgehead.flows.template_create.analysis import UNKNOWN, CodebaseAnalysis
 from bridgehead.flows.template_create.answers import judge_of
 from bridgehead.flows.template_create.choices import Choices
 from bridgehead.flows.template_create.inventory import take_inventory
-from bridgehead.flows.template_create.languages import slug
+from bridgehead.flows.template_create.languages import is_test, language_of, slug
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
 from bridgehead.flows.words import AgentName
 
@@ -50,12 +50,24 @@ Answer with one JSON object and nothing else. Members marked * are required.
   "notes": "..."
 }"""
 
-# Name -> what it is for. All of them are known everywhere under these names (flows §11).
+# Name -> what it is for, and when to ask it. All are known everywhere under these names (flows §11).
 BASIC_SET: Final = {
-    "architectural-reviewer": "Reviews changes against the architecture: layers, dependencies, boundaries.",
-    "code-reviewer": "Reviews changes for correctness, readability and the conventions of the project.",
-    "test-verifier": "Runs the tests and judges whether they would notice the change being wrong.",
-    "testing-specialist": "Writes tests in the manner of the project.",
+    "architectural-reviewer": (
+        "Reviews changes against the architecture: layers, dependencies, boundaries.",
+        "when a change adds a module, moves one, or lets one layer import another",
+    ),
+    "code-reviewer": (
+        "Reviews changes for correctness, readability and the conventions of the project.",
+        "before a change is committed, with the diff and what it is meant to do",
+    ),
+    "test-verifier": (
+        "Runs the tests and judges whether they would notice the change being wrong.",
+        "after a change and its tests are written, before they are trusted",
+    ),
+    "testing-specialist": (
+        "Writes tests in the manner of the project.",
+        "when behaviour is added or a fault is mended that no test had noticed",
+    ),
 }
 
 
@@ -102,9 +114,15 @@ def fall_back(
     """The basic set: used where it exists, made where it does not, so that no document names an agent nobody has."""
     known = {agent.name: agent for agent in inventory.all()}
     used = [
-        UsedAgent(name, known[name].source, purpose) for name, purpose in BASIC_SET.items() if name in known
+        UsedAgent(name, known[name].source, purpose)
+        for name, (purpose, _) in BASIC_SET.items()
+        if name in known
     ]
-    made = [_basic(name, purpose, analysis) for name, purpose in BASIC_SET.items() if name not in known]
+    made = [
+        _basic(name, purpose, analysis, when_to_use=(when,))
+        for name, (purpose, when) in BASIC_SET.items()
+        if name not in known
+    ]
     if heuristic:
         made += [agent for agent in specialists(analysis) if agent.name not in known]
     confidence = HEURISTIC_CONFIDENCE if heuristic else BASIC_CONFIDENCE
@@ -135,14 +153,41 @@ def with_known_agents(recommended: Recommendation, inventory: Inventory) -> Reco
 
 
 def _basic(
-    name: str, purpose: str, analysis: CodebaseAnalysis, technologies: tuple[str, ...] = ()
+    name: str,
+    purpose: str,
+    analysis: CodebaseAnalysis,
+    *,
+    technologies: tuple[str, ...] = (),
+    when_to_use: tuple[str, ...] = (),
 ) -> NewAgent:
     built_on = (analysis.primary_language, *(f.name for f in analysis.frameworks))
     return NewAgent(
         name=name,
         description=purpose,
-        rationale=f"Every {analysis.primary_language} project of this kind needs it: {purpose[0].lower()}{purpose[1:]}",
+        rationale=_rationale(analysis),
+        when_to_use=when_to_use,
         technologies=technologies or tuple(tech for tech in built_on if tech != UNKNOWN)[:5],
-        capabilities=analysis.patterns[:6],
-        example_files=tuple(example.path for example in analysis.example_files[:3]),
+        capabilities=tuple(
+            f"knows “{pattern.name}”: {pattern.description}"
+            if pattern.description
+            else f"knows “{pattern.name}”"
+            for pattern in analysis.pattern_details[:6]
+        ),
+        example_files=_telling_files(name, analysis),
     )
+
+
+def _rationale(analysis: CodebaseAnalysis) -> str:
+    shape = "" if analysis.architecture == UNKNOWN else f"{analysis.architecture.lower()} "
+    return (
+        f"The original is a {shape}{analysis.primary_language} project with "
+        f"{len(analysis.layers)} layers and {len(analysis.patterns)} recurring patterns; a project made from this "
+        "template keeps that shape only if somebody watches over it."
+    )
+
+
+def _telling_files(name: str, analysis: CodebaseAnalysis, most: int = 3) -> tuple[str, ...]:
+    """The source files an agent should know first; one for testing starts with tests."""
+    sources = [example.path for example in analysis.example_files if language_of(example.path)]
+    about_tests = "test" in name
+    return tuple(sorted(sources, key=lambda path: is_test(path) != about_tests)[:most])

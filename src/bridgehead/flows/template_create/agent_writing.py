@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from bridgehead.flows.template_create.agents import NewAgent
 from bridgehead.flows.template_create.front_matter import block_list, yaml_text
+from bridgehead.flows.words import NOTHING
 from bridgehead.host.terminal import escape_controls
 
 
@@ -13,8 +14,8 @@ def agent_path(name: str) -> str:
     return f"agents/{name}.md"
 
 
-def render_agent(agent: NewAgent) -> str:
-    """The file of an agent, complete enough to be used as it is."""
+def render_agent(agent: NewAgent, template_of: Mapping[str, str] = NOTHING) -> str:
+    """The file of an agent, complete enough to be used as it is. `template_of`: original path -> template."""
     title = " ".join(word.capitalize() for word in agent.name.split("-"))
     head = [
         "---",
@@ -34,8 +35,9 @@ def render_agent(agent: NewAgent) -> str:
     ]
     if agent.responsibilities or agent.capabilities:
         sections.append(("## Capabilities", _bullets((*agent.responsibilities, *agent.capabilities))))
-    if agent.example_files:
-        sections.append(("## Files To Look At First", _bullets(f"`{path}`" for path in agent.example_files)))
+    shown = [f"`{template_of[path]}`" for path in agent.example_files if path in template_of]
+    if shown:
+        sections.append(("## Templates To Look At First", _bullets(shown)))
     body = [line for heading, lines in sections for line in (heading, "", *lines, *([""] if lines else []))]
     return escape_controls("\n".join([*head, *body]).rstrip("\n")) + "\n"
 

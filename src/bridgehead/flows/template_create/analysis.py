@@ -6,7 +6,7 @@ Every member has a default, so that a state file that says less (the published e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 UNKNOWN: Final = "Unknown"
@@ -75,6 +75,8 @@ class Naming:
     methods: str = ""
     variables: str = ""
     files: str = ""
+    examples: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the project, by element: class, method, variable, file."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class CodebaseAnalysis:
     pattern_details: tuple[Pattern, ...] = ()
     testing: Testing = Testing()
     quality: Quality = Quality()
-    naming: Naming = Naming()
+    naming: Naming = field(default_factory=Naming)
     style: Style = Style()
     example_files: tuple[ExampleFile, ...] = ()
     project_name: str = ""

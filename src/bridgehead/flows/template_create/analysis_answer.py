@@ -153,7 +153,9 @@ def _testing(testing: Fields) -> Testing:
 
 
 def _naming(naming: Fields) -> Naming:
-    return Naming(*(naming.text(name) for name in ("classes", "methods", "variables", "files")))
+    return Naming(
+        naming.text("classes"), naming.text("methods"), naming.text("variables"), naming.text("files")
+    )
 
 
 def _first(frameworks: tuple[Framework, ...]) -> str:

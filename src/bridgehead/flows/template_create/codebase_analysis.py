@@ -12,10 +12,10 @@ from typing import Final
 from bridgehead.flows.log import log_warning
 from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.phases import PhasedContext
-from bridgehead.flows.template_create.analysis import CodebaseAnalysis
+from bridgehead.flows.template_create.analysis import CodebaseAnalysis, Framework
 from bridgehead.flows.template_create.answers import judge_of
 from bridgehead.flows.template_create.choices import Choices
-from bridgehead.flows.template_create.heuristics import Material, analyse
+from bridgehead.flows.template_create.heuristics import MOST_EXAMPLES, Material, analyse
 from bridgehead.flows.template_create.languages import FENCE_WORD, suffix_of
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
 from bridgehead.flows.template_create.sampling import Sample, directory_tree, first_lines, is_excluded
@@ -23,7 +23,6 @@ from bridgehead.flows.template_create.tree import look_at
 from bridgehead.flows.words import AgentName
 
 TIMEOUT_SECONDS: Final = 120
-MOST_EXAMPLES: Final = 20
 
 TASK: Final = """\
 Analyse the code base shown below, so that a template for similar projects can be made from it. Cover five topics:
@@ -110,9 +109,18 @@ def analysis_prompt(survey: Survey, seed: str) -> str:
     prompt = Prompt(TASK, seed)
     prompt.say(SCALE)
     prompt.foreign("Directories, with their numbers of files", survey.tree, origin="directory names")
+    prompt.foreign(
+        "What the dependency files name", _dependencies(survey.analysis), origin="dependency files"
+    )
     for sample in survey.samples:
         prompt.sample(sample.path, sample.content, FENCE_WORD.get(suffix_of(sample.path), ""))
     return prompt.text(SCHEMA)
+
+
+def _dependencies(counted: CodebaseAnalysis) -> str:
+    named = [f"{framework.name} {framework.version}".rstrip() for framework in counted.frameworks]
+    tools = [*counted.build_tools, counted.package_manager]
+    return f"frameworks: {', '.join(named) or 'none'}\nbuilt with: {', '.join(tools)}"
 
 
 def fall_back(heuristic: CodebaseAnalysis, failure: Failed) -> CodebaseAnalysis:
@@ -131,11 +139,19 @@ def complete(
             layer if layer.directories else replace(layer, directories=known.get(layer.name, ()))
             for layer in answered.layers
         ),
+        frameworks=_with_counted(answered.frameworks, counted.frameworks),
         language_version=counted.language_version,
+        naming=replace(answered.naming, examples=counted.naming.examples),
         style=counted.style,
         project_name=counted.project_name,
         example_files=(examples or counted.example_files)[:MOST_EXAMPLES],
     )
+
+
+def _with_counted(named: Sequence[Framework], counted: Sequence[Framework]) -> tuple[Framework, ...]:
+    """The agent's frameworks, and those of the dependency files that it did not see in the samples."""
+    known = {framework.name.lower() for framework in named}
+    return (*named, *(framework for framework in counted if framework.name.lower() not in known))
 
 
 def existing_files(project_path: str, paths: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from bridgehead.flows.template_create.analysis import Naming, Quality, Style
-from bridgehead.flows.template_create.words_in_names import common_style
+from bridgehead.flows.template_create.words_in_names import case_style, common_style, words_of
 
 _CLASSES: Final = re.compile(r"\b(?:class|interface|struct|trait|enum|record)\s+([A-Za-z_]\w*)")
 _METHODS: Final = re.compile(
@@ -27,13 +27,22 @@ _COMMENT: Final = re.compile(r'^[ \t]*(?:#|//|/\*|\*|""")', re.MULTILINE)
 
 
 def naming_in(texts: Mapping[str, str]) -> Naming:
-    """The case styles most names are written in."""
+    """The case styles most names are written in, with names that show it."""
     joined = list(texts.values())
+    names = {
+        "class": _found(_CLASSES, joined),
+        "method": _found(_METHODS, joined),
+        "variable": _found(_VARIABLES, joined),
+        "file": [PurePosixPath(path).name.split(".")[0] for path in texts],
+    }
+    styles = {element: common_style(found) for element, found in names.items()}
+    examples = {element: _telling(found, styles[element]) for element, found in names.items()}
     return Naming(
-        classes=common_style(_found(_CLASSES, joined)),
-        methods=common_style(_found(_METHODS, joined)),
-        variables=common_style(_found(_VARIABLES, joined)),
-        files=common_style(PurePosixPath(path).name.split(".")[0] for path in texts),
+        classes=styles["class"],
+        methods=styles["method"],
+        variables=styles["variable"],
+        files=styles["file"],
+        examples={element: shown for element, shown in examples.items() if shown},
     )
 
 
@@ -72,6 +81,13 @@ def quality_in(texts: Mapping[str, str], paths: Iterable[str], layers: int) -> Q
     )
     small = 8 if median <= 200 else 6 if median <= 400 else 4
     return Quality(small, min(10, small + min(2, layers // 2)), level)
+
+
+def _telling(names: Iterable[str], style: str, most: int = 3) -> tuple[str, ...]:
+    """The names of two or three words that occur most: one word shows no style, a long one is no example."""
+    public = [name for name in names if not name.startswith("_") and 2 <= len(words_of(name)) <= 3]
+    count = Counter(name for name in public if case_style(name) == style)
+    return tuple(sorted(count, key=lambda name: (-count[name], name))[:most])
 
 
 def _found(pattern: re.Pattern[str], texts: Iterable[str]) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple
 
 from bridgehead.flows.template_create.analysis import UNKNOWN, CodebaseAnalysis, Pattern
 from bridgehead.flows.template_create.front_matter import block_list, front_matter_of
 from bridgehead.flows.template_create.languages import FENCE_WORD, LANGUAGE_OF, slug
 from bridgehead.flows.template_create.manifest import Manifest
+from bridgehead.flows.template_create.placeholders import placed
 from bridgehead.flows.template_create.prompts import code_block
 from bridgehead.flows.template_create.settings import Settings
 from bridgehead.flows.template_create.templates import Template, catalogue
@@ -17,6 +19,22 @@ from bridgehead.host.terminal import escape_controls
 MAIN_DOCUMENT: Final = "CLAUDE.md"
 EXAMPLE_LINES: Final = 25
 MOST_RULES: Final = 12
+
+
+class Shown(NamedTuple):
+    """Files of the original as a project made from the template knows them: it has templates, not the originals."""
+
+    project_name: str
+    template_of: Mapping[str, str]
+
+    def templates(self, originals: Iterable[str]) -> list[str]:
+        return [self.template_of[path] for path in originals if path in self.template_of]
+
+    def neighbourhoods(self, originals: Iterable[str]) -> tuple[str, ...]:
+        """Globs for the directories in which such files lie, each once."""
+        found = [PurePosixPath(path) for path in originals if "/" in path]
+        globs = [f"{placed(str(path.parent), self.project_name)}/**/*{path.suffix}" for path in found]
+        return tuple(dict.fromkeys(globs))
 
 
 def make_documents(
@@ -32,7 +50,12 @@ def make_documents(
     """The documents by path. `agents` are the agent files as on disk, plus descriptions of the existing ones used."""
     main = main_document(manifest, settings, analysis, templates, agents)
     documents = {MAIN_DOCUMENT: within(main, size_limit)}
-    more = rules(settings, analysis, agents) if rules_structure else references(analysis, templates)
+    shown = Shown(analysis.project_name, {made.original_path: made.template_path for made in templates})
+    more = (
+        rules(settings, analysis, agents, shown)
+        if rules_structure
+        else references(analysis, templates, shown)
+    )
     return {path: escape_controls(text) for path, text in {**documents, **more}.items()}
 
 
@@ -58,7 +81,9 @@ def main_document(
     return f"# {manifest.display_name}\n\n{manifest.description}.\n\n{body}\n"
 
 
-def rules(settings: Settings, analysis: CodebaseAnalysis, agents: Mapping[str, str]) -> dict[str, str]:
+def rules(
+    settings: Settings, analysis: CodebaseAnalysis, agents: Mapping[str, str], shown: Shown
+) -> dict[str, str]:
     """Rules that are read where they apply: `paths:` says to which files."""
     extensions = [ext for ext, language in LANGUAGE_OF.items() if language == analysis.primary_language]
     sources = [f"**/*{extension}" for extension in extensions] or ["**/*"]
@@ -68,17 +93,18 @@ def rules(settings: Settings, analysis: CodebaseAnalysis, agents: Mapping[str, s
         ".claude/rules/testing.md": _rule("Testing", tests, _testing(analysis)),
     }
     for pattern in analysis.pattern_details[:MOST_RULES]:
-        paths = pattern.example_files or tuple(sources)
+        paths = shown.neighbourhoods(pattern.example_files) or tuple(sources)
         name = slug(pattern.name) or "pattern"
-        made[f".claude/rules/patterns/{name}.md"] = _rule(pattern.name, paths, _pattern(pattern))
+        made[f".claude/rules/patterns/{name}.md"] = _rule(pattern.name, paths, _pattern(pattern, shown))
     for name, text in list(agents.items())[:MOST_RULES]:
         made[f".claude/rules/guidance/{name}.md"] = _rule(f"When to ask {name}", sources, _description(text))
     return made
 
 
-def references(analysis: CodebaseAnalysis, templates: Sequence[Template]) -> dict[str, str]:
+def references(analysis: CodebaseAnalysis, templates: Sequence[Template], shown: Shown) -> dict[str, str]:
     """The same knowledge as documents (`--no-rules-structure`)."""
-    patterns = "\n\n".join(f"## {found.name}\n\n{_pattern(found)}" for found in analysis.pattern_details)
+    described = [f"## {found.name}\n\n{_pattern(found, shown)}" for found in analysis.pattern_details]
+    patterns = "\n\n".join(described)
     listed = catalogue(templates) or "There are no templates."
     return {
         "docs/patterns/README.md": f"# Patterns\n\n{patterns or _none('patterns')}\n",
@@ -100,7 +126,8 @@ def _architecture(analysis: CodebaseAnalysis) -> str:
         f"The architecture is {analysis.architecture.lower()}." if analysis.architecture != UNKNOWN else ""
     ]
     for layer in analysis.layers:
-        where = f" ({', '.join(f'`{name}`' for name in layer.directories[:4])})" if layer.directories else ""
+        places = [f"`{placed(name, analysis.project_name)}`" for name in layer.directories[:4]]
+        where = f" ({', '.join(places)})" if places else ""
         lines.append(f"- **{layer.name}**{where}: {layer.description or 'a layer of its own.'}")
     if analysis.key_abstractions:
         lines += ["", f"Key abstractions: {', '.join(f'`{name}`' for name in analysis.key_abstractions)}."]
@@ -132,13 +159,18 @@ def _structure(settings: Settings) -> str:
 
 def _naming(settings: Settings) -> str:
     return "\n".join(
-        f"- {convention.element_type}: {convention.case_style}, e.g. `{', '.join(convention.examples)}`"
+        f"- {convention.element_type}: {convention.case_style}, e.g. "
+        + ", ".join(f"`{name}`" for name in convention.examples)
         for convention in settings.naming_conventions.values()
     )
 
 
 def _patterns(details: Sequence[Pattern], names: Sequence[str]) -> str:
-    lines = [f"- **{found.name}** ({found.usage_frequency}): {found.description}" for found in details]
+    lines = [
+        f"- **{found.name}** ({found.usage_frequency})"
+        + (f": {found.description}" if found.description else "")
+        for found in details
+    ]
     return "\n".join(lines or [f"- {name}" for name in names]) or _none("patterns")
 
 
@@ -193,10 +225,10 @@ def _description(text: str) -> str:
     return (found if isinstance(found, str) else " ".join(found)) or "see its file."
 
 
-def _pattern(pattern: Pattern) -> str:
-    files = "\n".join(f"- `{path}`" for path in pattern.example_files)
-    shown = f"\n\nSeen in the original:\n\n{files}" if files else ""
-    return f"{pattern.description or pattern.name}{shown}"
+def _pattern(pattern: Pattern, shown: Shown) -> str:
+    templates = "\n".join(f"- `{path}`" for path in shown.templates(pattern.example_files))
+    listed = f"\n\nTemplates that show it:\n\n{templates}" if templates else ""
+    return f"{pattern.description or pattern.name}{listed}"
 
 
 def _rule(title: str, paths: Sequence[str], text: str) -> str:

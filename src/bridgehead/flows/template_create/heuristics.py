@@ -18,10 +18,13 @@ from bridgehead.flows.template_create.conventions import key_abstractions_in, na
 from bridgehead.flows.template_create.languages import is_test, language_of, languages_by_files
 from bridgehead.flows.template_create.layers import architecture_of, layer_of, layers_in, module_structure_of
 from bridgehead.flows.template_create.patterns import patterns_in, patterns_of
+from bridgehead.flows.template_create.purposes import stated_purpose
 from bridgehead.flows.template_create.words_in_names import words_of
 
 # Technology, architecture, quality: what upstream's heuristics claim for themselves.
 CONFIDENCES: Final = (0.75, 0.70, 0.60)
+MOST_BUILD_FILES: Final = 3
+MOST_EXAMPLES: Final = 20
 
 
 @dataclass(frozen=True)
@@ -63,19 +66,41 @@ def analyse(material: Material) -> CodebaseAnalysis:
         quality=quality_in(main, material.paths, len(layers)),
         naming=naming_in(main),
         style=style_in(main),
-        example_files=tuple(example_of(path, sources.get(path, "")) for path in material.samples),
+        example_files=examples_in(material),
         project_name=dependencies.project_name_in(material.texts) or material.directory_name,
         overall_confidence=round(sum(CONFIDENCES) / len(CONFIDENCES), 4),
     )
 
 
+def examples_in(material: Material) -> tuple[ExampleFile, ...]:
+    """The files to make templates of: how it is built, what it is made of, how it is tested."""
+    build = [build_file(path) for path in build_files_in(material)]
+    tests = [path for path in material.samples if is_test(path)]
+    sources = [path for path in material.samples if not is_test(path)]
+    room = max(0, MOST_EXAMPLES - len(build) - len(tests))
+    described = [example_of(path, material.texts.get(path, "")) for path in (*sources[:room], *tests)]
+    return (*build, *described)
+
+
+def build_files_in(material: Material) -> list[str]:
+    """The files at the root that say how the project is built: every project like this one needs its own."""
+    names = (*dependencies.PACKAGE_MANAGERS, *dependencies.BUILD_TOOLS)
+    at_root = [name for name in dict.fromkeys(names) if name in material.texts and "lock" not in name]
+    return at_root[:MOST_BUILD_FILES]
+
+
+def build_file(name: str) -> ExampleFile:
+    tool = dependencies.BUILD_TOOLS.get(name) or dependencies.PACKAGE_MANAGERS[name]
+    return ExampleFile(name, f"What the project is built with ({tool})", "Build")
+
+
 def example_of(path: str, text: str) -> ExampleFile:
-    """A sample described: which layer it is in, which patterns it shows, what it seems to be for."""
+    """A sample described: which layer it is in, which patterns it shows, what it is for or seems to be."""
     kind = "tests" if is_test(path) else "source"
     subject = " ".join(words_of(path.rpartition("/")[2].split(".")[0])) or path
     return ExampleFile(
         path,
-        f"{language_of(path) or 'text'} {kind}: {subject}",
+        stated_purpose(text) or f"{language_of(path) or 'text'} {kind}: {subject}",
         layer_of(path) or "",
         tuple(patterns_of(text)),
     )

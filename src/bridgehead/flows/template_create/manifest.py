@@ -112,7 +112,7 @@ def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -
         + min(3, len(analysis.layers))
         + min(3, len(analysis.frameworks))
         + min(3, len(analysis.patterns)),
-        compatible_with=(analysis.language_version,) if analysis.language_version else (),
+        compatible_with=_compatible_with(analysis),
         created_at=utc_text(now),
         source_project=choices.project_path if choices.record_source else None,
         confidence_score=round(analysis.overall_confidence * 100),
@@ -148,6 +148,11 @@ def _tags(analysis: CodebaseAnalysis) -> tuple[str, ...]:
     return tuple(
         sorted({tag for name in (*named, *analysis.patterns) if name != UNKNOWN and (tag := slug(name))})
     )
+
+
+def _compatible_with(analysis: CodebaseAnalysis) -> tuple[str, ...]:
+    version = analysis.language_version
+    return (f"{analysis.primary_language} {version}",) if version else ()
 
 
 def _category(analysis: CodebaseAnalysis) -> str:

@@ -69,6 +69,12 @@ def project_replacements(project_name: str, author: str = "") -> list[Replacemen
     return [*(Replacement(found, name) for found, name in spellings.items()), *_author(author)]
 
 
+def placed(path: str, project_name: str) -> str:
+    """A path of the project as it is called in another one: directories named like the project are its namespace."""
+    spellings = {project_name, snake(project_name), kebab(project_name)} - {""}
+    return "/".join("{{Namespace}}" if part in spellings else part for part in path.split("/"))
+
+
 def entity_of(text: str) -> str | None:
     """The thing the first telling type of a file is about; None when no type's name gives one away."""
     for name in _TYPE.findall(text):

@@ -9,7 +9,15 @@ from typing import Final
 from bridgehead.flows.template_create.analysis import CodebaseAnalysis, Layer
 from bridgehead.flows.template_create.languages import LANGUAGE_OF
 from bridgehead.flows.template_create.manifest import SCHEMA_VERSION
-from bridgehead.flows.template_create.words_in_names import CASE_STYLES, camel, kebab, pascal, snake
+from bridgehead.flows.template_create.placeholders import placed
+from bridgehead.flows.template_create.words_in_names import (
+    CASE_STYLES,
+    camel,
+    case_style,
+    kebab,
+    pascal,
+    snake,
+)
 
 _FORMS: Final[Mapping[str, Callable[[str], str]]] = {
     "PascalCase": pascal,
@@ -110,8 +118,9 @@ def _naming(analysis: CodebaseAnalysis) -> dict[str, NamingConvention]:
     conventions = {}
     for (element, example), wanted, default in zip(_ELEMENTS.items(), said, usual, strict=True):
         style = wanted if wanted in CASE_STYLES else default
+        own = tuple(name for name in seen.examples.get(element, ()) if case_style(name) == style)
         conventions[element] = NamingConvention(
-            element, CASE_STYLES[style].pattern, style, examples=(_FORMS[style](example),)
+            element, CASE_STYLES[style].pattern, style, examples=own or (_FORMS[style](example),)
         )
     return conventions
 
@@ -129,7 +138,7 @@ def _mapping(layer: Layer, analysis: CodebaseAnalysis) -> LayerMapping:
     extensions = [ext for ext, language in LANGUAGE_OF.items() if language == analysis.primary_language]
     return LayerMapping(
         layer.name,
-        directory,
+        placed(directory, analysis.project_name),
         ".".join(["{{Namespace}}", *inside]),
         tuple(f"*{extension}" for extension in extensions),
     )

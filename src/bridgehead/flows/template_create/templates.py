@@ -86,8 +86,8 @@ def make_template(example: ExampleFile, text: str, analysis: CodebaseAnalysis, a
         placeholders=placeholders,
         file_type=suffix_of(example.path).lstrip("."),
         language=language_of(example.path) or "",
-        purpose=example.purpose,
-        patterns=example.patterns_used or tuple(patterns_of(text)),
+        purpose=substitute(example.purpose, project_replacements(analysis.project_name, author)),
+        patterns=example.patterns_used or (tuple(patterns_of(text)) if language_of(example.path) else ()),
     )
     return replace(template, quality_score=_quality(template))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridgehead.flows.template_create.dependencies import is_dependency_file
+from bridgehead.flows.template_create.dependencies import BUILD_TOOLS, is_dependency_file
 from bridgehead.flows.template_create.languages import language_of
 from bridgehead.flows.template_create.sampling import choose_samples, is_excluded
 from bridgehead.host.file_errors import Refusal
@@ -43,7 +43,8 @@ def look_at(root: Path, leave_out: Iterable[Path] = ()) -> Seen:
         if not any(path.startswith(f"{own}/") for own in ours if own)
     }
     samples = choose_samples(sizes)
-    wanted = [path for path in sizes if is_dependency_file(path)][:MOST_DEPENDENCY_FILES]
+    wanted = [path for path in sizes if is_dependency_file(path) or path in BUILD_TOOLS]
+    wanted = wanted[:MOST_DEPENDENCY_FILES]
     texts = dict(_texts(root, [*wanted, *samples, *_survey(sizes)]))
     return Seen(sorted(sizes), texts, [path for path in samples if path in texts])
 

@@ -172,7 +172,8 @@ class _Run:
         templates: TemplateSet,
         recommendation: Recommendation,
     ) -> EnhancedSet:
-        basics = {agent.name: render_agent(agent) for agent in recommendation.create_new}
+        template_of = {made.original_path: made.template_path for made in templates.templates}
+        basics = {agent.name: render_agent(agent, template_of) for agent in recommendation.create_new}
         self._phase(6, lambda _: self._write_agents(basics), lambda count: f"{count} agent files")
         enhanced: EnhancedSet | None = self._phase(
             7,

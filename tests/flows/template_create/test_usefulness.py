@@ -1,0 +1,84 @@
+"""A package must be of use in another project: its own names out, what was learnt from the original in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from bridgehead.flows import RunRequest, run_flow
+from bridgehead.flows.requests import RunOptions
+from bridgehead.flows.template_create import template_create
+from bridgehead.flows.template_create.placeholders import placed
+from bridgehead.flows.template_create.purposes import stated_purpose
+from bridgehead.flows.template_create.sampling import choose_samples
+
+
+@pytest.mark.parametrize(
+    ("text", "purpose"),
+    [
+        ('"""Take an order. Then more."""\n', "Take an order"),
+        ("#!/usr/bin/env python\n# coding: utf-8\n'''What is sold\nin the shop.'''", "What is sold"),
+        ("/**\n * Lists the orders.\n */\nexport class A {}", "Lists the orders"),
+        ("// Package shop sells things.\npackage shop", "Package shop sells things"),
+        ("#!/bin/sh\n# Start the shop\n", "Start the shop"),
+        ("/* Copyright 2024 Shop Ltd. All rights reserved. */", ""),
+        ("# SPDX-License-Identifier: MIT\nimport os", ""),
+        ("import os\n", ""),
+        ("", ""),
+    ],
+)
+def test_a_file_is_described_in_its_own_first_words(text: str, purpose: str) -> None:
+    assert stated_purpose(text) == purpose
+
+
+def test_a_very_long_first_line_is_cut_at_a_word() -> None:
+    said = stated_purpose(f'"""{"many words " * 40}"""')
+    assert len(said) <= 120 and said.endswith(" many…")
+
+
+def test_directories_named_like_the_project_are_its_namespace() -> None:
+    assert placed("src/order_book/api", "order-book") == "src/{{Namespace}}/api"
+    assert placed("src/orders/api", "order-book") == "src/orders/api"
+    assert placed("src/api", "") == "src/api"
+
+
+def test_samples_come_from_all_over_a_large_project() -> None:
+    sizes = {f"src/app/part{part:02}/module_{n}.py": 900 for part in range(40) for n in range(5)}
+    parts = sorted({int(path.split("/")[2].removeprefix("part")) for path in choose_samples(sizes)})
+    assert len(parts) == 20
+    assert (min(parts) < 5, max(parts) > 34) == (True, True)
+
+
+@pytest.fixture
+def package(laid_out: Callable[[Mapping[str, str]], Path], orders: Mapping[str, str], tmp_path: Path) -> Path:
+    root, output = laid_out({**orders, "Makefile": "test:\n\tpytest orderbook\n"}), tmp_path / "package"
+    options = RunOptions(heuristics_only=True)
+    run_flow(template_create, RunRequest(root=root, given={"output_path": str(output)}, options=options))
+    return output
+
+
+def test_a_package_speaks_of_the_new_project_and_not_of_the_original(package: Path) -> None:
+    documents = [package / "CLAUDE.md", package / "settings.json", *package.rglob(".claude/**/*.md")]
+    documents += list((package / "agents").iterdir())
+    assert len(documents) > 8
+    for document in documents:
+        assert "orderbook" not in document.read_text(), document
+    main = (package / "CLAUDE.md").read_text()
+    assert "`src/{{Namespace}}/repositories`" in main
+    assert "templates/presentation/api/create_order.py.template: Take an order" in main
+    assert "e.g. `OrderLine`" in main  # a class of the original, not one we made up
+    rule = (package / ".claude/rules/patterns/immutable-value-objects.md").read_text()
+    assert '"src/{{Namespace}}/services/**/*.py"' in rule
+    assert "`templates/application/services/orders.py.template`" in rule
+
+
+def test_how_the_original_is_built_and_tested_comes_along(package: Path) -> None:
+    build = {path.name: path.read_text() for path in (package / "templates" / "build").iterdir()}
+    assert sorted(build) == ["Makefile.template", "pyproject.toml.template"]
+    assert 'name = "{{Namespace}}"' in build["pyproject.toml.template"]
+    assert list((package / "templates" / "tests").rglob("test_orders.py.template"))
+    verifier = (package / "agents" / "test-verifier.md").read_text()
+    first = verifier.partition("## Templates To Look At First")[2].split("`")[1]
+    assert first.endswith("tests/services/test_orders.py.template")

@@ -248,7 +248,7 @@ def record_lines(store: Store, review_id: str, project: Path, lines: list[dict[s
     store.append(
         [
             Event(
-                id=f"{review_id}-{number}-{line.get('event')}",
+                id=f"{review_id}-{number}-{line['event']}",
                 kind="council.event",
                 part=Part.COUNCIL,
                 at=line["ts"],

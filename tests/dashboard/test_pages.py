@@ -12,6 +12,7 @@ import pytest
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import AnswerStatus, Part, PendingState, RunState
 from bridgehead.dashboard.plots import Plot, Series, bars, lines
+from bridgehead.dashboard.static_files import static_file
 from dashboard.held_councils import debate, findings, hold_council, record_lines, save_run
 from dashboard.served import Desktop, ask, desktop, note
 
@@ -291,3 +292,33 @@ def test_a_plot_escapes_its_words_and_leaves_gaps_for_what_is_unknown() -> None:
     assert drawn.count("M ") == 2, "the pen is lifted over the gap"
     assert bars(Plot("none", [], [])).count("<rect") == 0
     assert bars(Plot("zero", ["a"], [Series("s", [0])])).count("<rect") == 0
+
+
+def test_text_and_states_have_the_contrast_that_can_be_read_in_both_themes() -> None:
+    sheet = static_file("style.css").content.decode()
+    themes = [
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+        for block in re.findall(r"{([^{}]*--ground:[^{}]*)}", sheet)
+    ]
+
+    assert len(themes) == 3, "light, dark from the system, dark by the switch"
+    assert themes[1] == themes[2]
+    for theme in themes:
+        for ground in ("ground", "card", "sunk"):
+            for color in ("text", "soft", "red", "amber", "blue", "grey", "green"):
+                ratio = contrast(theme[color], theme[ground])
+                assert ratio >= 4.5, f"{color} {theme[color]} on {ground} {theme[ground]}: {ratio:.2f}"
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2, relative luminance."""
+
+    def luminance(color: str) -> float:
+        shares = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        red, green, blue = (
+            share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
+        )
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)

@@ -1,0 +1,239 @@
+"""The dashboard in a real Chromium: what a person sees and does, live parts, and what hostile text does not do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bridgehead.contract.pending import Answer
+from bridgehead.contract.words import Part, PendingState, RunState
+from dashboard.held_councils import debate, findings, hold_council, record_lines, save_run
+from dashboard.hostile import CORPUS, EVERYTHING
+from dashboard.served import Served, ask, note, served
+
+CHROMIUM = os.environ.get("BRIDGEHEAD_CHROMIUM") or next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
+    None,
+)
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (or set BRIDGEHEAD_CHROMIUM)"),
+]
+PAGES = ("/", "/councils", "/councils/paafrm", "/councils/hostile", "/events", "/health", "/nowhere")
+INJECTED = """() => [...document.querySelectorAll('*')].filter((one) =>
+    one.matches('img, iframe, object, embed, base, animate, foreignObject, style, meta[http-equiv]')
+    || one.matches('script:not([src^="/static/"]), link:not([href^="/static/"]):not([href="data:,"])')
+    || [...one.attributes].some(({name, value}) => name.startsWith('on')
+        || /^(href|src|action|formaction)$/.test(name) && /^\\s*(javascript|data:text|vbscript)/i.test(value))
+  ).map((one) => one.outerHTML.slice(0, 200))"""
+FOREIGN = frozenset({"title", "text", "reason", "agent", "by", "to", "connection", "challenge", "domain"})
+FOREIGN_IN_FINDINGS = (
+    "title", "description", "evidence", "remediation", "state", "confidence", "dismissal_note", "resembles_dismissed",
+)  # fmt: skip
+OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("browser")) as made:
+        hold_council(made.store, made.project, "earlier", run={"started_at": "2026-11-14T10:00:00.000Z"})
+        hold_council(made.store, made.project, "paafrm", comparison={"previous_review_id": "earlier"})
+        yield made
+
+
+@pytest.fixture(scope="module")
+def browser_page(server: Served) -> Iterator[tuple[Any, list[str]]]:
+    """One page for all tests, let in by the link, and what its console complained of."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.set_default_timeout(15_000)
+        problems: list[str] = []
+        page.on(
+            "console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(server.link)
+        assert "token" not in page.url
+        yield page, problems
+        browser.close()
+
+
+@pytest.fixture
+def page(browser_page: tuple[Any, list[str]], server: Served) -> Iterator[Any]:
+    """The page at Now. Whatever the console complains of fails the test; a missing page is no complaint."""
+    opened, problems = browser_page
+    problems.clear()
+    opened.goto(server.base)
+    connected(opened)
+    yield opened
+    assert [one for one in problems if "404" not in one] == []
+
+
+def connected(page: Any) -> None:
+    page.wait_for_selector('#connection[data-state="connected"]')
+
+
+def test_a_question_appears_by_itself_and_is_answered_by_keyboard(page: Any, server: Served) -> None:
+    item = ask(server.store, "live", title="may the den join?", choices=("yes", "no"))
+    asked = page.locator(f"#asked-{item.id}")
+    asked.wait_for()
+    page.locator("#pending-count", has_text="1 pending").wait_for()
+
+    asked.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")  # the question's text, which may need scrolling
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "yes"
+    page.keyboard.press("Enter")
+
+    page.get_by_text(f"{item.id} answered: may the den join?").wait_for()
+    kept = server.store.pending_item(item.id)
+    assert kept.state is PendingState.ANSWERED
+    page.get_by_text("Nothing waits for you").wait_for()
+
+
+def test_what_somebody_is_typing_survives_the_news(page: Any, server: Served) -> None:
+    mine = ask(server.store, "typing", title="which toolkit?")
+    page.locator(f"#asked-{mine.id} > summary").click()
+    box = page.get_by_label(f"Answer to {mine.id}")
+    box.fill("CUDA 12")
+
+    other = ask(server.store, "meanwhile", title="another question")
+    page.locator(f"#asked-{other.id}").wait_for()
+
+    assert box.input_value() == "CUDA 12"
+    assert page.evaluate("document.activeElement.name") == "text"
+    assert page.locator(f"#asked-{mine.id}").get_attribute("open") is not None
+
+    server.store.answer_pending(other.id, Answer(text="done", by="bob", at="2026-11-15T10:00:00.000Z"))
+    page.locator(f"#asked-{other.id}").wait_for(state="detached")
+    page.get_by_role("button", name="Send answer").click()
+    page.get_by_text(f"{mine.id} answered").wait_for()
+    kept = server.store.pending_item(mine.id).answer
+    assert kept is not None
+    assert kept.text == "CUDA 12"
+
+
+def test_a_council_grows_while_one_watches(page: Any, server: Served) -> None:
+    lines = debate()
+    record_lines(server.store, "growing", server.project, lines[:3])
+    save_run(server.store, "growing", server.project, RunState.RUNNING, updated_at="2026-11-15T10:15:03.000Z")
+    page.goto(f"{server.base}/councils/growing")
+    connected(page)
+    assert page.locator(".lanes circle").count() == 0
+
+    record_lines(server.store, "growing", server.project, lines)
+    page.locator(".lanes path.challenge.disputed").wait_for(state="attached")
+    assert page.locator(".lanes rect.doubt").count() == 4
+
+    hold_council(server.store, server.project, "growing", lines=[])
+    page.locator("#verdict .FAIL").wait_for()
+
+
+def test_findings_are_filtered_opened_and_dismissed(page: Any, server: Served) -> None:
+    page.goto(f"{server.base}/councils/paafrm")
+    connected(page)
+    page.get_by_label("Severity").select_option("HIGH")
+    page.get_by_text("1 of 4").wait_for()
+    assert page.locator("details.finding").count() == 1
+
+    finding = page.locator("#SS001")
+    finding.locator("summary").first.click()
+    assert finding.locator(".marked-line").is_visible()
+    finding.get_by_text("Dismiss …").click()
+    finding.get_by_label("Why is this acceptable?").fill("pooled elsewhere")
+    finding.get_by_role("button", name="Dismiss SS001").click()
+
+    page.get_by_text("SS001 dismissed").wait_for()
+    page.locator("#SS001 .tag", has_text="dismissed").wait_for()
+    assert page.url.endswith("#SS001")
+
+
+def test_events_follow_and_the_filter_holds(page: Any, server: Served) -> None:
+    page.goto(f"{server.base}/events?part=bus")
+    connected(page)
+    note(server.store, 9001, kind="rig.sent")
+    note(server.store, 9002, kind="bus.joined", part=Part.BUS, data={"participant": "den"})
+    page.get_by_text("bus.joined", exact=True).last.wait_for()
+
+    assert page.locator("#event-rows", has_text="rig.sent").count() == 0
+
+
+def test_hostile_text_stays_text_on_every_page(page: Any, server: Served) -> None:
+    _plant(server)
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    for path in PAGES:
+        page.goto(f"{server.base}{path}")
+        connected(page)
+        page.evaluate(OPEN_ALL)
+        note(server.store, 7000 + PAGES.index(path), kind="council.reported", data={"title": EVERYTHING})
+        page.mouse.move(300, 300)
+        assert page.evaluate("window.owned") is None, path
+        assert page.evaluate(INJECTED) == [], path
+    page.goto(f"{server.base}/councils/hostile")
+    assert page.get_by_text(CORPUS[0]).count() > 0, "the text itself is shown"
+    assert page.get_by_text("[U+202E]").count() > 0, "what would hide is spelled out"
+    assert "49" not in (page.locator("h1").text_content() or "")
+
+
+def _plant(server: Served) -> None:
+    """Put the corpus into every field that comes from outside."""
+    entries = findings()
+    for number, entry in enumerate(entries):
+        words = " ".join(CORPUS[number::4]) if number else EVERYTHING
+        entry |= dict.fromkeys(FOREIGN_IN_FINDINGS, words)
+        entry["id"], entry["domains"] = CORPUS[number + 3], [words]
+        entry["anchor"] = {"path": f"src/{words}", "lines": [1, 1]}
+        for position in entry.get("positions") or ():
+            position["position"] = words
+    lines = [{**line, **dict.fromkeys(FOREIGN & line.keys(), EVERYTHING)} for line in debate()]
+    hold_council(
+        server.store,
+        server.project,
+        "hostile",
+        entries=entries,
+        lines=lines,
+        run={"title": EVERYTHING, "intensity": EVERYTHING, "domains": [EVERYTHING]},
+        skip_reasons={EVERYTHING: EVERYTHING},
+        warnings=[EVERYTHING],
+        synthesis_notes=[EVERYTHING],
+        comparison={"fixed": [{"id": None, "fingerprint": "x", "title": EVERYTHING, "how": EVERYTHING}]},
+    )
+    words = {"title": EVERYTHING, "prompt": EVERYTHING, "origin": EVERYTHING, "advice": EVERYTHING}
+    ask(server.store, "hostile", choices=("yes", EVERYTHING), **words)
+    ask(server.store, "hostile text", **words)
+    for number, text in enumerate(CORPUS):
+        facts = {text: text, "thread": text}
+        note(server.store, 6000 + number, run_of=lambda number: CORPUS[number - 6000], data=facts)
+    note(server.store, 6999, kind=EVERYTHING)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+def test_every_page_fits_its_window_and_shows_where_the_focus_is(
+    page: Any, server: Served, width: int, scheme: Any
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)
+    for path in PAGES:
+        page.goto(f"{server.base}{path}")
+        page.evaluate(OPEN_ALL)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", path
+
+
+def test_the_theme_switch_is_remembered(page: Any, server: Served) -> None:
+    page.emulate_media(color_scheme="light")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Switch between light and dark").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+    page.goto(f"{server.base}/events")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"

@@ -60,7 +60,8 @@ class GitRepository(WorkTree, Repository):
 
     def has_unfinished_posting(self) -> bool:
         places = self._clone.location
-        return any(os.path.lexists(journal) for journal in (places.posting_journal, places.rebuild_journal))
+        traces = (places.posting_journal, places.rebuild_journal, places.rebuild_index)
+        return any(os.path.lexists(trace) for trace in traces)
 
     def recover(self) -> Recovered | None:
         self._head = None

@@ -47,6 +47,11 @@ class Location(NamedTuple):
         return self.private_dir / "rebuild.json"
 
     @property
+    def rebuild_index(self) -> Path:
+        """The index in which those commits are composed anew."""
+        return self.private_dir / "rebuild.index"
+
+    @property
     def lock_file(self) -> Path:
         """One lock for all work trees: they share branches and remotes."""
         return self.common_dir / "bridgehead" / "lock"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileMissing
@@ -47,7 +46,7 @@ def rebuild(clone: Clone, head: Head, tip: str) -> list[Rebuilt] | None:
 
 def recover_rebuild(clone: Clone) -> Recovered | None:
     """Go back to the old commits if a rebuild was cut short; they are still there and still unpushed."""
-    _scratch_index(clone).unlink(missing_ok=True)
+    clone.location.rebuild_index.unlink(missing_ok=True)
     try:
         stored = json.loads(read_bounded(clone.location.rebuild_journal, _MAX_JOURNAL_BYTES))
         old, new = str(stored["old"]), str(stored["new"])
@@ -71,12 +70,8 @@ def _taken_names(clone: Clone, ours: Sequence[CommitRecord], tip: str) -> dict[s
     return taken
 
 
-def _scratch_index(clone: Clone) -> Path:
-    return clone.location.private_dir / "rebuild.index"
-
-
 def _make_commits(clone: Clone, planned: Sequence[PlannedCommit], tip: str) -> list[str]:
-    index = _scratch_index(clone)
+    index = clone.location.rebuild_index
     make_dir(index.parent)
     index.with_name(index.name + ".lock").unlink(
         missing_ok=True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import Severity, Status, severity_rank
@@ -13,10 +15,13 @@ from bridgehead.council.joint import STATIC
 from bridgehead.council.render.reasons import can_be_tried_again, reason_in_words
 from bridgehead.council.report import CouncilReport, FindingEntry, Participant
 
+# All others are printable ASCII, line ends and tabs, which hide nothing.
+_UNUSUAL: Final = re.compile(r"[^\n\t -~]")
+
 
 def visible(text: str) -> str:
     """Foreign text with every control and format character spelled out; line ends and tabs stay."""
-    return "".join(map(_visible, text.replace("\r\n", "\n")))
+    return _UNUSUAL.sub(_visible, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
@@ -95,9 +100,11 @@ def seats_line(report: CouncilReport) -> str:
 
 
 def skipped_line(report: CouncilReport) -> str:
-    """`gemini (not logged in)`, for every seat that did not take part."""
-    reasons = report.skip_reasons.items()
-    return ", ".join(f"{name} ({reason_in_words(one_line(reason))})" for name, reason in reasons)
+    """`gemini (not logged in), codex and opencode (interrupted)`: every seat that did not take part."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in report.skip_reasons.items():
+        by_reason.setdefault(reason_in_words(one_line(reason)), []).append(name)
+    return ", ".join(f"{_listed(names)} ({reason})" for reason, names in by_reason.items())
 
 
 def way_back(report: CouncilReport) -> str:
@@ -142,6 +149,11 @@ def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
     return f"{word}   nothing found by {seats} in {domains}{files}"
 
 
+def _listed(names: Sequence[str]) -> str:
+    *most, last = map(one_line, names)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
@@ -159,8 +171,7 @@ def _seat(participant: Participant) -> str:
     return f"{one_line(participant.bridge)} ({inside})" if inside else one_line(participant.bridge)
 
 
-def _visible(character: str) -> str:
-    if character in "\n\t":
-        return character
+def _visible(match: re.Match[str]) -> str:
+    character = match[0]
     hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
     return f"[U+{ord(character):04X}]" if hidden else character

@@ -26,7 +26,7 @@ def find_runtime(bridge: str, *, outside: bool = True) -> type[Runtime]:
         return _import("rig", "rig")
     if bridge in BUILT_IN:
         return _import(bridge, BUILT_IN[bridge])
-    if outside:
+    if outside and bridge not in registered():
         load_plug_ins()
     found = None if bridge == "rig" else registered().get(bridge)
     if found is None:

@@ -150,7 +150,10 @@ def _numbers(plot: Plot) -> str:
         for place, label in enumerate(plot.labels)
     ]
     table = element("table", element("thead", head), element("tbody", *rows))
-    return element("details", element("summary", "Numbers"), element("div", joined(table), class_="scroll"))
+    shown = element("div", joined(table), class_="scroll")
+    # A name of its own, so that numbers a person opened stay open when the plot is drawn anew.
+    own_id = f"numbers-{plot.title.lower().replace(' ', '-')}"
+    return element("details", element("summary", "Numbers"), shown, id=own_id)
 
 
 def _told(plot: Plot, value: float | None) -> str:

@@ -18,7 +18,7 @@ from bridgehead.dashboard.desk import Desk
 from bridgehead.dashboard.page import Form, Page
 from bridgehead.dashboard.paging import Paging, start_of
 from bridgehead.dashboard.rig_marks import marks_of
-from bridgehead.errors import AlreadyAnswered, BridgeheadError, SecretRefused
+from bridgehead.errors import BridgeheadError, SecretRefused, UserError
 from bridgehead.rigs.fields import MESSAGE_TYPES
 from bridgehead.rigs.results import Sent
 
@@ -39,6 +39,14 @@ class Typed:
     message: str = ""
     hint: str | None = None
     secret: bool = False
+
+
+class NoLongerWaiting(UserError):
+    def __init__(self) -> None:
+        super().__init__(
+            "this envelope does not wait any more: it was answered, or its thread was closed",
+            hint="what you wrote can be sent as a reply",
+        )
 
 
 def show_list(desk: Desk, request: Request) -> Response:
@@ -105,15 +113,16 @@ def reply(desk: Desk, request: Request, form: Form) -> Response:
 
 
 def answer(desk: Desk, request: Request, form: Form) -> Response:
-    """Answer an envelope that waits, as `bridgehead answer` does; whoever comes second learns of the first."""
+    """Answer an envelope that waits, as `bridgehead answer` does. What no longer waits can still be sent as a reply."""
     clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
-    item_id, text = str(request.path_params["item_id"]), form.get("text", "")
+    item_id, written = str(request.path_params["item_id"]), FRESH._replace(text=form.get("text", ""))
+    desk.forget_waiting()
+    if all(item.id != item_id for item in desk.waiting()):
+        return _thread(desk, request, _refused("reply", written, NoLongerWaiting()))
     try:
         item = desk.waiting_list.answer(item_id, answer_from(desk, form))
-    except AlreadyAnswered as error:
-        return desk.go(request, address_of(clone, thread_id), f"{error.message}.", bad=True)
     except BridgeheadError as error:
-        return _thread(desk, request, _refused(item_id, FRESH._replace(text=text), error))
+        return _thread(desk, request, _refused(item_id, written, error))
     finally:
         desk.forget_waiting()
     return desk.go(request, address_of(clone, thread_id), f"{item.question.title} answered")
@@ -150,9 +159,10 @@ def _clone(desk: Desk, request: Request) -> RigClone:
 
 
 def _prefilled(view: ThreadView, typed: Typed) -> Reply:
-    if typed.form == "reply":
+    if typed.form == "reply" and typed.reply.recipients:
         return typed.reply
-    return typed.reply._replace(recipients=next(iter(view.partners), ""))
+    text = typed.reply.text if typed.form == "reply" else ""
+    return typed.reply._replace(recipients=next(iter(view.partners), ""), text=text)
 
 
 def _refused(form: str, written: Reply, error: BridgeheadError) -> Typed:

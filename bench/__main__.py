@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.harness import Outcome, Progress, Report, compare, table
 
-SUITES = ("startup", "rigs", "flows", "bus", "council", "council_quality")
+SUITES = ("startup", "rigs", "flows", "mcp", "bus", "web", "council", "council_quality")
 
 
 def main() -> int:

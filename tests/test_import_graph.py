@@ -88,6 +88,7 @@ RIM = (
     "bus/transports/",
     "bus/upstream.py",
     "council/artifacts.py",
+    "council/at_work.py",
     "council/carrier.py",
     "council/dispatch.py",
     "council/git.py",

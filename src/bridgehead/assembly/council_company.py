@@ -8,7 +8,8 @@ from typing import Any
 
 from bridgehead.assembly.council_opening import AskQuestion
 from bridgehead.council.calls import CallFailed
-from bridgehead.council.partners import AskUser, Observer
+from bridgehead.council.dispatch import AskUser
+from bridgehead.council.partners import Observer
 from bridgehead.host.cancel import Cancel
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bridgehead.cli.council_display import LiveDisplay
     from bridgehead.council.calls import UserQuestion
     from bridgehead.council.clarify import ClarifyingQuestion
-    from bridgehead.council.partners import AskUser
+    from bridgehead.council.dispatch import AskUser
 
 
 def ask_before(app: App, question: ClarifyingQuestion) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.answers import schema_of
+from bridgehead.council.at_work import AtWork, Running, Seated, shut_out
 from bridgehead.council.call_results import as_result
 from bridgehead.council.calls import (
     Call,
@@ -32,14 +33,13 @@ from bridgehead.council.calls import (
     SeatPending,
     SeatReady,
     SeatReported,
-    Step,
     Turn,
     UserAnswered,
     UserQuestion,
 )
 from bridgehead.council.carrier import Carrier
 from bridgehead.council.council_run import CouncilRun
-from bridgehead.council.partners import AskUser, CallJournal, HostDesk, MemoryJournal
+from bridgehead.council.partners import CallJournal, HostDesk, MemoryJournal
 from bridgehead.council.preflight import Ready
 from bridgehead.council.report import AbortedReport, CouncilReport
 from bridgehead.council.run_log import RunLog
@@ -54,8 +54,6 @@ from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 PROGRESS_SECONDS: Final = 10.0
 DEFAULT_CONCURRENCY: Final = 8
-# These shut a seat out before it began: another connection may do, or a person must act (council §4.1, §19).
-_SHUT_OUT: Final = (ErrorClass.AUTH, ErrorClass.RETIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +72,12 @@ class Waiting:
 
 
 Ending = Reported | Waiting
+
+
+class AskUser(Protocol):
+    """Puts a halted bridge to the user and waits, until `cancel`; None is the end of input."""
+
+    def __call__(self, question: UserQuestion, cancel: Cancel) -> str | None: ...
 
 
 @dataclass
@@ -99,30 +103,6 @@ async def conduct(
         return await _Conductor(run, seats, means, carrier).conduct(wishes)
 
 
-@dataclass
-class _Seated:
-    """A bridge while it sits."""
-
-    ready: Ready
-    places: anyio.CapacityLimiter
-    deadline: anyio.CancelScope
-    was_heard: bool = False
-    shut_out: bool = False
-
-    @property
-    def bridge(self) -> str:
-        return self.ready.seat.bridge
-
-
-@dataclass
-class _Running:
-    """A call under way."""
-
-    call: Call
-    scope: anyio.CancelScope
-    since: float
-
-
 class _Conductor:
     """One run in one process. Everything but waiting happens in the order in which it is fed."""
 
@@ -131,8 +111,7 @@ class _Conductor:
         self._seats = seats
         self._means = means
         self._carrier = carrier
-        self._seated: dict[str, _Seated] = {}
-        self._running: dict[CallKey, _Running] = {}
+        self._work = AtWork()
         self._posted: dict[CallKey, Call] = {}
         self._stopped: set[CallKey] = set()
         self._under_way = 0
@@ -231,7 +210,7 @@ class _Conductor:
 
     def _place(self, call: Call) -> None:
         """Give the call to whoever makes it: a task, or the desk of the agent that runs us."""
-        seated = self._seated.get(call.key.bridge)
+        seated = self._work.seated.get(call.key.bridge)
         if seated is None:
             self._start(self._sit_down_again, call.key.bridge, [call])
         elif not isinstance(seated.ready.connection, HostSeat):
@@ -245,7 +224,7 @@ class _Conductor:
     def _stop_call(self, key: CallKey) -> None:
         self._posted.pop(key, None)
         self._stopped.add(key)  # it may still be waiting for its place
-        if (running := self._running.get(key)) is not None:
+        if (running := self._work.running.get(key)) is not None:
             running.scope.cancel()
 
     async def _put_question(self, question: UserQuestion) -> None:
@@ -261,7 +240,11 @@ class _Conductor:
         self._settle(seating.bridge, await self._checked(seating.bridge))
 
     async def _checked(self, bridge: str) -> SeatOutcome:
-        return await self._carrier.in_thread(lambda cancel: self._seats.check(bridge, cancel))
+        self._work.checking[bridge] = None
+        try:
+            return await self._carrier.in_thread(lambda cancel: self._seats.check(bridge, cancel))
+        finally:
+            del self._work.checking[bridge]
 
     def _settle(self, bridge: str, outcome: SeatOutcome) -> None:
         match outcome:
@@ -277,13 +260,13 @@ class _Conductor:
 
     def _take_seat(self, ready: Ready) -> None:
         places = anyio.CapacityLimiter(self._means.max_concurrency)
-        seated = _Seated(ready, places, anyio.CancelScope())
-        self._seated[seated.bridge] = seated
+        seated = Seated(ready, places, anyio.CancelScope())
+        self._work.seated[seated.bridge] = seated
         # Time spent waiting for the host does not count against its seat (council §4).
         if not isinstance(ready.connection, HostSeat):
             self._tasks.start_soon(self._keep_deadline, seated)
 
-    async def _keep_deadline(self, seated: _Seated) -> None:
+    async def _keep_deadline(self, seated: Seated) -> None:
         with seated.deadline:
             await anyio.sleep(seated.ready.seat.deadline_seconds)
             self._feed(DeadlineReached(bridge=seated.bridge, at=self._now()))
@@ -294,17 +277,17 @@ class _Conductor:
 
     def _close_seat(self, report: BridgeReport) -> None:
         self._means.log.write_seat(report)
-        if (seated := self._seated.get(report.bridge)) is not None:
+        if (seated := self._work.seated.get(report.bridge)) is not None:
             seated.deadline.cancel()
 
-    async def _seat_otherwise(self, seated: _Seated, call: Call, refused: Refused) -> None:
+    async def _seat_otherwise(self, seated: Seated, call: Call, refused: Refused) -> None:
         """Nobody of this seat was heard and it may not speak: try its next connection, else it is out."""
         if seated.shut_out:
             return
         seated.shut_out = True
         self._means.log.told(self._result(call, refused, 0.0))
         seated.deadline.cancel()
-        for running in [one for one in self._running.values() if one.call.key.bridge == seated.bridge]:
+        for running in self._work.calls_of(seated.bridge):
             running.scope.cancel()
         outcome = await self._carrier.in_thread(
             lambda _cancel: self._seats.check_again(seated.bridge, refused, seated.ready.connection)
@@ -313,27 +296,27 @@ class _Conductor:
 
     # -- calls
 
-    async def _make_call(self, call: Call, seated: _Seated) -> None:
+    async def _make_call(self, call: Call, seated: Seated) -> None:
         with anyio.CancelScope() as scope:
             async with seated.places:
                 if seated.shut_out or call.key in self._stopped:
                     return
                 since = anyio.current_time()
-                self._running[call.key] = _Running(call, scope, since)
+                self._work.running[call.key] = Running(call, scope, since)
                 self._means.journal.started(call, self._now())
                 try:
                     outcome = await self._carrier.carry(
                         seated.ready.connection, call, self._ask(call, seated)
                     )
                 finally:
-                    self._running.pop(call.key, None)
-            if (refused := _shut_out(call, seated, outcome)) is not None:
+                    self._work.running.pop(call.key, None)
+            if (refused := shut_out(call, seated, outcome)) is not None:
                 await self._seat_otherwise(seated, call, refused)
                 return
             seated.was_heard |= not isinstance(outcome, Refused)
             self._deliver(call, outcome, anyio.current_time() - since)
 
-    def _ask(self, call: Call, seated: _Seated) -> Ask:
+    def _ask(self, call: Call, seated: Seated) -> Ask:
         return Ask(
             prompt=call.prompt,
             workspace=self._seats.workspace(seated.ready.connection, call),
@@ -383,24 +366,10 @@ class _Conductor:
             self._end()
 
     async def _show_progress(self) -> None:
-        """A line per live seat, more often than anybody would think that it had stalled (council §18)."""
         while True:
             await anyio.sleep(PROGRESS_SECONDS)
-            oldest: dict[str, _Running] = {}
-            for running in self._running.values():
-                oldest.setdefault(running.call.key.bridge, running)
-            for bridge, running in oldest.items():
-                key = running.call.key
-                elapsed = round(anyio.current_time() - running.since, 1)
-                facts = {"round": key.round, "role": key.role.value, "elapsed_s": elapsed}
-                self._means.log.write(SeatEvent(bridge, "progress", facts))
+            for event in self._work.progress(anyio.current_time()):
+                self._means.log.write(event)
 
     def _now(self) -> str:
         return iso_ms(self._means.clock.now())
-
-
-def _shut_out(call: Call, seated: _Seated, outcome: Outcome) -> Refused | None:
-    """The refusal that ends a seat before anybody of it was heard."""
-    if isinstance(outcome, Refused) and outcome.error_class in _SHUT_OUT:
-        return None if seated.was_heard or call.key.step is Step.STAGE_B else outcome
-    return None

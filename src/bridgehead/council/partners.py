@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from bridgehead.council.calls import Call, CallFailed, Input, Result, UserQuestion
-from bridgehead.host.cancel import Cancel
+from bridgehead.council.calls import Call, CallFailed, Input, Result
 
 
 class CallJournal(Protocol):
@@ -51,12 +50,6 @@ class Observer(Protocol):
     def accepted(self, bridge: str) -> None:
         """A runtime answered."""
         ...
-
-
-class AskUser(Protocol):
-    """Puts a halted bridge to the user and waits, until `cancel`; None is the end of input."""
-
-    def __call__(self, question: UserQuestion, cancel: Cancel) -> str | None: ...
 
 
 class MemoryJournal:

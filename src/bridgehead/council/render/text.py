@@ -143,7 +143,11 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
     if screen.saved_at:
         yield f"report  {screen.saved_at}"
     skipped = skipped_line(report)
-    yield f"seats   {seats_line(report)}" + (f"      skipped: {skipped}" if skipped else "")
+    seats, left_out = f"seats   {seats_line(report)}", f"skipped: {skipped}" if skipped else ""
+    if len(seats) + len(left_out) + 6 <= screen.width:
+        yield f"{seats}      {left_out}".rstrip()
+    else:
+        yield from (seats, left_out)
     if again := way_back(report):
         yield f"again   {again}"
     for pending in report.bridges_pending:

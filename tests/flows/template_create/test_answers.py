@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
+from bridgehead.flows.answer_text import json_candidates
 from bridgehead.flows.outcomes import Accepted, Failed
 from bridgehead.flows.template_create.agent_enhancement import apply, batches
 from bridgehead.flows.template_create.agents import EnhancedAgent, Enhancement, NewAgent, Recommendation
+from bridgehead.flows.template_create.answer_schemas import ANSWER_SCHEMAS
 from bridgehead.flows.template_create.answers import judge_answer, judge_of
 from bridgehead.flows.template_create.prompts import BUDGET, Prompt, code_block
+from vector_files import load
 
 NEW = {
     "name": "api-specialist",
@@ -149,3 +153,14 @@ def test_hostile_words_in_an_agent_stay_inside_its_front_matter() -> None:
     assert (head["name"], head["description"]) == ("a", 'x" --- name: evil')
     assert head["technologies"] == ["C#: yes - no", "true"]
     assert head["priority"] == "7"
+
+
+def test_the_schema_that_goes_with_a_request_refuses_nothing_the_phase_takes() -> None:
+    refused: set[str] = set()
+    for case in load("flows", "payloads.json") or ():
+        validator = jsonschema_rs.validator_for(ANSWER_SCHEMAS[case["phase"]])
+        if not any(validator.is_valid(candidate) for candidate in json_candidates(case["response"])):
+            refused.add(case["id"])
+            assert case["outcome"] in ("PARSE_ERROR", "VALIDATION_ERROR"), case["id"]
+    assert {"p1-empty-object", "p1-conf-1.2", "p1-conf-true", "p1-stack-is-list"} <= refused
+    assert {"p5-priority-11", "p5-source-enum", "p7-no-agents-key"} <= refused

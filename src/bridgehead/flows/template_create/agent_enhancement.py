@@ -13,6 +13,7 @@ from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.phases import PhasedContext
 from bridgehead.flows.template_create.agents import EnhancedAgent, Enhancement
 from bridgehead.flows.template_create.analysis import CodebaseAnalysis
+from bridgehead.flows.template_create.answer_schemas import ANSWER_SCHEMAS
 from bridgehead.flows.template_create.answers import judge_of
 from bridgehead.flows.template_create.front_matter import front_matter_of
 from bridgehead.flows.template_create.languages import FENCE_WORD, suffix_of
@@ -21,7 +22,7 @@ from bridgehead.flows.template_create.sampling import Sample, first_lines
 from bridgehead.flows.template_create.settings import Settings
 from bridgehead.flows.template_create.templates import Template, catalogue
 from bridgehead.flows.template_create.tree import read_text
-from bridgehead.flows.words import AgentName
+from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
 
 TIMEOUT_SECONDS: Final = 300
 BATCH: Final = 4
@@ -95,6 +96,7 @@ def run_phase(
                 prompt=prompt,
                 timeout=TIMEOUT_SECONDS,
                 result=Enhancement,
+                context={ANSWER_SCHEMA: ANSWER_SCHEMAS[7]},
                 judge=judge_of(7),
                 fallback=keep_basic,
             )

@@ -13,12 +13,13 @@ from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.phases import PhasedContext
 from bridgehead.flows.template_create.agents import AGENT_NAME, Inventory, NewAgent, Recommendation, UsedAgent
 from bridgehead.flows.template_create.analysis import UNKNOWN, CodebaseAnalysis
+from bridgehead.flows.template_create.answer_schemas import ANSWER_SCHEMAS
 from bridgehead.flows.template_create.answers import judge_of
 from bridgehead.flows.template_create.choices import Choices
 from bridgehead.flows.template_create.inventory import take_inventory
 from bridgehead.flows.template_create.languages import is_test, language_of, slug
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
-from bridgehead.flows.words import AgentName
+from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
 
 TIMEOUT_SECONDS: Final = 180
 BASIC_CONFIDENCE: Final = 0.5
@@ -81,6 +82,7 @@ def run_phase(ctx: PhasedContext, choices: Choices, analysis: CodebaseAnalysis) 
         prompt=recommendation_prompt(analysis, inventory, ctx.uuid()),
         timeout=TIMEOUT_SECONDS,
         result=Recommendation,
+        context={ANSWER_SCHEMA: ANSWER_SCHEMAS[5]},
         judge=judge_of(5, inventory.names()),
         fallback=lambda failure: fall_back(analysis, inventory, failure, heuristic=choices.heuristic_agents),
     )

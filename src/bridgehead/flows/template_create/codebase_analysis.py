@@ -13,6 +13,7 @@ from bridgehead.flows.log import log_warning
 from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.phases import PhasedContext
 from bridgehead.flows.template_create.analysis import CodebaseAnalysis, Framework
+from bridgehead.flows.template_create.answer_schemas import ANSWER_SCHEMAS
 from bridgehead.flows.template_create.answers import judge_of
 from bridgehead.flows.template_create.choices import Choices
 from bridgehead.flows.template_create.heuristics import MOST_EXAMPLES, Material, analyse
@@ -20,7 +21,7 @@ from bridgehead.flows.template_create.languages import FENCE_WORD, suffix_of
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
 from bridgehead.flows.template_create.sampling import Sample, directory_tree, first_lines, is_excluded
 from bridgehead.flows.template_create.tree import look_at
-from bridgehead.flows.words import AgentName
+from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
 
 TIMEOUT_SECONDS: Final = 120
 
@@ -86,6 +87,7 @@ def run_phase(ctx: PhasedContext, choices: Choices) -> CodebaseAnalysis:
         prompt=analysis_prompt(survey, ctx.uuid()),
         timeout=TIMEOUT_SECONDS,
         result=CodebaseAnalysis,
+        context={ANSWER_SCHEMA: ANSWER_SCHEMAS[1]},
         judge=judge_of(1),
         fallback=lambda failure: fall_back(survey.analysis, failure),
     )

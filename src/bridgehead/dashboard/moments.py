@@ -6,6 +6,7 @@ from datetime import datetime
 
 from markupsafe import Markup
 
+from bridgehead.council.render.telling import visible
 from bridgehead.host.clock import parse_iso
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
@@ -37,7 +38,7 @@ def ago(moment: str | None, now: datetime) -> Markup:
     try:
         then = parse_iso(moment)
     except ValueError:
-        return Markup("{}").format(moment)
+        return Markup("{}").format(visible(moment))
     passed = (now - then).total_seconds()
     words = "now" if abs(passed) < 1 else f"in {rough(-passed)}" if passed < 0 else f"{rough(passed)} ago"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact(then), words)
@@ -48,7 +49,7 @@ def clock(moment: str, now: datetime) -> Markup:
     try:
         then = parse_iso(moment)
     except ValueError:
-        return Markup("{}").format(moment)
+        return Markup("{}").format(visible(moment))
     words = f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%m-%d %H:%M}"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact(then), words)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from starlette.testclient import TestClient
 
 from bridgehead.assembly.application import Assembly
@@ -19,7 +18,7 @@ from bridgehead.contract.pending import PendingItem, Question
 from bridgehead.contract.words import Part, PendingKind
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.dashboard.app import Dashboard
-from bridgehead.dashboard.serving import bind
+from bridgehead.dashboard.serving import Server, bind
 from bridgehead.dashboard.web_request import WebRequest
 from bridgehead.host.clock import ManualClock
 
@@ -93,14 +92,13 @@ def served(folder: Path) -> Iterator[Served]:
     with assembly.store() as store, bind(WebRequest("127.0.0.1", 0)) as listening:
         port = int(listening.getsockname()[1])
         dashboard = Dashboard(assembly, store, token=TOKEN, port=port, user="ann (web)")
-        server = uvicorn.Server(uvicorn.Config(dashboard.app, log_level="warning", lifespan="on"))
+        server = Server(dashboard)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
             yield Served(assembly, store, dashboard, f"http://127.0.0.1:{port}")
         finally:
-            server.should_exit = True
-            server.force_exit = True
+            server.stop()
             thread.join()
 
 

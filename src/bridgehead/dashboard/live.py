@@ -73,7 +73,7 @@ class Reader:
 
 
 class Broadcast:
-    """Follows the record between `start` and `stop`, both called in the event loop."""
+    """Follows the record between `start` and `stop`; all but `let_go` is called in the event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -99,9 +99,9 @@ class Broadcast:
         self._thread.start()
 
     def let_go(self) -> None:
-        """End every reader."""
-        for reader in self._readers:
-            reader.close()
+        """End every reader; may be called from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._close_all)
 
     async def stop(self) -> None:
         self.let_go()
@@ -116,6 +116,10 @@ class Broadcast:
 
     def unsubscribe(self, reader: Reader) -> None:
         self._readers.discard(reader)
+
+    def _close_all(self) -> None:
+        for reader in self._readers:
+            reader.close()
 
     def _follow(self, after: int) -> None:
         while not self._stopping.is_set():

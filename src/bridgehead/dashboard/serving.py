@@ -50,8 +50,30 @@ def bind(request: WebRequest) -> socket.socket:
     return listening
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: it would raise the signal again after a clean end."""
+class Server(uvicorn.Server):
+    """uvicorn for a dashboard, without its signal handlers: it would raise the signal again after a clean end."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__(
+            uvicorn.Config(
+                dashboard.app,
+                lifespan="on",
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                limit_concurrency=MOST_READERS + 200,
+                timeout_graceful_shutdown=STOP_SECONDS,
+            )
+        )
+        self._dashboard = dashboard
+
+    def stop(self) -> None:
+        """Begin to stop; may be called from any thread."""
+        # Pages keep their live stream open for ever; they are let go before the server waits for them.
+        self._dashboard.let_go()
+        self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -60,31 +82,13 @@ class _Server(uvicorn.Server):
 
 def serve(dashboard: Dashboard, listening: socket.socket, started: Callable[[], None]) -> None:
     """Serve on `listening` until SIGINT or SIGTERM; `started` is called once pages are answered."""
-    config = uvicorn.Config(
-        dashboard.app,
-        lifespan="on",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        limit_concurrency=MOST_READERS + 200,
-        timeout_graceful_shutdown=STOP_SECONDS,
-    )
-    asyncio.run(_serve(_Server(config), dashboard, listening, started))
+    asyncio.run(_serve(Server(dashboard), listening, started))
 
 
-async def _serve(
-    server: _Server, dashboard: Dashboard, listening: socket.socket, started: Callable[[], None]
-) -> None:
-    def stop() -> None:
-        # Pages keep their live stream open for ever; they are let go before the server waits for them.
-        dashboard.let_go()
-        server.should_exit = True
-
+async def _serve(server: Server, listening: socket.socket, started: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, server.stop)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     while not server.started and not serving.done():
         await asyncio.sleep(0.01)

@@ -74,6 +74,8 @@ def test_a_person_is_asked_again_until_the_answer_is_one_on_offer(orders: Machin
     assert code == 0, terminal.written
     assert "nothing found by 1 seat" in terminal.screen.text
     assert "seats   codex (cli)" in terminal.screen.text
+    assert "Ctrl-C stops and keeps what is there" in terminal.written
+    assert "Ctrl-C stops" not in terminal.screen.text, "the table leaves nothing behind in scrollback"
 
 
 def test_ctrl_c_at_the_question_ends_the_waiting_and_keeps_a_report(orders: Machine, codex: StandIn) -> None:

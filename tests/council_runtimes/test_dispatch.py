@@ -13,6 +13,7 @@ import pytest
 
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import ErrorClass, Intensity, Status
+from bridgehead.council import dispatch
 from bridgehead.council.artifacts import OutputFolder
 from bridgehead.council.bridge_report import SeatFacts, halted_report, skipped_report
 from bridgehead.council.calls import (
@@ -120,6 +121,21 @@ class Watcher:
 
     def events(self, bridge: str) -> list[str]:
         return [str(line["event"]) for name, line in self.lines if name == bridge]
+
+
+def test_every_live_seat_is_heard_of_while_its_model_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dispatch.PROGRESS_SECONDS <= 15, "council §18"
+    monkeypatch.setattr(dispatch, "PROGRESS_SECONDS", 0.01)
+    watcher = Watcher()
+    slow: dict[str, Connection] = {
+        bridge: ScriptedConnection(answer_for, latency_seconds=0.05) for bridge in ("claude", "codex")
+    }
+
+    report_of(run(council(*slow), ScriptedSeats(slow), Means(RunLog(observer=watcher))))
+
+    for bridge in slow:
+        first, *_ = [line for name, line in watcher.lines if (name, line["event"]) == (bridge, "progress")]
+        assert first["round"] == 1 and first["elapsed_s"] >= 0
 
 
 def test_a_council_of_two_ends_in_one_report() -> None:

@@ -18,10 +18,10 @@ from bench.council_scores import Score, score, total, verdict_only
 from bench.council_simulation import (
     MODELS,
     Condition,
+    agreed,
     hold_council,
     plain_union,
-    review_alone,
-    sample_and_join,
+    sample,
 )
 from bench.harness import REPOSITORY, Report, aligned
 from bench.plots import Line, line_chart
@@ -42,21 +42,20 @@ UNGUARDED: Final = "council, s = 0.8, no guard"
 UNION: Final = "union of its four models"
 COUNCILS: Final[Mapping[str, Mapping[str, Any]]] = {
     COUNCIL: {},
-    "council, s = 0.4": {"sycophancy": 0.4},
     GIVING_IN: {"sycophancy": 0.8},
     UNGUARDED: {"sycophancy": 0.8, "withdrawal_guard": False},
     "council, c_t = c_f = 0.3": {"doubts_true": 0.30, "doubts_false": 0.30},
 }
 GUARDED: Final = tuple(name for name in COUNCILS if name != UNGUARDED and "c_t" not in name)
+ALONE: Final = "one reviewer"
 BASELINES: Final = (
-    "one reviewer",
+    ALONE,
     "4 samples, union",
-    "4, majority",
+    "4 samples, majority",
     "equal calls, union",
-    "equal, majority",
+    "equal calls, majority",
 )
-AGREED: Final = "4 samples, two agree"
-DRAWN: Final = (COUNCIL, GIVING_IN, UNGUARDED, "council, c_t = c_f = 0.3", UNION, "one reviewer")
+DRAWN: Final = (COUNCIL, GIVING_IN, UNGUARDED, "council, c_t = c_f = 0.3", UNION, ALONE)
 
 Scores = dict[str, Score]
 
@@ -112,17 +111,17 @@ def review_project(correlation: float, seed: int) -> Iterator[tuple[str, Score]]
         calls = calls or held.calls
         yield name, score(project, held)
     few, many = len(MODELS), calls // len(DOMAINS)
-    yield "one reviewer", score(project, review_alone(project, plain, seed))
-    yield UNION, score(project, plain_union(project, plain, seed))
-    for name, samples, agreed_by in (
-        ("4 samples, union", few, 1),
-        ("4, majority", few, few // 2 + 1),
-        (AGREED, few, 2),
-        ("equal calls, union", many, 1),
-        ("equal, majority", many, many // 2 + 1),
+    looked, looked_often = sample(project, plain, seed, few), sample(project, plain, seed, many)
+    for name, review in (
+        (ALONE, sample(project, plain, seed, 1)),
+        (UNION, plain_union(project, plain, seed)),
+        ("4 samples, union", looked),
+        ("4 samples, majority", agreed(looked, few // 2 + 1)),
+        ("4 samples, two agree", agreed(looked, 2)),
+        ("equal calls, union", looked_often),
+        ("equal calls, majority", agreed(looked_often, many // 2 + 1)),
     ):
-        joined = sample_and_join(project, plain, seed, samples=samples, agreed_by=agreed_by)
-        yield name, score(project, joined)
+        yield name, score(project, review)
     if seed % CLEAN_TWIN_EVERY == 0:
         yield from _judge_clean_twin(plain, seed)
 
@@ -131,7 +130,7 @@ def _judge_clean_twin(plain: Condition, seed: int) -> Iterator[tuple[str, Score]
     twin = clean_twin(seed)
     yield f"{COUNCIL}{_CLEAN}", verdict_only(twin, hold_council(twin, plain, seed))
     yield f"{UNION}{_CLEAN}", verdict_only(twin, plain_union(twin, plain, seed))
-    yield f"one reviewer{_CLEAN}", verdict_only(twin, review_alone(twin, plain, seed))
+    yield f"{ALONE}{_CLEAN}", verdict_only(twin, sample(twin, plain, seed, 1))
 
 
 _CLEAN: Final = " on clean twins"

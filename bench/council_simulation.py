@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -177,28 +177,23 @@ class _Held:
 # -- the baselines
 
 
-def review_alone(project: Project, condition: Condition, seed: int) -> Review:
-    """One look by the best model."""
-    return _joined_reviews([condition.reviewer(project, BEST_MODEL, seed, sample=1)], keep=lambda _: True)
-
-
-def sample_and_join(
-    project: Project, condition: Condition, seed: int, *, samples: int, agreed_by: int = 1
-) -> Review:
-    """Several looks by the best model, joined by the council's matcher; kept is what enough of them report."""
-    reviewers = [
-        condition.reviewer(project, BEST_MODEL, seed, sample=number) for number in range(1, samples + 1)
-    ]
-    return _joined_reviews(reviewers, keep=lambda finding: finding.reporters >= agreed_by)
-
-
 def plain_union(project: Project, condition: Condition, seed: int) -> Review:
     """One look by each model of the council, joined; nobody is challenged."""
-    reviewers = [condition.reviewer(project, model, seed) for model in MODELS]
-    return _joined_reviews(reviewers, keep=lambda _: True)
+    return _joined_reviews([condition.reviewer(project, model, seed) for model in MODELS])
 
 
-def _joined_reviews(reviewers: Sequence[SimulatedConnection], keep: Callable[[Finding], bool]) -> Review:
+def sample(project: Project, condition: Condition, seed: int, samples: int) -> Review:
+    """Several looks by the best model, joined by the council's matcher."""
+    numbers = range(1, samples + 1)
+    return _joined_reviews([condition.reviewer(project, BEST_MODEL, seed, sample=n) for n in numbers])
+
+
+def agreed(review: Review, by: int) -> Review:
+    """Only what that many looks report."""
+    return replace(review, findings=tuple(one for one in review.findings if one.reporters >= by))
+
+
+def _joined_reviews(reviewers: Sequence[SimulatedConnection]) -> Review:
     outputs: list[Output] = []
     reporter: dict[str, int] = {}
     for number, reviewer in enumerate(reviewers):
@@ -208,7 +203,7 @@ def _joined_reviews(reviewers: Sequence[SimulatedConnection], keep: Callable[[Fi
                 reporter[outputs[-1].id] = number
     titles = {output.id: output.title for output in outputs}
     joined = cluster([Candidate.of(output) for output in outputs], same_domain=False)
-    findings = [
+    findings = tuple(
         Finding(
             title=titles[one.survivor.id],
             severity=one.survivor.severity,
@@ -216,8 +211,8 @@ def _joined_reviews(reviewers: Sequence[SimulatedConnection], keep: Callable[[Fi
             reporters=len({reporter[name] for name in one.ids}),
         )
         for one in joined
-    ]
-    return Review(tuple(filter(keep, findings)), calls=len(reviewers) * len(DOMAINS))
+    )
+    return Review(findings, calls=len(reviewers) * len(DOMAINS))
 
 
 def _output(item: Mapping[str, Any], domain: str, output_id: str) -> Output:

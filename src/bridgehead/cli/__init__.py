@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "bridgehead"
 # Importing only allocates; with the default of 700 the collector looks for garbage dozens of times meanwhile.
-ALLOCATIONS_PER_COLLECTION = 20_000
+ALLOCATIONS_PER_COLLECTION = 100_000
 
 
 def main() -> NoReturn:

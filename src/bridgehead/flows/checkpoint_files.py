@@ -28,9 +28,7 @@ SETTLE_TRIES: Final = 5
 SETTLE_PAUSE_SECONDS: Final = 0.2
 SETTLE_AGE_SECONDS: Final = 2.0
 
-_LEFTOVER: Final = re.compile(
-    rf"\.(?:{'|'.join(map(re.escape, CHECKPOINT_FILES))})\.([0-9]+)\.[0-9a-f]{{16}}\.tmp"
-)
+_LEFTOVER: Final = rf"\.(?:{'|'.join(map(re.escape, CHECKPOINT_FILES))})\.([0-9]+)\.[0-9a-f]{{16}}\.tmp"
 
 
 class Unsafe(NamedTuple):
@@ -161,7 +159,7 @@ class CheckpointFiles(NamedTuple):
     def sweep(self) -> None:
         """Remove half-written files of processes that are gone (flows §10)."""
         for path in self.root.path.glob(".*.tmp"):
-            match = _LEFTOVER.fullmatch(path.name)
+            match = re.fullmatch(_LEFTOVER, path.name)
             if match and not _is_alive(int(match[1])):
                 with suppress(OSError):
                     path.unlink()

@@ -20,7 +20,7 @@ from bridgehead.flows.output_path import refuse_other_project, refuse_unsafe_out
 from bridgehead.flows.requests import OPTIONS_KEY, RunRequest
 from bridgehead.flows.words import RunStatus
 
-_FLOW_ID = re.compile(r"flow-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
+_FLOW_ID = r"flow-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
 _PROJECT = "project_path"
 
 
@@ -168,7 +168,7 @@ def _input_of(checkpoint: Checkpoint) -> dict[str, Any]:
 def restored_id(checkpoint: Checkpoint, journal: Journal) -> str | None:
     """The id a restored run had, if it is one of ours and free."""
     noted = checkpoint.flow.get("id")
-    if not isinstance(noted, str) or not _FLOW_ID.fullmatch(noted):
+    if not isinstance(noted, str) or not re.fullmatch(_FLOW_ID, noted):
         return None
     return noted if journal.run(noted) is None else None
 

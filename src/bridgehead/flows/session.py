@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bridgehead.flows.agents import AgentInvoker
 from bridgehead.flows.announcer import Announcer
 from bridgehead.flows.asks import Ask, Fallback, refuse_unwritable
 from bridgehead.flows.book import Book
@@ -21,6 +20,9 @@ from bridgehead.flows.replay import COMPLETED, FAILED, FALLBACK, Replay, digest
 from bridgehead.flows.settlement import Action, Rules, Settlement, settle
 from bridgehead.flows.words import ANSWER_SCHEMA, HEURISTICS_ONLY, AttemptStatus
 from bridgehead.host.clock import Clock
+
+if TYPE_CHECKING:
+    from bridgehead.flows.agents import AgentInvoker
 
 
 class Remark(NamedTuple):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from bridgehead.flows.agents import AgentInvoker
 from bridgehead.flows.announcer import Announcer
 from bridgehead.flows.ids import new_request_id
 from bridgehead.flows.journals.base import Journal
@@ -13,6 +12,9 @@ from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.requests import Pause
 from bridgehead.flows.root import FlowRoot
 from bridgehead.host.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from bridgehead.flows.agents import AgentInvoker
 
 
 def open_sqlite(root: FlowRoot) -> Journal:

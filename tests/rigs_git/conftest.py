@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.rigs.repositories.git import GitRepository
+from git_copies import copy_clones
 from rigs_git.git_world import GLOBAL_CONFIG, World
 
 pytest.register_assert_rewrite("suites.repository_suite")
@@ -32,16 +33,30 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
+@pytest.fixture(scope="session")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a world lies ready to be copied."""
+    return tmp_path_factory.mktemp("worlds")
+
+
 @pytest.fixture
-def world(tmp_path: Path, home: Path) -> World:
+def world(tmp_path: Path, home: Path, worlds: Path) -> World:
     """A remote with one empty commit and two clones, `a` and `b`."""
-    made = World(tmp_path)
+    ready = worlds / "remote and two clones"
+    if not ready.exists():
+        _make_world(ready)
+    copy_clones(ready, tmp_path)
+    return World(tmp_path)
+
+
+def _make_world(base: Path) -> None:
+    base.mkdir()
+    made = World(base)
     made.git("init", "-q", "--bare", "-b", "main", str(made.remote))
     clone = made.clone("a")
     made.git("commit", "-q", "--allow-empty", "-m", "root", at=clone)
     made.git("push", "-q", "-u", "origin", "main", at=clone)
     made.clone("b")
-    return made
 
 
 @pytest.fixture

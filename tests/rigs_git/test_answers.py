@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,33 @@ def test_after_any_outside_change_the_answer_is_the_fresh_one(world: World, clon
         change()
         said = everything_said(clone)
         assert said == everything_said(clone) == said_afresh(clone), f"after change {number}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_the_newest_commits_tell_the_same_status_as_all_of_history(world, clone, monkeypatch, seed):
+    chance = random.Random(seed)
+    world.commit(clone, {f"t{n}-x/A.md": envelope(f"t{n}-x") for n in range(4)}, push=False)
+    for step in range(12):
+        thread = f"t{chance.randrange(4)}-x"
+        path = f"{thread}/{chance.choice('ABCD')}.md"
+        date = chance.choice(["2026-05-15", "2026-05-16", "2026-05-16T10:00:00Z"])
+        if chance.random() < 0.2 and (clone / path).exists():
+            world.git("rm", "-q", "--", path, at=clone)
+            world.git("commit", "-qm", "gone", at=clone)
+        else:
+            world.commit(clone, {path: envelope(thread, body=f"{step}\n", date=date)}, push=False)
+        if chance.random() < 0.2:
+            world.git("checkout", "-q", "-b", f"side{step}", "HEAD~1", at=clone)
+            world.commit(clone, {f"{thread}/S{step}.md": envelope(thread, date=date)}, push=False)
+            world.git("merge", "-q", "--no-edit", "-s", "ours", "main", at=clone)
+            world.git("checkout", "-q", "-B", "main", at=clone)
+        seen = []
+        for worth in (0, 10_000):
+            monkeypatch.setattr(status_operation, "WORTH_A_SHORT_CUT", worth)
+            shutil.rmtree(clone / ".git/bridgehead", ignore_errors=True)
+            seen.append(status(rig_at(clone, []), with_findings=True).json_object())
+        assert seen[0] == seen[1]
 
 
 def test_a_torn_answer_is_made_anew(world, clone):

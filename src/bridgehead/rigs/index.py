@@ -36,7 +36,8 @@ class EnvelopeIndex:
     """One look at a repository: every answer describes the moment it was made.
 
     With `thread` only that thread is looked at; a `survey` that is handed in must have the same extent. Findings
-    (rigs §3.3) cost a cold index the reading of every body, so they are there only if asked for.
+    (rigs §3.3) cost a cold index the reading of every body, so they are there only if asked for. A cold index that need
+    not know history leaves it aside (`is_placed`).
     """
 
     def __init__(
@@ -46,9 +47,11 @@ class EnvelopeIndex:
         *,
         survey: Survey | None = None,
         with_findings: bool = False,
+        with_history: bool = True,
     ) -> None:
         self._repository = repository
         self._with_findings = with_findings
+        self._with_history = with_history
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
         self.survey: Survey = survey or repository.survey(thread)
@@ -56,6 +59,16 @@ class EnvelopeIndex:
             self._bring_up_to_date()
         except IndexSpoilt:
             self._bring_up_to_date()
+
+    @property
+    def is_placed(self) -> bool:
+        """Tell whether it is known which commit added what; if not, every envelope looks uncommitted."""
+        return self._file.header.head == self.survey.head
+
+    def place(self) -> None:
+        """Take in history after all."""
+        self._with_history = True
+        self._bring_up_to_date()
 
     @property
     def is_linear(self) -> bool:
@@ -100,8 +113,10 @@ class EnvelopeIndex:
         self._file.save(header._replace(digest=digest))
 
     def _begin_history(self, known: Header) -> PendingHistory | None:
-        """Ask for the commits that are new; None if there are none."""
+        """Ask for the commits that are new; None if there are none, or if all are and nobody needs them."""
         head = self.survey.head
+        if known.head is None and not self._with_history:
+            return None
         return self._repository.begin_history(head, after=known.head) if head != known.head else None
 
     def _take_in(self, history: History, known: Header) -> Header:

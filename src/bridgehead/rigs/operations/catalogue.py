@@ -24,16 +24,42 @@ class Catalogue:
     """One look at all threads, or at one of them."""
 
     def __init__(
-        self, rig: Rig, thread_id: str | None, *, survey: Survey | None, with_findings: bool
+        self,
+        rig: Rig,
+        thread_id: str | None,
+        *,
+        survey: Survey | None,
+        with_findings: bool,
+        with_history: bool,
     ) -> None:
         self._repository = rig.repository
-        self._index = EnvelopeIndex(rig.repository, thread_id, survey=survey, with_findings=with_findings)
-        self._listings = (
-            {found.thread_id: found for found in self._index.threads()}
-            if thread_id is None
-            else {thread_id: self._index.thread(thread_id)}
+        self._thread_id = thread_id
+        self._index = EnvelopeIndex(
+            rig.repository, thread_id, survey=survey, with_findings=with_findings, with_history=with_history
         )
         self.survey = self._index.survey
+        self._listings = self._list()
+
+    def _list(self) -> dict[str, ThreadListing]:
+        if self._thread_id is not None:
+            return {self._thread_id: self._index.thread(self._thread_id)}
+        return {found.thread_id: found for found in self._index.threads()}
+
+    @property
+    def is_placed(self) -> bool:
+        """Tell whether envelopes are listed with the commits that added them."""
+        return self._index.is_placed
+
+    def place(self) -> None:
+        """List them so after all."""
+        if not self._index.is_placed:
+            self._index.place()
+            self._listings = self._list()
+
+    def is_all_committed(self) -> bool:
+        """Tell whether every envelope is as HEAD has it, as far as git answers for that."""
+        tracked = self.survey.tracked()
+        return not self.survey.dirty and all(envelope.path in tracked for envelope in self.envelopes())
 
     def thread_ids(self) -> list[str]:
         return list(self._listings)
@@ -82,7 +108,12 @@ class Catalogue:
 
 
 def catalogue(
-    rig: Rig, thread_id: str | None = None, *, survey: Survey | None = None, with_findings: bool = False
+    rig: Rig,
+    thread_id: str | None = None,
+    *,
+    survey: Survey | None = None,
+    with_findings: bool = False,
+    with_history: bool = True,
 ) -> Catalogue:
-    """Look at the bridge, or at what a survey has seen. Findings cost a cold index the reading of every body."""
-    return Catalogue(rig, thread_id, survey=survey, with_findings=with_findings)
+    """Look at the bridge, or at what a survey has seen. Findings and history cost a cold index a lot of reading."""
+    return Catalogue(rig, thread_id, survey=survey, with_findings=with_findings, with_history=with_history)

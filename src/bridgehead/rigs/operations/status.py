@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bridgehead.rigs.answer_files import WORTH_KEEPING, Answer, AnswerFile
@@ -16,8 +16,12 @@ from bridgehead.rigs.work_tree_state import state_of
 
 if TYPE_CHECKING:
     from bridgehead.rigs.freeze import Freeze
+    from bridgehead.rigs.index_rows import ListedEnvelope
     from bridgehead.rigs.operations.catalogue import Catalogue
     from bridgehead.rigs.repositories.base import Survey
+
+WORTH_A_SHORT_CUT = 2000  # envelopes; with fewer, reading all of history takes no time
+MOST_COMMITS = 1000
 
 
 def status(rig: Rig, *, wide: bool = False, with_findings: bool = False) -> Status:
@@ -28,7 +32,7 @@ def status(rig: Rig, *, wide: bool = False, with_findings: bool = False) -> Stat
 
 def status_of(rig: Rig, known: Catalogue) -> Status:
     """The status that one look at the bridge shows."""
-    return _completed(rig, known.survey, _summed_up(known, wide=False))
+    return _completed(rig, known.survey, _summed_up(known, _latest(rig, known), wide=False))
 
 
 def standing_freezes(rig: Rig) -> dict[str, Freeze]:
@@ -60,27 +64,44 @@ def _summaries(rig: Rig, survey: Survey, *, wide: bool, with_findings: bool) -> 
     form = f"status{'-wide' if wide else ''}{'-findings' if with_findings else ''}"
     kept = AnswerFile(rig.repository.private_dir, form)
     state = state_of(survey, rig.repository.stamp, time.time_ns())
-    known = read_summaries(found.text) if (found := kept.find(state)) else None
-    if known is not None:
-        return known
+    kept_threads = read_summaries(found.text) if (found := kept.find(state)) else None
+    if kept_threads is not None:
+        return kept_threads
     from bridgehead.rigs.operations.catalogue import catalogue
 
-    threads = _summed_up(catalogue(rig, survey=survey, with_findings=with_findings), wide=wide)
+    is_large = len(survey.tracked()) >= WORTH_A_SHORT_CUT
+    known = catalogue(rig, survey=survey, with_findings=with_findings, with_history=wide or not is_large)
+    threads = _summed_up(known, _latest(rig, known), wide=wide)
     if sum(thread.envelope_count for thread in threads) >= WORTH_KEEPING:
         kept.keep(state, Answer(summaries_as_text(threads)))
     return threads
 
 
-def _summed_up(known: Catalogue, *, wide: bool) -> list[ThreadSummary]:
-    return newest_first(_summary(known, thread_id, wide=wide) for thread_id in known.thread_ids())
+def _latest(rig: Rig, known: Catalogue) -> dict[str, ListedEnvelope]:
+    """The latest envelope of every thread: from the newest commits if they tell, else from all of history."""
+    if not known.is_placed:
+        from bridgehead.rigs.latest_turns import placed_latest
+
+        groups = {thread_id: known.listing(thread_id).envelopes for thread_id in known.thread_ids()}
+        newest = rig.repository.newest_commits(known.survey.head or "", MOST_COMMITS)
+        found = placed_latest(groups, newest) if known.is_all_committed() else None
+        if found is not None:
+            return found
+        known.place()
+    return {
+        thread_id: max(known.listing(thread_id).envelopes, key=lambda envelope: envelope.turn.order_key())
+        for thread_id in known.thread_ids()
+    }
 
 
-def _summary(known: Catalogue, thread_id: str, *, wide: bool) -> ThreadSummary:
-    envelopes = known.listing(thread_id).envelopes
-    newest = max(envelopes, key=lambda envelope: envelope.turn.order_key())
+def _summed_up(known: Catalogue, latest: Mapping[str, ListedEnvelope], *, wide: bool) -> list[ThreadSummary]:
+    return newest_first(_summary(known, thread_id, newest, wide=wide) for thread_id, newest in latest.items())
+
+
+def _summary(known: Catalogue, thread_id: str, newest: ListedEnvelope, *, wide: bool) -> ThreadSummary:
     return ThreadSummary(
         latest=newest.turn,
-        envelope_count=len(envelopes),
+        envelope_count=len(known.listing(thread_id).envelopes),
         is_closed=known.is_closed(thread_id),
         last_modified=iso_timestamp(known.modified_ms(newest)),
         unverified=known.unverified(thread_id),

@@ -225,6 +225,10 @@ class Repository(ABC, Files):
         return KnownHistory(self.history(head, after))
 
     @abstractmethod
+    def newest_commits(self, head: str, most: int) -> list[CommitRecord]:
+        """Return the last commits of `head`, newest first: the end of its `history`, turned round."""
+
+    @abstractmethod
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
         """Return the commits of `tip` that `base` lacks, parents before children."""
 

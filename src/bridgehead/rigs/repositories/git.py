@@ -169,6 +169,11 @@ class GitRepository(WorkTree, Repository):
         except (OSError, FileError):  # no place to write it aside
             return super().begin_history(head, after)
 
+    def newest_commits(self, head: str, most: int) -> list[CommitRecord]:
+        from bridgehead.rigs.repositories import git_history
+
+        return git_history.newest_commits(self._clone.git, head, most)
+
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
         from bridgehead.rigs.repositories import git_history
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bridgehead.errors import LockTimeout
 from bridgehead.host.clock import Clock, SystemClock
@@ -16,6 +18,9 @@ from bridgehead.host.locks import FileLock, read_holder
 from bridgehead.rigs.repositories.git_command import Git, GitAnswer
 from bridgehead.rigs.repositories.git_location import Location, locate
 from bridgehead.rigs.repositories.git_settings import GitSettings
+
+if TYPE_CHECKING:
+    import hashlib
 
 LOCK_TIMEOUT_SECONDS = 30.0
 _INDEX_BUSY = "index.lock"
@@ -53,9 +58,13 @@ class Clone:
 
     def blob_id(self, content: bytes) -> str:
         """Return the id git gives this content."""
+        return self._hash(b"blob %d\0" % len(content) + content).hexdigest()
+
+    @cached_property
+    def _hash(self) -> Callable[[bytes], hashlib._Hash]:
         import hashlib
 
-        return hashlib.new(self.location.object_format, b"blob %d\0" % len(content) + content).hexdigest()
+        return hashlib.sha256 if self.location.object_format == "sha256" else hashlib.sha1
 
     def write_index(self, *arguments: str) -> GitAnswer:
         """Change the user's index, waiting a little if another git has it open."""

@@ -53,6 +53,12 @@ def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
     return parse_log(git.read(*log_arguments(tip, *excluded)).text)
 
 
+def newest_commits(git: Git, head: str, most: int) -> list[CommitRecord]:
+    """Return the last commits of `head`, newest first."""
+    arguments = (word for word in log_arguments(f"--max-count={most}", head) if word != "--reverse")
+    return parse_log(git.read(*arguments).text)
+
+
 def history(git: Git, head: str | None, after: str | None) -> History:
     """Return the commits of `head`, only the new ones where those simply follow `after`.
 

@@ -168,6 +168,9 @@ class MemoryRepository(MemoryFiles, Repository):
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
         return self.objects.between(base, tip)
 
+    def newest_commits(self, head: str, most: int) -> list[CommitRecord]:
+        return self.objects.between(None, head)[::-1][:most]
+
     def ancestry(self) -> Mapping[str, tuple[str, ...]]:
         return {record.commit: record.parents for record in self.objects.between(None, self.commit or "")}
 

@@ -96,6 +96,17 @@ def test_a_page_of_another_origin_reads_nothing_and_follows_nothing(
     assert desk.client.get(path, headers=headers).status_code == 403
 
 
+def test_a_proxy_in_front_may_speak_tls_under_a_listed_name(tmp_path: Path) -> None:
+    assembly = scratch_assembly(tmp_path)
+    with assembly.store() as store:
+        app = Dashboard(assembly, store, token=TOKEN, port=8183, hosts=("team.example",)).app
+        with TestClient(app, base_url="http://team.example") as client:
+            client.get("/", params={"token": TOKEN})
+            assert client.get("/events", headers={"Origin": "https://team.example"}).status_code == 200
+            assert client.get("/events", headers={"Origin": "https://other.example"}).status_code == 403
+            assert client.get("/events", headers={"Host": "other.example"}).status_code == 403
+
+
 def test_a_link_from_elsewhere_may_be_followed(desk: Desktop) -> None:
     headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
 

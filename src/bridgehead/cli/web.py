@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.bus.sockets.origin import own_names
 from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import App
 from bridgehead.dashboard.address_file import Address, forget_address, note_address, running_dashboard
@@ -81,14 +80,13 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, open_browser: b
     with assembly.store() as store, bind(request) as listening:
         port = int(listening.getsockname()[1])
         address = Address(host=_reached_at(request.host), port=port, token=token, pid=os.getpid())
-        names = own_names(socket.gethostname(), (request.host, *request.hosts))
         dashboard = Dashboard(
             assembly,
             store,
             token=token,
             port=port,
             user=_user_name(),
-            names=names,
+            hosts=request.names(socket.gethostname()),
             mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
         )
 

@@ -7,6 +7,7 @@ in `Host`. Cookies are shared by all ports of a host, so a page of another local
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlencode
 
@@ -39,17 +40,22 @@ _HEADERS: Final = {
 class Access:
     """Decides about requests by their head."""
 
-    def __init__(self, token: str, sessions: Sessions, *, names: frozenset[str], port: int) -> None:
+    def __init__(
+        self, token: str, sessions: Sessions, *, names: frozenset[str], port: int, origins: Sequence[str] = ()
+    ) -> None:
+        """`names` may stand in Host; `origins` are admitted besides our own, for a proxy that speaks TLS for us."""
         self._token = token
         self._sessions = sessions
         self._names = names
+        self._origins = origins
         # Cookies know no ports: two dashboards on one machine must not log each other out.
         self.cookie = f"bridgehead_web_{port}"
 
     def judge(self, request: HTTPConnection) -> Session | Response | None:
         """The session behind a request, what it is answered instead, or None for what anybody may see."""
         method, path = str(request.scope["method"]), request.url.path
-        if (refused := refusal(request.headers, names=self._names, same_origin=True)) is not None:
+        refused = refusal(request.headers, names=self._names, listed=self._origins, same_origin=True)
+        if refused is not None:
             return PlainTextResponse(refused.body, refused.status)
         if _is_foreign(request, method):
             return PlainTextResponse("this origin is not admitted\n", 403)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -47,7 +46,10 @@ class Mounted(Protocol):
 
 
 class Dashboard:
-    """The application and what a server needs to know of it."""
+    """The application and what a server needs to know of it.
+
+    It is reached as localhost, by address, and under the names in `hosts`, there also through a proxy that speaks TLS.
+    """
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class Dashboard:
         token: str,
         port: int,
         user: str = "web",
-        names: frozenset[str] | None = None,
+        hosts: Sequence[str] = (),
         clock: Clock | None = None,
         mcp: Mounted | None = None,
     ) -> None:
@@ -67,7 +69,13 @@ class Dashboard:
         self.desk = Desk(
             assembly, store, clock, user, PAGES, Checkups(assembly, clock), SeatFigures(assembly)
         )
-        access = Access(token, Sessions(clock), names=names or own_names(socket.gethostname()), port=port)
+        access = Access(
+            token,
+            Sessions(clock),
+            names=own_names("localhost", hosts),
+            origins=[f"https://{host}" for host in hosts],
+            port=port,
+        )
         pages = Starlette(
             routes=self._routes(store),
             exception_handlers={

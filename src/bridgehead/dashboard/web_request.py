@@ -26,6 +26,11 @@ class WebRequest:
     hosts: tuple[str, ...] = ()
     """Further names under which the dashboard may be reached."""
 
+    def names(self, hostname: str) -> tuple[str, ...]:
+        """Names it may be reached under; the machine's own only where other machines can come."""
+        machine = () if self.is_loopback else (self.host, hostname, f"{hostname}.local")
+        return tuple(dict.fromkeys(name.lower() for name in (*machine, *self.hosts)))
+
     @property
     def is_loopback(self) -> bool:
         if self.host == "localhost":

@@ -7,12 +7,11 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.assembly.waiting import UnfitAnswer
 from bridgehead.dashboard.answering import answer_from
 from bridgehead.dashboard.desk import Desk
 from bridgehead.dashboard.happenings import lately, running
 from bridgehead.dashboard.page import Form, Page
-from bridgehead.errors import AlreadyAnswered
+from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 
 
 def show_now(desk: Desk, request: Request) -> Response:
@@ -26,7 +25,10 @@ def answer_item(desk: Desk, request: Request, form: Form) -> Response:
         item = desk.waiting_list.answer(item_id, answer_from(desk, form))
     except AlreadyAnswered as error:
         return desk.go(request, "/", f"{error.message}.", bad=True)
-    except UnfitAnswer as error:
+    except NotFound:
+        raise
+    except UserError as error:
+        # Whatever was wrong with it: nobody has to write it twice.
         typed = {"item_id": item_id, "text": form.get("text", ""), "message": error.message}
         return _now(desk, request, status=422, refused=typed)
     finally:

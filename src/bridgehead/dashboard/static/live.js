@@ -25,7 +25,11 @@ function concerns(part, told) {
   return part.dataset.live.split(" ").some((kind) => kind === "*" || told.kind.startsWith(kind));
 }
 
+// An answer to a form that was refused is no page one could fetch again: it keeps what was typed.
+const still = document.body.hasAttribute("data-still");
+
 function want(chosen) {
+  if (still) return;
   for (const part of chosen) due.add(part.id);
   if (due.size && timer === null) timer = setTimeout(refresh, QUIET_MS);
 }

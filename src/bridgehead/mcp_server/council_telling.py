@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council import Finished
@@ -20,33 +20,45 @@ from bridgehead.mcp_server.foreign import ForeignText
 from bridgehead.mcp_server.results import CouncilListed, CouncilResult, Finding, SeatRequest
 
 WIDTH: Final = 110
-MOST_PROMPTS: Final = 40
-"""Requests shown at once; the others are still pending and come with the next call."""
+MOST_PROMPT_CHARACTERS: Final = 60_000
+"""Of the requests shown at once, since hosts cut long results; the others wait and come with the next call."""
+MOST_FINDINGS: Final = 100
+HOW_TO_DISMISS: Final = "bridgehead council dismiss ID --reason TEXT lives with a finding."
 
 
-def tell_finished(finished: Finished, requests: Sequence[PendingItem]) -> tuple[CouncilResult, str]:
+class Told(NamedTuple):
+    """A council for programs and for readers."""
+
+    result: CouncilResult
+    text: str
+
+
+def tell_finished(finished: Finished, requests: Sequence[PendingItem]) -> Told:
     """What came of a council in this call."""
-    review_id, report = finished.kept.review_id, finished.report
+    review_id, stopped = finished.kept.review_id, finished.signal is not None
     files = finished.written.files if finished.written else {}
-    code = finished.exit_code()
     if requests:
         return _asking(review_id, requests)
-    if report is None:
-        return _waiting(review_id, finished.waiting_for)
-    status = "stopped" if finished.signal else None
-    return _reported(review_id, report, files, code, status=status)
+    match finished.report:
+        case None:
+            return _waiting(review_id, finished.waiting_for)
+        case AbortedReport() as report:
+            return _aborted(review_id, report, files, finished.exit_code(), stopped=stopped)
+        case report:
+            return _reported(review_id, report, files, finished.exit_code(), stopped=stopped)
 
 
-def tell_now(
-    assembly: Assembly, now: CouncilNow, requests: Sequence[PendingItem]
-) -> tuple[CouncilResult, str]:
+def tell_now(assembly: Assembly, now: CouncilNow, requests: Sequence[PendingItem]) -> Told:
     """A council as it stands, looked at from outside."""
     council = now.council
     if requests:
         return _asking(council.id, requests)
     if now.has_report:
         stored = ReportShelf(assembly).find(council.id)
-        return _reported(council.id, stored.report, stored.files.files, ExitCode.DONE)
+        files = stored.files.files
+        if isinstance(stored.report, AbortedReport):
+            return _aborted(council.id, stored.report, files, ExitCode.FAILURE)
+        return _reported(council.id, stored.report, files, ExitCode.DONE)
     if council.status in (CouncilStatus.RUNNING, CouncilStatus.STOPPED):
         return _under_way(now)
     return _waiting(council.id, council.waiting_for)
@@ -73,7 +85,7 @@ def listed_text(councils: Sequence[CouncilLine]) -> tuple[str, list[CouncilListe
     return "\n".join(lines) or "No council was held in this project yet.", listed
 
 
-def requests_of(items: Sequence[PendingItem], foreign: ForeignText) -> list[SeatRequest]:
+def _requests(items: Sequence[PendingItem], foreign: ForeignText) -> list[SeatRequest]:
     """The prompts of a seat, fenced: they quote code and what other seats said."""
     return [
         SeatRequest(
@@ -84,13 +96,23 @@ def requests_of(items: Sequence[PendingItem], foreign: ForeignText) -> list[Seat
                 item.question.prompt, origin=f"council, request {item.id}", trust=Trust.UNVERIFIED
             ),
         )
-        for item in items[:MOST_PROMPTS]
+        for item in _at_once(items)
     ]
 
 
-def _asking(review_id: str, items: Sequence[PendingItem]) -> tuple[CouncilResult, str]:
+def _at_once(items: Sequence[PendingItem]) -> Sequence[PendingItem]:
+    """As many as a host will show whole, at least one."""
+    total = 0
+    for index, item in enumerate(items):
+        total += len(item.question.prompt)
+        if total > MOST_PROMPT_CHARACTERS:
+            return items[: max(index, 1)]
+    return items
+
+
+def _asking(review_id: str, items: Sequence[PendingItem]) -> Told:
     foreign = ForeignText()
-    requests = requests_of(items, foreign)
+    requests = _requests(items, foreign)
     example = f'{{"resume": "{review_id}", "answers": [{{"id": "{requests[0].id}", "text": "…"}}]}}'
     advice = (
         "You hold a seat. For each request write the reply its prompt asks for (a JSON object where it says so), "
@@ -99,7 +121,8 @@ def _asking(review_id: str, items: Sequence[PendingItem]) -> tuple[CouncilResult
         f"{requests[0].id} --file reply.txt, then bridgehead council resume {review_id}."
     )
     many = "1 request waits" if len(items) == 1 else f"{len(items)} requests wait"
-    summary = f"WAITING   council {review_id}: {many} for your answer (exit code {ExitCode.WAITING})"
+    part = "" if len(requests) == len(items) else f"; the first {len(requests)} follow"
+    summary = f"WAITING   council {review_id}: {many} for your answer (exit code {ExitCode.WAITING}){part}"
     result = CouncilResult(
         note=foreign.note,
         review_id=review_id,
@@ -112,10 +135,10 @@ def _asking(review_id: str, items: Sequence[PendingItem]) -> tuple[CouncilResult
     blocks = [
         f"request {one.id} (request_id {one.request_id}): {one.title}\n{one.prompt}" for one in requests
     ]
-    return result, "\n\n".join([summary, advice, foreign.note, *blocks])
+    return Told(result, "\n\n".join([summary, advice, foreign.note, *blocks]))
 
 
-def _waiting(review_id: str, bridges: Sequence[str]) -> tuple[CouncilResult, str]:
+def _waiting(review_id: str, bridges: Sequence[str]) -> Told:
     who = ", ".join(bridges) or "somebody"
     advice = f'Call the tool `council` with {{"resume": "{review_id}"}} later, or with "close": true to stop waiting.'
     summary = f"WAITING   council {review_id} waits for {who}"
@@ -127,49 +150,69 @@ def _waiting(review_id: str, bridges: Sequence[str]) -> tuple[CouncilResult, str
         next=advice,
         waiting_for=list(bridges),
     )
-    return result, f"{summary}\n{advice}"
+    return Told(result, f"{summary}\n{advice}")
 
 
 def _reported(
-    review_id: str,
-    report: CouncilReport | AbortedReport,
-    files: dict[str, str],
-    code: ExitCode,
-    *,
-    status: str | None = None,
-) -> tuple[CouncilResult, str]:
+    review_id: str, report: CouncilReport, files: dict[str, str], code: ExitCode, *, stopped: bool = False
+) -> Told:
     foreign = ForeignText()
-    text = render_text(report, Screen(width=WIDTH, saved_at=files.get("markdown")))
-    fenced = foreign.block(text, origin=f"report of council {review_id}")
-    entries = [] if isinstance(report, AbortedReport) else ordered(report.findings())
-    aborted = isinstance(report, AbortedReport)
-    summary = (
-        f"ABORTED   council {review_id}: {foreign.line(report.abort_reason)}"
-        if isinstance(report, AbortedReport)
-        else f"{headline(report, entries)}   council {review_id}"
-    )
+    entries = ordered(report.findings())
+    fenced = _fenced(review_id, report, files, foreign)
+    summary = f"{headline(report, entries)}   council {review_id}"
     result = CouncilResult(
         note=foreign.note,
         review_id=review_id,
-        status="stopped" if status == "stopped" else "aborted" if aborted else "reported",
+        status="stopped" if stopped else "reported",
         exit_code=code,
         summary=summary,
-        next="bridgehead council dismiss ID --reason TEXT lives with a finding." if entries else "",
-        verdict=report.verdict if isinstance(report, CouncilReport) else None,
-        findings=[_finding(entry, foreign) for entry in entries],
+        next=HOW_TO_DISMISS if entries else "",
+        verdict=report.verdict,
+        findings=[_finding(entry, foreign) for entry in entries[:MOST_FINDINGS]],
         report=fenced,
         report_files=files,
-        waiting_for=[one["bridge"] for one in report.bridges_pending]
-        if isinstance(report, CouncilReport)
-        else [],
-        skipped={bridge: foreign.line(reason) for bridge, reason in report.skip_reasons.items()},
-        warnings=[foreign.line(one) for one in report.warnings] if isinstance(report, CouncilReport) else [],
+        waiting_for=[one["bridge"] for one in report.bridges_pending],
+        skipped=_skipped(report, foreign),
+        warnings=[foreign.line(one) for one in report.warnings],
     )
-    return result, "\n\n".join([summary, foreign.note, fenced])
+    return Told(result, "\n\n".join([summary, foreign.note, fenced]))
+
+
+def _aborted(
+    review_id: str, report: AbortedReport, files: dict[str, str], code: ExitCode, *, stopped: bool = False
+) -> Told:
+    foreign = ForeignText()
+    fenced = _fenced(review_id, report, files, foreign)
+    summary = f"ABORTED   council {review_id}: {foreign.line(report.abort_reason)}"
+    result = CouncilResult(
+        note=foreign.note,
+        review_id=review_id,
+        status="stopped" if stopped else "aborted",
+        exit_code=code,
+        summary=summary,
+        next="The tool `doctor` says why nobody could sit.",
+        report=fenced,
+        report_files=files,
+        skipped=_skipped(report, foreign),
+    )
+    return Told(result, "\n\n".join([summary, foreign.note, fenced]))
+
+
+def _fenced(
+    review_id: str, report: CouncilReport | AbortedReport, files: dict[str, str], foreign: ForeignText
+) -> str:
+    text = render_text(report, Screen(width=WIDTH, saved_at=files.get("markdown")))
+    return foreign.block(text, origin=f"report of council {review_id}")
+
+
+def _skipped(report: CouncilReport | AbortedReport, foreign: ForeignText) -> dict[str, str]:
+    return {bridge: foreign.line(reason) for bridge, reason in report.skip_reasons.items()}
 
 
 def _finding(entry: FindingEntry, foreign: ForeignText) -> Finding:
-    confirmed = [kind for kind, holds in entry_confirmation(entry).items() if holds]
+    confirmation = entry.confirmation
+    kinds = {"model": confirmation.model, "runtime": confirmation.runtime, "evidence": confirmation.evidence}
+    confirmed = [kind for kind, holds in kinds.items() if holds]
     return Finding(
         id=entry.id,
         severity=entry.severity.value if entry.severity else "",
@@ -180,13 +223,7 @@ def _finding(entry: FindingEntry, foreign: ForeignText) -> Finding:
     )
 
 
-def entry_confirmation(entry: FindingEntry) -> dict[str, bool]:
-    """What confirms a finding besides the seat that raised it."""
-    confirmation = entry.confirmation
-    return {"model": confirmation.model, "runtime": confirmation.runtime, "evidence": confirmation.evidence}
-
-
-def _under_way(now: CouncilNow) -> tuple[CouncilResult, str]:
+def _under_way(now: CouncilNow) -> Told:
     council = now.council
     gone = council.status is CouncilStatus.STOPPED
     summary = (
@@ -204,7 +241,7 @@ def _under_way(now: CouncilNow) -> tuple[CouncilResult, str]:
         summary=summary,
         next=advice,
     )
-    return result, "\n".join([summary, *map(_seat, now.live.seats), advice])
+    return Told(result, "\n".join([summary, *map(_seat, now.live.seats), advice]))
 
 
 def _seat(seat: LiveSeat) -> str:

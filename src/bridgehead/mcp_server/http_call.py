@@ -39,7 +39,7 @@ class HttpCall:
             busy = RpcError(Code.BUSY, f"{MOST_CALLS} calls are under way; wait for one of them to end")
             yield _event(error(self._request.id, busy))
             return
-        threading.Thread(target=self._carry_out, args=(ended,), name="mcp call", daemon=True).start()
+        threading.Thread(target=self._carry_out, args=(ended,), name="mcp call").start()
         try:
             async for sign in self._signs_of_life():
                 yield sign

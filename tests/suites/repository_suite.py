@@ -195,6 +195,7 @@ class RepositorySuite:
         assert stranger.from_start
         assert pair.here.ancestry() == {root: (), first: (root,), second: (first,)}
         assert set(pair.here.committed_files(first)) == {"demo-01/A.md"}
+        assert pair.here.newest_commits(second, 2) == [*whole.commits[:0:-1]]
 
     def test_a_lost_race_is_a_value_and_the_turn_is_rebuilt_under_the_next_name(self, pair: Pair):
         theirs = send(pair.there, "demo-01/ACK.md", b"theirs\n")

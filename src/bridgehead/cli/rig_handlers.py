@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -263,6 +264,7 @@ def _watch(desk: Desk, op: str, thread_id: str | None) -> int:
     from bridgehead.rigs.operations.watch import WatchRequest, parse_interval
     from bridgehead.rigs.operations.watch import watch as follow
 
+    gc.enable()
     if op == "thread" and thread_id is None:
         raise UserError("thread: <thread-id> is required")
     request = WatchRequest(

@@ -5,6 +5,7 @@ Nothing is imported that a command does not need: start-up is what most of these
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -48,6 +49,7 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
     def tell(text: str) -> None:
         complain(program, text)
 
+    gc.disable()  # a command ends before looking for garbage pays; only watching goes on and on
     desk = Desk(parsed, lambda: make_rig(None, tell), tell, os.environ)
     try:
         return int(getattr(rig_handlers, name)(desk))

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bridgehead.cli.flow_running import run_quickly
 from bridgehead.errors import NotFound
 from bridgehead.flows import Flow
 from bridgehead.flows.command_line import split_words
 from bridgehead.flows.discovery import find_flow
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.options import defaults_of, options_of, read_options, typed_settings
+from bridgehead.flows.script import usage_of
+from bridgehead.flows.template_create import template_create
+from bridgehead.flows.template_create.choices import OPTIONS
 
 if TYPE_CHECKING:
     from somewhere import OnlyForTheTypeChecker
@@ -147,3 +151,12 @@ def test_the_built_in_ask_is_found_by_name(tmp_path: Path) -> None:
 def test_a_name_that_would_confuse_is_no_name_for_a_flow(name: str) -> None:
     with pytest.raises(FlowMistake):
         Flow(name, "1", release)
+
+
+def test_help_for_a_flow_names_its_own_options(capsys: pytest.CaptureFixture[str]) -> None:
+    told = usage_of(template_create)
+    for flag, option in OPTIONS.items():
+        assert f"  {flag}" in told and option.summary in told
+    for words in (["template-create", "--help"], ["template-create", "--validate", "-h"]):
+        assert run_quickly("run", words) == 0
+        assert capsys.readouterr().out == told

@@ -63,7 +63,8 @@ def _command(arguments: Sequence[str]) -> Callable[[], int]:
 
 
 def _is_quick_flow(arguments: Sequence[str]) -> bool:
-    """Whether this is a flow to be run, and not one to be explained or completed, which is click's business."""
-    asks_for_help = "--help" in arguments or "-h" in arguments
+    """Whether this is about one flow to be run; the command's own help and completion are click's business."""
     runs = arguments[:1] == ["flow"] and arguments[1:2] in (["run"], ["resume"])
+    names_one = arguments[1:2] == ["run"] and not "".join(arguments[2:3]).startswith("-")
+    asks_for_help = ("--help" in arguments or "-h" in arguments) and not (names_one and len(arguments) > 3)
     return runs and not asks_for_help and "_BRIDGEHEAD_COMPLETE" not in os.environ

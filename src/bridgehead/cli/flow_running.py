@@ -34,6 +34,8 @@ def run_quickly(verb: str, words: Sequence[str]) -> int:
         return resume(app, name, line._replace(words=rest))
     if name is None:
         raise UserError("flow run needs the NAME of a flow", hint="bridgehead flow run --help")
+    if "--help" in ours or "-h" in ours:
+        return explain(app, name)
     return run(app, name, line._replace(words=rest))
 
 
@@ -42,6 +44,15 @@ def run(app: App, name: str, line: CommandLine) -> int:
     with recorded(app, line) as announcer:
         around = surroundings(app, announcer)
         return _ended(app, lambda: run_named(name, line, app.cwd, around))
+
+
+def explain(app: App, name: str) -> int:
+    """What the flow `name` is for, and its options."""
+    from bridgehead.flows.discovery import find_flow
+    from bridgehead.flows.script import usage_of
+
+    app.stdout.write(usage_of(find_flow(name, app.cwd)[0]))
+    return ExitCode.DONE
 
 
 def resume(app: App, flow_id: str | None, line: CommandLine) -> int:

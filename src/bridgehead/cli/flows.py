@@ -79,7 +79,7 @@ def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
     """Start the flow NAME, or go on with it where it is paused.
 
     NAME is built in, an entry point of the group bridgehead.flows, or file.py:function. Its own options are the
-    parameters of its function.
+    parameters of its function; `flow run NAME --help` lists them.
     """
     return flow_running.run(app, name, _line(app, flags, words))
 

@@ -34,6 +34,7 @@ class Flow:
         agents: Sequence[str] = (),
         keeps_state_file: bool = False,
         read_words: OptionReader | None = None,
+        describe_options: Callable[[], list[tuple[str, str]]] | None = None,
         operational: Sequence[str] = (),
         abandon: Abandon | None = None,
     ) -> None:
@@ -41,6 +42,7 @@ class Flow:
 
         `keeps_state_file`: keeps `.template-create-state.json` and speaks contract 1.0; see phases.py.
         `read_words`: reads a command line into settings, for options that are more than the function's parameters.
+        `describe_options`: those options for --help, each with what it does.
         `abandon`: cleans up after a run that is given up by `--fresh` or `flow cancel`.
         `operational`: settings that hold for one command and may be given anew on resume; no step's input may use them.
         """
@@ -53,6 +55,7 @@ class Flow:
         self.agents = tuple(agents)
         self.keeps_state_file = keeps_state_file
         self.read_words = read_words
+        self.describe_options = describe_options
         self.operational = frozenset(operational)
         self.abandon = abandon
 
@@ -76,6 +79,7 @@ def flow(
     agents: Sequence[str] = (),
     keeps_state_file: bool = False,
     read_words: OptionReader | None = None,
+    describe_options: Callable[[], list[tuple[str, str]]] | None = None,
     operational: Sequence[str] = (),
     abandon: Abandon | None = None,
 ) -> Callable[[Callable[..., Any]], Flow]:
@@ -90,6 +94,7 @@ def flow(
             agents=agents,
             keeps_state_file=keeps_state_file,
             read_words=read_words,
+            describe_options=describe_options,
             operational=operational,
             abandon=abandon,
         )

@@ -22,7 +22,7 @@ def main(flow: Flow, words: Sequence[str] | None = None, surroundings: Surroundi
     """Run `flow` with the program's command line; the exit code: 0 done, 1 failed, 42 waiting for an agent."""
     given = sys.argv[1:] if words is None else list(words)
     if "--help" in given or "-h" in given:
-        sys.stdout.write(_usage(flow))
+        sys.stdout.write(usage_of(flow))
         return ExitCode.DONE
     try:
         around = surroundings or Surroundings(on_wait=lambda pause: _say(flow, waiting_for(pause)))
@@ -69,11 +69,27 @@ def _as_text(value: Any) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
-def _usage(flow: Flow) -> str:
-    own = [f"  {o.flag}{'' if o.kind is bool else ' VALUE'}" for o in options_of(flow).values()]
-    common = [f"  {flag.name}{' VALUE' if flag.read else ''}  {flag.summary}" for flag in FLAGS]
-    heads = (f"flow {flow.name}, version {flow.version}", "options of the flow:", "options of every flow:")
-    return "\n".join([heads[0], heads[1], *(own or ["  none"]), heads[2], *common]) + "\n"
+def usage_of(flow: Flow) -> str:
+    """What `--help` says about a flow."""
+    if flow.describe_options is not None:
+        own = flow.describe_options()
+    else:
+        options = options_of(flow).values()
+        own = [
+            (o.flag if o.kind is bool else f"{o.flag} VALUE", "required" if o.required else "")
+            for o in options
+        ]
+    common = [(f"{flag.name} VALUE" if flag.read else flag.name, flag.summary) for flag in FLAGS]
+    purpose = " ".join((flow.function.__doc__ or "").split())
+    heads = [f"flow {flow.name}, version {flow.version}", *([purpose] if purpose else [])]
+    return "\n".join(
+        [*heads, "", "options of the flow:", *_lines(own), "", "options of every flow:", *_lines(common), ""]
+    )
+
+
+def _lines(described: Sequence[tuple[str, str]]) -> list[str]:
+    widest = max((len(option) for option, _ in described), default=0)
+    return [f"  {option.ljust(widest)}  {summary}".rstrip() for option, summary in described] or ["  none"]
 
 
 def _source(flow: Flow) -> str:

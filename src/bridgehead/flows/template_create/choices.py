@@ -50,7 +50,8 @@ class Option(NamedTuple):
     """One option: the setting, and how its value is read (None: the option alone says yes)."""
 
     sets: str
-    read: Callable[[str], Any] | None = None
+    read: Callable[[str], Any] | None
+    summary: str
 
 
 def read_words(words: Sequence[str], root: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -148,20 +149,27 @@ def _line(value: str) -> str:
 
 
 OPTIONS: Final = {
-    "--output": Option("output_path", _path),
-    "--project": Option("project_path", lambda value: os.path.realpath(_path(value))),
-    "--name": Option("template_name", _name),
-    "--author": Option("author", _line),
-    "--base-template": Option("base_template", _path),
-    "--max-templates": Option("max_templates", _count),
-    "--min-score": Option("min_score", _score),
-    "--claude-md-size-limit": Option("claude_md_size_limit", _size),
-    "--force": Option("force"),
-    "--agents": Option("no_agents"),
-    "--no-agents": Option("no_agents"),
-    "--heuristic-agents": Option("heuristic_agents"),
-    "--record-source": Option("record_source"),
-    "--no-rules-structure": Option("no_rules_structure"),
-    "--skip-validation": Option("skip_validation"),
-    "--validate": Option("validate"),
+    "--output": Option("output_path", _path, "where the package goes; default: a directory of the project"),
+    "--project": Option(
+        "project_path", lambda value: os.path.realpath(_path(value)), "the project; as --dir"
+    ),
+    "--name": Option("template_name", _name, "name of the template; default: language and architecture"),
+    "--author": Option("author", _line, "recorded in the manifest, replaced by {{Author}} in templates"),
+    "--base-template": Option("base_template", _path, "a directory whose agents/ count as existing"),
+    "--max-templates": Option("max_templates", _count, "at most so many templates; default 20"),
+    "--min-score": Option("min_score", _score, "fail when the package scores less, 0 to 10"),
+    "--claude-md-size-limit": Option("claude_md_size_limit", _size, "cut CLAUDE.md there; default 50KB"),
+    "--force": Option("force", None, "replace an existing package"),
+    "--agents": Option("no_agents", None, "with phases 5 to 7, which is the default"),
+    "--no-agents": Option("no_agents", None, "leave phases 5 to 7 out"),
+    "--heuristic-agents": Option("heuristic_agents", None, "without an agent, add specialists of its own"),
+    "--record-source": Option("record_source", None, "write the project's path into the manifest"),
+    "--no-rules-structure": Option("no_rules_structure", None, "docs/ instead of .claude/rules/"),
+    "--skip-validation": Option("skip_validation", None, "leave out the completeness check of phase 4"),
+    "--validate": Option("validate", None, "write validation-report.md; may be asked for on resume"),
 }
+
+
+def described_options() -> list[tuple[str, str]]:
+    """The options for a person: each with its value, and what it does."""
+    return [(flag if o.read is None else f"{flag} VALUE", o.summary) for flag, o in OPTIONS.items()]

@@ -97,7 +97,7 @@ def test_the_terminal_shows_verdict_place_seats_and_quoted_code() -> None:
     council = Council(TWO, finds("SQL injection", action="bind the value")).drive()
     told = render_text(council.report, Screen(width=90, saved_at=".outputs/council/x.md"))
     first, *_ = told.splitlines()
-    assert first == "CONCERNS   1 high   (2 seats agree on the first)"
+    assert first == "CONCERNS   1 high   (2 seats agree on the high one)"
     assert re.search(r"^HIGH      SQL injection +src/orders.py:4$", told, re.MULTILINE)
     assert "claude, codex · quoted line checked" in told
     assert "cur.execute(q + oid)" in told
@@ -144,7 +144,7 @@ def test_the_picture_has_a_lane_per_seat_and_a_node_per_finding() -> None:
     page = render_html(council.report, seats)
     assert page.count('class="lane"') == 2
     assert page.count('class="join high"') == 2
-    assert "MMC001 HIGH" in page
+    assert "MMC001 SQL injection" in page
 
 
 def test_a_report_without_findings_has_no_picture() -> None:

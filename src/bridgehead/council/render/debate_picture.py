@@ -15,12 +15,15 @@ from bridgehead.council.report import CouncilReport, FindingEntry
 
 MOST_DOTS: Final = 60
 LANE_HEIGHT: Final = 64
-LABEL_WIDTH: Final = 120
-RAISED_X: Final = 170
-DEBATED_X: Final = 420
-COUNCIL_X: Final = 700
-WIDTH: Final = 900
+RAISED_X: Final = 120
+DEBATED_X: Final = 370
+COUNCIL_X: Final = 640
+WIDTH: Final = 960
+COLUMN: Final = 170
+"""Room for the dots of one seat in one column."""
+MOST_LABEL: Final = 42
 TOP: Final = 44
+NODE_HEIGHT: Final = 26
 
 _SEVERITY_CLASS: Final = {
     Severity.CRITICAL: "critical",
@@ -41,103 +44,127 @@ _OUTCOME_CLASS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Dot:
-    x: float
-    y: float
+class _Item:
+    """One output of a seat: where it was raised, and where it stood after the debate."""
+
     output: Output
+    raised: float
+    debated: float
+    y: float
+
+    @property
+    def challenges(self) -> int:
+        return len(self.output.challenges) if isinstance(self.output.challenges, tuple) else 0
+
+    @property
+    def is_gone(self) -> bool:
+        return self.output.status is OutputState.WITHDRAWN
 
 
 def draw_debate(report: CouncilReport, seats: Sequence[BridgeReport]) -> Markup | None:
     """The picture, or None when there is nothing to draw or too much to be read."""
     lanes = [seat for seat in seats if seat.status is Status.COMPLETED]
-    items = sum(len(seat.outputs) + len(seat.withdrawn_outputs) for seat in lanes)
-    if not lanes or not 0 < items <= MOST_DOTS:
+    count = sum(len(seat.outputs) + len(seat.withdrawn_outputs) for seat in lanes)
+    if not lanes or not 0 < count <= MOST_DOTS:
         return None
-    dots = {(seat.bridge, dot.output.id): dot for row, seat in enumerate(lanes) for dot in _dots(row, seat)}
+    items = {
+        (seat.bridge, item.output.id): item for row, seat in enumerate(lanes) for item in _items(row, seat)
+    }
     nodes = _nodes(list(report.findings()), len(lanes))
-    height = TOP + max(len(lanes) * LANE_HEIGHT, len(nodes) * 26) + 20
-    return element(
+    height = TOP + max(len(lanes) * LANE_HEIGHT, len(nodes) * NODE_HEIGHT) + 20
+    picture = element(
         "svg",
         element("title", "Findings of each seat, what debate made of them, and where they joined"),
         *_headings(),
         *(_lane(row, seat) for row, seat in enumerate(lanes)),
-        *_joins(report, dots, nodes),
-        *(_drawn(dot) for dot in dots.values()),
+        *_joins(items, nodes),
+        *(_drawn(item) for item in items.values()),
         *(_node(entry, y) for entry, y in nodes),
         viewBox=f"0 0 {WIDTH} {height}",
         role="img",
         class_="debate",
     )
+    return element("div", picture, class_="wide")
 
 
 def _headings() -> Iterator[Markup]:
     for x, text in ((RAISED_X, "raised"), (DEBATED_X, "after debate"), (COUNCIL_X, "council")):
-        yield element("text", text, x=x, y=24, class_="heading")
+        yield element("text", text, x=x - 5, y=24, class_="heading")
 
 
 def _lane(row: int, seat: BridgeReport) -> Markup:
     y = TOP + row * LANE_HEIGHT
     return element(
         "g",
-        element("rect", x=0, y=y, width=WIDTH, height=LANE_HEIGHT - 8, class_="lane"),
+        element("rect", x=0, y=y, width=DEBATED_X + COLUMN + 20, height=LANE_HEIGHT - 8, class_="lane"),
         element("text", one_line(seat.bridge), x=10, y=y + 32, class_="seat"),
     )
 
 
-def _dots(row: int, seat: BridgeReport) -> Iterator[_Dot]:
-    """Findings of a seat from left to right; those of later rounds further on."""
+def _items(row: int, seat: BridgeReport) -> Iterator[_Item]:
+    """Findings of a seat from left to right, in both columns at the same place."""
     everything = [*seat.outputs, *seat.withdrawn_outputs]
-    step = min(14.0, (DEBATED_X - RAISED_X - 40) / max(len(everything), 1))
+    step = min(16.0, COLUMN / max(len(everything), 1))
     y = TOP + row * LANE_HEIGHT + (LANE_HEIGHT - 8) / 2
     for place, output in enumerate(everything):
-        later = output.origin_round if isinstance(output.origin_round, int) else 1
-        yield _Dot(RAISED_X + place * step + (later - 1) * 4, y, output)
+        yield _Item(output, RAISED_X + place * step, DEBATED_X + place * step, y)
 
 
-def _drawn(dot: _Dot) -> Markup:
-    output = dot.output
-    challenged = len(output.challenges) if isinstance(output.challenges, tuple) else 0
+def _drawn(item: _Item) -> Markup:
+    output = item.output
     told = f"{output.id} {output.severity or output.type}: {output.title}"
-    if challenged:
-        told += f" ({challenged} challenges, {output.status})"
+    if item.challenges:
+        told += f" ({item.challenges} challenges, {output.status})"
+    severity = _SEVERITY_CLASS[output.severity]
+    outcome = "gone" if item.is_gone else severity
+    if output.status is OutputState.DISPUTED:
+        outcome += " disputed"
     return element(
         "g",
         element("title", told),
-        element("circle", cx=dot.x, cy=dot.y, r=5, class_=_SEVERITY_CLASS[output.severity]),
-        *([_arc(dot)] if challenged else []),
+        element("path", d=_way(item), class_=_way_class(item)),
+        element("circle", cx=item.raised, cy=item.y, r=5, class_=severity),
+        element("circle", cx=item.debated, cy=item.y, r=5, class_=outcome),
     )
 
 
-def _arc(dot: _Dot) -> Markup:
-    """A challenge, coloured by how it ended."""
-    reach = DEBATED_X + (dot.x - RAISED_X) / 3
-    path = f"M {dot.x} {dot.y - 5} C {dot.x} {dot.y - 24}, {reach} {dot.y - 24}, {reach} {dot.y}"
-    return element("path", d=path, class_=f"challenge {_OUTCOME_CLASS[dot.output.status]}")
+def _way(item: _Item) -> str:
+    """From where it was raised to where it stood after the debate; a challenge bends it."""
+    if not item.challenges:
+        return f"M {item.raised} {item.y} L {item.debated} {item.y}"
+    top = item.y - min(14 + 4 * item.challenges, 26)
+    return f"M {item.raised} {item.y} C {item.raised + 30} {top}, {item.debated - 30} {top}, {item.debated} {item.y}"
+
+
+def _way_class(item: _Item) -> str:
+    return f"challenge {_OUTCOME_CLASS[item.output.status]}" if item.challenges else "quiet"
 
 
 def _nodes(entries: Sequence[FindingEntry], lanes: int) -> list[tuple[FindingEntry, float]]:
-    room = max(lanes * LANE_HEIGHT, len(entries) * 26)
+    room = max(lanes * LANE_HEIGHT, len(entries) * NODE_HEIGHT)
     step = room / max(len(entries), 1)
     return [(entry, TOP + step * place + step / 2) for place, entry in enumerate(entries)]
 
 
 def _joins(
-    report: CouncilReport, dots: Mapping[tuple[str, str], _Dot], nodes: Sequence[tuple[FindingEntry, float]]
+    items: Mapping[tuple[str, str], _Item], nodes: Sequence[tuple[FindingEntry, float]]
 ) -> Iterator[Markup]:
     for entry, y in nodes:
         for source in entry.source_findings:
-            dot = dots.get((source.bridge, source.finding_id))
-            if dot is not None:
-                path = f"M {dot.x + 5} {dot.y} C {DEBATED_X + 120} {dot.y}, {COUNCIL_X - 120} {y}, {COUNCIL_X - 8} {y}"
+            item = items.get((source.bridge, source.finding_id))
+            if item is not None:
+                middle = (DEBATED_X + COLUMN + COUNCIL_X) / 2
+                path = f"M {item.debated + 5} {item.y} C {middle} {item.y}, {middle} {y}, {COUNCIL_X - 8} {y}"
                 yield element("path", d=path, class_=f"join {_SEVERITY_CLASS[entry.severity]}")
 
 
 def _node(entry: FindingEntry, y: float) -> Markup:
     shape = "disputed" if entry.cls is FindingClass.DISPUTED else ""
-    label = f"{entry.id} {entry.severity or ''}".strip()
+    label = one_line(f"{entry.id} {entry.title}")
+    label = label if len(label) <= MOST_LABEL else label[: MOST_LABEL - 1] + "…"
     return element(
         "g",
-        element("title", entry.title),
+        element("title", f"{entry.severity or entry.type}: {entry.title}"),
         element(
             "circle", cx=COUNCIL_X, cy=y, r=7, class_=f"{_SEVERITY_CLASS[entry.severity]} {shape}".strip()
         ),

@@ -12,18 +12,23 @@ from bridgehead.contract.words import Status
 from bridgehead.council.joint import FindingClass
 from bridgehead.council.render.debate_picture import draw_debate
 from bridgehead.council.render.markup import Markup, element, joined
+from bridgehead.council.render.notes import notes
+from bridgehead.council.render.reasons import reason_in_words
 from bridgehead.council.render.telling import (
+    beside,
     comparison_line,
     headline,
+    one_line,
     ordered,
     place,
     plural,
     standing,
 )
-from bridgehead.council.report import AbortedReport, CouncilReport, FindingEntry
+from bridgehead.council.report import AbortedReport, CouncilReport, FindingEntry, Participant
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 OPEN_FINDINGS: Final = 3
+UNKNOWN: Final = "–"
 
 
 def render_html(report: CouncilReport | AbortedReport, seats: Sequence[BridgeReport] = ()) -> str:
@@ -53,14 +58,19 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
     compared = comparison_line(report)
     if compared:
         yield element("p", f"Since the last run: {compared}.")
+    analysed = beside(entries)
     for number, entry in enumerate(entries):
-        yield _finding(entry, is_open=number < OPEN_FINDINGS, compared=bool(compared))
+        there = analysed.get(entry.id, ())
+        yield _finding(entry, there, is_open=number < OPEN_FINDINGS, compared=bool(compared))
     picture = draw_debate(report, seats)
     if picture is not None:
         yield element("h2", "The debate")
         yield picture
         yield element(
-            "p", "Dashed: challenges, coloured by how they ended. Dots and lines carry titles.", class_="soft"
+            "p",
+            "From left to right: what each seat raised, what was left of it after its debate, and where it joined. "
+            "Dashed and bent: challenged; green held, blue was revised, amber stayed in dispute, red was withdrawn.",
+            class_="soft",
         )
     yield from _list(
         "Withdrawn", [f"{one.id} {one.title}: {one.reason}" for one in report.withdrawn_findings]
@@ -74,10 +84,12 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
         ],
     )
     yield from _seats(report)
-    yield from _list("Notes", [*report.synthesis_notes, *report.warnings])
+    yield from _list("Notes", [*report.synthesis_notes, *notes(report.warnings, codes=True)])
 
 
-def _finding(entry: FindingEntry, *, is_open: bool, compared: bool) -> Markup:
+def _finding(
+    entry: FindingEntry, analysed: Sequence[FindingEntry], *, is_open: bool, compared: bool
+) -> Markup:
     severity = str(entry.severity or entry.type)
     parts: list[Markup] = [
         element(
@@ -91,6 +103,10 @@ def _finding(entry: FindingEntry, *, is_open: bool, compared: bool) -> Markup:
             f"{standing(entry, compared=compared)}; confidence {entry.confidence}; {entry.id}",
             class_="soft",
         ),
+    ]
+    parts += [
+        element("p", f"static analysis there: {one.title} ({one.severity}, {one.id})", class_="soft")
+        for one in analysed
     ]
     if entry.description:
         parts.append(element("p", entry.description))
@@ -119,35 +135,33 @@ def _list(title: str, entries: Sequence[str]) -> Iterator[Markup]:
 
 
 def _seats(report: CouncilReport) -> Iterator[Markup]:
-    names = ("seat", "status", "connection", "models", "items", "rounds", "calls", "tokens in / out", "cost")
-    rows = []
-    for one in report.participants:
-        status = one.status if one.status == Status.COMPLETED else f"{one.status}: {one.reason or ''}"
-        usage = one.usage
-        cells = (
-            one.bridge,
-            status,
-            one.connection or "-",
-            ", ".join(one.models) or "-",
-            str(one.outputs),
-            "-" if one.debate_rounds is None else str(one.debate_rounds),
-            str(usage.calls),
-            f"{_known(usage.tokens_in)} / {_known(usage.tokens_out)}",
-            _known(usage.cost_usd),
-        )
-        rows.append(element("tr", *(element("td", cell) for cell in cells)))
+    names = ("seat", "status", "over", "models", "findings", "rounds", "calls", "tokens in", "out", "cost")
     yield element("h2", f"Seats: {plural(len(report.bridges_available), 'seat')} completed")
-    yield element("table", element("tr", *(element("th", name) for name in names)), *rows)
+    yield element(
+        "table",
+        element("tr", *(element("th", name) for name in names)),
+        *(element("tr", *_seat_cells(one)) for one in report.participants),
+    )
+
+
+def _seat_cells(one: Participant) -> Iterator[Markup]:
+    done = one.status == Status.COMPLETED
+    status = "completed" if done else f"{one.status.lower()}: {reason_in_words(one_line(one.reason or ''))}"
+    for words in (one.bridge, status, one.connection or UNKNOWN):
+        yield element("td", words)
+    yield element("td", ", ".join(one.models) or UNKNOWN, class_="long")
+    usage = one.usage
+    numbers = (one.outputs, one.debate_rounds, usage.calls or None, usage.tokens_in, usage.tokens_out)
+    for number in numbers:
+        yield element("td", UNKNOWN if number is None else f"{number:,}", class_="number")
+    cost = UNKNOWN if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    yield element("td", cost, class_="number")
 
 
 def _aborted(report: AbortedReport) -> Iterator[Markup]:
     yield element("h1", element("span", "ABORTED", class_="FAIL"), " ", report.abort_reason)
     reasons = [f"{bridge}: {reason}" for bridge, reason in report.skip_reasons.items()]
     yield joined(*_list("Seats", reasons))
-
-
-def _known(value: object) -> str:
-    return "unknown" if value is None else str(value)
 
 
 @cache

@@ -13,14 +13,24 @@ _SENTENCES: Final = {
     "material_left_out": "not everything fitted into the prompts; the report names what was left out",
     "cost_unknown": "{detail} does not say what it costs and counted as 0",
 }
+_IN_REPORTS: Final = {
+    **_SENTENCES,
+    "left_out": "kept from the models, by reason and number of files: {detail}",
+    "settings_stale": ".bridge-settings.json is older than it allows itself to be; --write-settings dates it anew",
+    "halted_bridge_skipped": "{detail} needed somebody and went on without; see bridgehead pending",
+    "da_challenge_missing": "the second look left these unchallenged: {detail}",
+}
 
 
-def notes(warnings: Iterable[str]) -> Iterator[str]:
-    """One sentence per kind of warning that has one."""
+def notes(warnings: Iterable[str], *, codes: bool = False) -> Iterator[str]:
+    """One sentence per kind of warning that has one; `codes`: for a report, which shows the others as they are."""
+    sentences = _IN_REPORTS if codes else _SENTENCES
     told: dict[str, list[str]] = {}
     for warning in warnings:
         code, _, detail = warning.partition(":")
-        if code in _SENTENCES:
-            told.setdefault(code, []).append(detail)
+        if code in sentences:
+            told.setdefault(code, []).append(detail.replace(":", " "))
+        elif codes:
+            told.setdefault(warning, [])
     for code, details in told.items():
-        yield _SENTENCES[code].format(detail=", ".join(filter(None, details)))
+        yield sentences.get(code, "{code}").format(detail=", ".join(filter(None, details)), code=code)

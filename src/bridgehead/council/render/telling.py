@@ -79,7 +79,7 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
     facts = [who(entry)]
     if any(source.bridge == STATIC for source in entry.source_findings) and entry.confirmed_by:
         facts.append("confirmed by static analysis")
-    elif entry.confirmation.evidence:
+    elif entry.confirmation.evidence and not _is_static(entry):
         facts.append("quoted line checked")
     elif entry.evidence_check.get("outcome") == "failed":
         facts.append(f"evidence not found ({entry.evidence_check.get('reason')})")
@@ -88,10 +88,27 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
             f"{'disputed after' if entry.positions else 'survived'} {plural(entry.challenges, 'challenge')}"
         )
     if entry.shared_cli_path:
-        facts.append("same kind of seat")
+        facts.append("agreed over CLIs only")
     if compared and entry.state in ("new", "regressed"):
         facts.append(entry.state)
     return " · ".join(facts)
+
+
+def _is_static(entry: FindingEntry) -> bool:
+    """Whether nobody but the static seat reports it."""
+    return bool(entry.source_findings) and all(one.bridge == STATIC for one in entry.source_findings)
+
+
+def beside(entries: Sequence[FindingEntry]) -> dict[str, list[FindingEntry]]:
+    """Findings of the static seat at the very lines of somebody else's finding, by the id of that one."""
+    others = [entry for entry in entries if entry.anchor is not None and not _is_static(entry)]
+    found: dict[str, list[FindingEntry]] = {}
+    for entry in filter(_is_static, entries):
+        anchor = entry.anchor
+        there = [one.id for one in others if anchor is not None and one.anchor == anchor]
+        if there:
+            found.setdefault(there[0], []).append(entry)
+    return found
 
 
 def seats_line(report: CouncilReport) -> str:
@@ -162,7 +179,9 @@ def _agreement(entries: Sequence[FindingEntry]) -> str:
     worst = entries[0]
     if len(worst.confirmed_by) < 2:
         return ""
-    return f"   ({plural(len(worst.confirmed_by), 'seat')} agree on the first)"
+    alone = worst.severity is not None and sum(one.severity is worst.severity for one in entries) == 1
+    which = f"{worst.severity.lower()} one" if alone and worst.severity else "first"
+    return f"   ({plural(len(worst.confirmed_by), 'seat')} agree on the {which})"
 
 
 def _seat(participant: Participant) -> str:

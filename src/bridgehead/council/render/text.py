@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ from bridgehead.contract.words import OutputType, Severity, Verdict
 from bridgehead.council.render.notes import notes
 from bridgehead.council.render.reasons import reason_in_words
 from bridgehead.council.render.telling import (
+    beside,
     comparison_line,
     headline,
     one_line,
@@ -72,18 +73,22 @@ def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen()
 def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
     entries = ordered(report.findings())
     yield _painted_verdict(headline(report, entries), report.verdict, screen)
-    shown = entries[:SHOWN]
-    for entry in shown:
+    folded = beside(entries)
+    inside = {entry.id for found in folded.values() for entry in found}
+    listed = [entry for entry in entries if entry.id not in inside]
+    for entry in listed[:SHOWN]:
         yield ""
-        yield from _finding(entry, screen, compared=bool(comparison_line(report)))
-    if len(entries) > len(shown):
+        yield from _finding(entry, screen, folded.get(entry.id, ()), compared=bool(comparison_line(report)))
+    if len(listed) > SHOWN:
         yield ""
-        yield f"… {plural(len(entries) - len(shown), 'more finding')} in the report"
+        yield f"… {plural(len(listed) - SHOWN, 'more finding')} in the report"
     yield from _below(report)
     yield from _seats(report, screen)
 
 
-def _finding(entry: FindingEntry, screen: Screen, *, compared: bool) -> Iterator[str]:
+def _finding(
+    entry: FindingEntry, screen: Screen, analysed: Sequence[FindingEntry], *, compared: bool
+) -> Iterator[str]:
     label = entry.severity.value if entry.severity else _UNRATED.get(entry.type, entry.type.value)
     where = place(entry)
     room = max(screen.width - LABEL_WIDTH - len(where) - 2, 20)
@@ -92,7 +97,7 @@ def _finding(entry: FindingEntry, screen: Screen, *, compared: bool) -> Iterator
     yield _painted(f"{label:<{LABEL_WIDTH}}", entry.severity, screen) + (title + gap + where).rstrip()
     indent = " " * LABEL_WIDTH
     room = screen.width - LABEL_WIDTH
-    *body, last = [_cut(line, room) for line in (*rest, *_details(entry, compared=compared))]
+    *body, last = [_cut(line, room) for line in (*rest, *_details(entry, analysed, compared=compared))]
     for line in body:
         yield indent + line
     if len(last) + len(entry.id) + 2 > room:
@@ -101,8 +106,10 @@ def _finding(entry: FindingEntry, screen: Screen, *, compared: bool) -> Iterator
     yield indent + last + " " * max(room - len(last) - len(entry.id), 0) + entry.id
 
 
-def _details(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
+def _details(entry: FindingEntry, analysed: Sequence[FindingEntry], *, compared: bool) -> Iterator[str]:
     yield standing(entry, compared=compared)
+    for one in analysed:
+        yield f"static analysis there: {one_line(one.title)} ({one.severity or one.type}, {one.id})"
     if code := quoted_code(entry):
         yield code
     if entry.remediation:
@@ -147,7 +154,9 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
     if len(seats) + len(left_out) + 6 <= screen.width:
         yield f"{seats}      {left_out}".rstrip()
     else:
-        yield from (seats, left_out)
+        indent = " " * 8
+        yield from textwrap.wrap(seats, screen.width, subsequent_indent=indent)
+        yield from textwrap.wrap(left_out, screen.width, subsequent_indent=indent)
     if again := way_back(report):
         yield f"again   {again}"
     for pending in report.bridges_pending:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from git_copies import copy_clones
 
 CROCKFORD = "[0-9A-HJKMNP-TV-Z]"
 PATTERNS = {
@@ -84,13 +85,11 @@ class Scenario:
         return done, before
 
     def _furnish(self, fixture: str) -> None:
-        """Copy a fixture into the base, paths adapted; its clones know the remote and the key by their paths."""
+        """Copy a fixture into the base."""
         template = self.templates / fixture
         if not template.exists():
             self._make_template(fixture, template)
-        shutil.copytree(template, self.base, symlinks=True, dirs_exist_ok=True)
-        for config in self.base.glob("*/.git/config"):
-            config.write_bytes(config.read_bytes().replace(bytes(template), bytes(self.base)))
+        copy_clones(template, self.base)
 
     def _make_template(self, fixture: str, template: Path) -> None:
         recipe = self.document["fixtures"][fixture]

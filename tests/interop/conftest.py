@@ -4,10 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from git_copies import copy_clones
 from rig_bridges import Bridge, make_bridge
 
 
+@pytest.fixture(scope="session")
+def ready_bridge(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_bridge(tmp_path_factory.mktemp("bridge")).base
+
+
 @pytest.fixture
-def bridge(tmp_path: Path) -> Bridge:
+def bridge(tmp_path: Path, ready_bridge: Path) -> Bridge:
     """An empty bridge repository with a bare remote."""
-    return make_bridge(tmp_path)
+    copy_clones(ready_bridge, tmp_path)
+    return Bridge(tmp_path)

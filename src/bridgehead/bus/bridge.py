@@ -35,7 +35,7 @@ from bridgehead.bus.routing import Heard, Router
 from bridgehead.bus.session import DEFAULT
 from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.sources import Sources
-from bridgehead.bus.topics import HANDLED, POLICY_DENIED, SPEAK_B64
+from bridgehead.bus.topics import HANDLED, POLICY_DENIED, SPEAK_B64, TRACKED
 from bridgehead.errors import BridgeheadError
 
 
@@ -229,12 +229,11 @@ class Bridge:
         if echo is None and self._names.is_copy(message, now):
             return [*effects, HubIgnored("duplicate")]
         heard = Heard.of(self._names.read(message), echo)
-        self._adopt_session(heard)
+        if heard.message.type == HANDLED and heard.hub_session != DEFAULT:
+            self._adopt_session(heard)
         return effects + self._offer(heard, now)
 
     def _adopt_session(self, heard: Heard) -> None:
-        if heard.message.type != HANDLED or heard.hub_session == DEFAULT:
-            return
         for participant in self.known.by_session(heard.hub_session):
             if participant.record.mode == "manage":
                 self._managed.adopt(participant.record, heard.message.context["session"])
@@ -245,7 +244,11 @@ class Bridge:
         for participant, signal in self._router.recipients(heard):
             self.offered += 1
             obstacle = self._router.obstacle(participant, heard, signal)
-            if obstacle is None and self._restart.may_be_own(participant, heard.message, now):
+            if (
+                obstacle is None
+                and self._restart.lasts
+                and self._restart.may_be_own(participant, heard.message, now)
+            ):
                 obstacle = "echo"
             rendered = rendered or obstacle == "rendered"
             if obstacle is None:
@@ -292,14 +295,16 @@ class Bridge:
         obstacle = "shutdown" if self._stopping else None if self._hub_is_up else "hub_down"
         if obstacle is not None:
             return [Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size)]
-        if not self._registrations.has_room(participant, admitted):
+        tracked = message.type in TRACKED
+        if tracked and not self._registrations.has_room(participant, admitted):
             crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)
             return self._refuse(participant, crowded, size, now)
         crossed = hops if isinstance(hops, int) else 0
         effects = self._own_session(participant, admitted, now)
         if crossed or participant.hops:
             participant.hops[hub_session] = crossed
-        effects += self._registrations.note(participant, admitted)
+        if tracked:
+            effects += self._registrations.note(participant, admitted)
         self.known.place(participant, self._router.site_of(message))
         effects.append(self._written(message, participant.id, crossed, now))
         effects.append(Outcome(participant.id, "in", message.type, "delivered", None, hub_session, size))

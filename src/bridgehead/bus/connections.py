@@ -159,7 +159,7 @@ class FramedConnection(RawConnection):
         elif isinstance(frame, Malformed):
             self._take(payload, frame, 0, msgspec.UNSET)
         elif frame.l2 == "msg":
-            self._message(frame, payload)
+            self._take(payload, None if frame.m is msgspec.UNSET else frame.m, frame.hops, frame.ref)
         elif (handler := self._handlers.get(frame.l2)) is not None:
             if self._record is not None and self._gateway.relay.admits(self._record.id):
                 handler(frame)
@@ -235,9 +235,6 @@ class FramedConnection(RawConnection):
         self._ref = ref
         self._gateway.relay.take(self._record.id, payload, value=value, hops=hops)
         self._ref = msgspec.UNSET
-
-    def _message(self, frame: frames.Frame, payload: bytes) -> None:
-        self._take(payload, None if frame.m is msgspec.UNSET else frame.m, frame.hops, frame.ref)
 
     def _pinged(self, frame: frames.Frame) -> None:
         self._reply(frames.pong(frame.t))

@@ -22,7 +22,7 @@ class Deliveries:
         self, participant: Participant, message: Message, heard: Heard, signal: str, now: float
     ) -> list[Effect]:
         """Hand the message over now, queue it behind a slow transport, or hold it for a reconnect."""
-        delivery = Delivery(heard.message.type, encode(message), heard.hops, _session_of(heard), now, signal)
+        delivery = Delivery(heard.message.type, encode(message), heard.hops, heard.named_session, now, signal)
         if not participant.connected:
             return self._hold(participant, delivery, now)
         if not participant.stalled:
@@ -35,7 +35,7 @@ class Deliveries:
 
     def dropped(self, participant: Participant, heard: Heard, reason: str) -> Outcome:
         """The outcome of a message that was offered but does not go."""
-        return Outcome(participant.id, "out", heard.message.type, "dropped", reason, _session_of(heard))
+        return Outcome(participant.id, "out", heard.message.type, "dropped", reason, heard.named_session)
 
     def catch_up(self, participant: Participant, now: float) -> list[Effect]:
         """Hand over everything that waited, oldest first."""
@@ -76,10 +76,6 @@ class Deliveries:
             Left(participant.id, gone=False, reason="slow_consumer"),
             *(_outcome(participant, lost, "dropped", "slow_consumer", now) for lost in unsent),
         ]
-
-
-def _session_of(heard: Heard) -> str | None:
-    return heard.hub_session if isinstance(heard.message.context.get("session"), dict) else None
 
 
 def _delivered(participant: Participant, delivery: Delivery, now: float) -> Outcome:

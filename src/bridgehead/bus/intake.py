@@ -109,9 +109,9 @@ class Intake:
         if not participant.record.may_publish(message.type):
             return self._policy_denied(participant, message, "type", message.type)
         context = {**message.context, "source": participant.source}
-        if foreign := self._readdress(participant, context):
+        if "destination" in context and (foreign := self._readdress(participant, context)):
             return self._policy_denied(participant, message, "destination", foreign)
-        return self._seat(participant, Message(message.type, message.data, context))
+        return self._seat(participant, message, context)
 
     def _readdress(self, participant: Participant, context: dict[str, Any]) -> str | None:
         """Take the hidden id out of `context`; returns another participant's source, which needs a grant (B-55)."""
@@ -126,9 +126,9 @@ class Intake:
         holder = self._register.by_source(name)
         return holder is not None and holder is not participant
 
-    def _seat(self, participant: Participant, message: Message) -> Admitted | Denied:
-        """Give the message its session on the hub: translated, placed, gated."""
-        located = self._session_on_hub(participant, message.context.get("session"))
+    def _seat(self, participant: Participant, message: Message, context: dict[str, Any]) -> Admitted | Denied:
+        """Give the message its session on the hub: translated, placed, gated. `context` is its own to change."""
+        located = self._session_on_hub(participant, context.get("session"))
         if located is None:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
         local, session = located
@@ -138,9 +138,8 @@ class Intake:
         data = message.data
         if message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)
-        return Admitted(
-            Message(message.type, data, {**message.context, "session": gated}), hub_session, local
-        )
+        context["session"] = gated
+        return Admitted(Message(message.type, data, context), hub_session, local)
 
     def _session_on_hub(
         self, participant: Participant, carried: Session | None

@@ -6,6 +6,7 @@ Pure. A `Message` that exists has a valid topic and two JSON objects; nobody cha
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +17,7 @@ TYPE_SYNTAX: Final = re.compile(r"[A-Za-z0-9_-]+(?:[.:][A-Za-z0-9_-]+)*")
 ENVELOPE_KEYS: Final = frozenset({"type", "data", "context"})
 REJECTED: Final = "ovos.session.rejected"
 
+_NESTING: Final = frozenset({dict, list})
 _encoder: Final = msgspec.json.Encoder()
 _ordered_encoder: Final = msgspec.json.Encoder(order="deterministic")
 _decoder: Final = msgspec.json.Decoder()
@@ -99,7 +101,7 @@ def read_value(value: object) -> Accepted | Malformed:
     topic, data, context = value.get("type"), value.get("data"), value.get("context")
     if not isinstance(topic, str) or not topic:
         return Malformed("type_missing_or_not_string")
-    if TYPE_SYNTAX.fullmatch(topic) is None:
+    if not is_topic(topic):
         return Malformed("type_syntax")
     if not isinstance(data, dict) and data is not None:
         return Malformed("data_not_object")
@@ -109,6 +111,12 @@ def read_value(value: object) -> Accepted | Malformed:
     if data is not None and context is not None and len(value) == len(ENVELOPE_KEYS):
         return Accepted(message)
     return Accepted(message, _warnings(value))
+
+
+@lru_cache(maxsize=2048)
+def is_topic(text: str) -> bool:
+    """Whether this can be the type of a message; topics repeat, so the last ones are remembered."""
+    return TYPE_SYNTAX.fullmatch(text) is not None
 
 
 def _warnings(value: dict[str, Any]) -> tuple[str, ...]:
@@ -156,8 +164,9 @@ def encode_ordered(value: object) -> bytes:
 
 def json_copy(value: Any) -> Any:
     """An independent copy of a JSON value."""
-    if isinstance(value, dict):
-        return {key: json_copy(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [json_copy(member) for member in value]
+    kind = type(value)
+    if kind is dict:
+        return {key: json_copy(part) if type(part) in _NESTING else part for key, part in value.items()}
+    if kind is list:
+        return [json_copy(part) if type(part) in _NESTING else part for part in value]
     return value

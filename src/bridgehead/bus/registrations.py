@@ -13,7 +13,7 @@ from bridgehead.bus.intake import Admitted
 from bridgehead.bus.message import Message
 from bridgehead.bus.participants import Participant, Register
 from bridgehead.bus.settings import BridgeSettings
-from bridgehead.bus.topics import DEREGISTERING, REGISTERING, SKILL_DEREGISTER
+from bridgehead.bus.topics import DEREGISTERING, SKILL_DEREGISTER, TRACKED
 
 
 class Registrations:
@@ -99,7 +99,7 @@ class Registrations:
 
 
 def _registered_skill(message: Message) -> str | None:
-    if message.type not in REGISTERING and message.type not in DEREGISTERING:
+    if message.type not in TRACKED:
         return None
     for holder in (message.data, message.context):
         skill = holder.get("skill_id")

@@ -85,6 +85,7 @@ class Relay:
         self._state = state or MemoryState()
         self._announcer = announcer or LogAnnouncer()
         self._clock = clock or SystemClock()
+        self._now = self._clock.monotonic
         self._debug = debug
         self._connections: dict[str, ParticipantConnection] = {}
         self._coming: ParticipantConnection | None = None
@@ -175,7 +176,7 @@ class Relay:
         if self.watcher is not None:
             self.watcher(message)
         if self.filter is None or not self.filter.holds_back(message):
-            self.offer(message)
+            self._execute(self.bridge.heard(message, self._now()))
 
     def offer(self, message: Message) -> None:
         """Offer a hub message to the participants it concerns."""
@@ -202,9 +203,6 @@ class Relay:
         return self._transport.send(message)
 
     # -- time and end ---------------------------------------------------------------------------------------------
-
-    def _now(self) -> float:
-        return self._clock.monotonic()
 
     def _wake(self) -> None:
         self._alarm = self._alarm_at = None

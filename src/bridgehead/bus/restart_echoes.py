@@ -20,6 +20,11 @@ class RestartEchoes:
     def __init__(self, began: float | None) -> None:
         self._until = None if began is None else began + WINDOW_S
 
+    @property
+    def lasts(self) -> bool:
+        """Whether the first seconds may not be over yet."""
+        return self._until is not None
+
     def may_be_own(self, participant: Participant, message: Message, now: float) -> bool:
         """Whether the participant's own words of before the restart are coming back."""
         if self._until is None:

@@ -10,7 +10,7 @@ from bridgehead.bus.legacy import to_legacy
 from bridgehead.bus.message import Message, destinations
 from bridgehead.bus.participants import Participant, Register
 from bridgehead.bus.record import Grant, Role
-from bridgehead.bus.session import DEFAULT, context_session_id
+from bridgehead.bus.session import DEFAULT, session_id
 from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.topics import (
     LIFECYCLE,
@@ -31,10 +31,17 @@ class Heard(msgspec.Struct, frozen=True):
     message: Message
     hub_session: str
     echo: Echo | None
+    carries_session: bool
 
     @classmethod
     def of(cls, message: Message, echo: Echo | None) -> Heard:
-        return cls(message, context_session_id(message.context), echo)
+        carried = message.context.get("session")
+        return cls(message, session_id(carried), echo, isinstance(carried, dict))
+
+    @property
+    def named_session(self) -> str | None:
+        """The session for the record of outcomes, None where the message names none."""
+        return self.hub_session if self.carries_session else None
 
     @property
     def hops(self) -> int:
@@ -51,6 +58,8 @@ class Router:
         self._by_destination = "destination" in settings.routing
         self._by_session = "session_id" in settings.routing
         self._by_site = "site_id" in settings.routing
+        self._always_by_session = settings.session_routing == "always"
+        self._readiness = frozenset(settings.readiness_topics)
 
     def recipients(self, heard: Heard) -> list[tuple[Participant, str]]:
         """Participants the message is offered to and the signal that matched first, in order of the participants."""
@@ -60,11 +69,11 @@ class Router:
             for name in addressed:
                 if (participant := self._register.by_source(name)) is not None:
                     found.setdefault(participant, "destination")
-        if self._by_session and (not addressed or self._settings.session_routing == "always"):
+        if self._by_session and (not addressed or self._always_by_session):
             self._match_session(heard, found)
-        if not addressed:
+        if self._by_site and not addressed:
             self._match_site(heard, found)
-        if heard.message.type in self._settings.readiness_topics:
+        if heard.message.type in self._readiness:
             for participant in self._register.skill_hosts():
                 found.setdefault(participant, "readiness")
         if len(found) < 2:
@@ -80,7 +89,7 @@ class Router:
                 found.setdefault(participant, "session_id")
 
     def _match_site(self, heard: Heard, found: dict[Participant, str]) -> None:
-        if not self._by_site or heard.message.type not in self._settings.group_topics:
+        if heard.message.type not in self._settings.group_topics:
             return
         if (site := self.site_of(heard.message)) is not None:
             for participant in self._register.by_site(site):

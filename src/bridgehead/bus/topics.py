@@ -6,6 +6,7 @@ Pure. Only what routing, permissions and tracking ask about; payloads belong to 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -55,6 +56,8 @@ REGISTERING: Final = frozenset(
     }
 )
 DEREGISTERING: Final = frozenset({SKILL_DEREGISTER, "detach_skill"})
+TRACKED: Final = REGISTERING | DEREGISTERING
+"""What the bridge keeps book of for each participant (B-45)."""
 
 PUBLISHED_BY_SATELLITES: Final = (
     HANDLE,
@@ -78,11 +81,14 @@ PUBLISHED_BY_SKILL_HOSTS: Final = (
     "ovos.intent.handler.*",
 )
 
+_CACHED_TOPICS: Final = 2048
+"""Topics repeat; what was found out about the last ones is kept."""
 _POLLED: Final = frozenset({"converse", "fallback", "stop", "common_query"})
 _POLL_QUERIES: Final = frozenset({"ovos.common_query.request", "question:query"})
 _POLL_ANSWERS: Final = frozenset({"ovos.common_query.response", "question:query.response"})
 
 
+@lru_cache(maxsize=_CACHED_TOPICS)
 def is_poll(topic: str) -> bool:
     """Whether this is internal coordination between an orchestrator and skills (bus §4.6)."""
     return _poll_word(topic) is not None or topic in _POLL_QUERIES or topic in _POLL_ANSWERS

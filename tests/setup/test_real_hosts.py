@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bridgehead import __version__
+from bridgehead.mcp_server.catalogue import TOOLS
 from bridgehead.testing.exchange import CallTool, ModelRequest, Say, ToolKind
 from bridgehead.testing.model_server import ModelServer
 from bridgehead.testing.scripts import Scripted
@@ -18,6 +21,8 @@ from peer_clis import furnish, link_programs
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
+REPOSITORY = Path(__file__).resolve().parents[2]
+PLUGIN = REPOSITORY / "plugins" / "claude"
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -85,6 +90,22 @@ def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(
     assert told["requests"][0]["prompt"].startswith("<<< begin foreign text")
     pending = user.run("pending", "--json").json["items"]
     assert {item["id"] for item in pending} == {one["id"] for one in told["requests"]}
+
+
+def test_claude_code_finds_nothing_wrong_with_the_plugin_and_it_tells_the_truth(
+    user: Machine, tmp_path: Path
+) -> None:
+    link_programs(tmp_path / "bin", ("claude",))
+    peer = furnish(tmp_path, lambda _cli: NOWHERE, ("claude",), programs=tmp_path / "bin")
+
+    for folder in (REPOSITORY, PLUGIN):
+        said = run_host(user, peer.environment, "claude", "plugin", "validate", "--strict", str(folder))
+        assert "Validation passed" in said, said
+
+    assert json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())["version"] == __version__
+    named = {word for path in PLUGIN.rglob("*.md") for word in re.findall(r"tool `(\w+)`", path.read_text())}
+    assert named
+    assert named <= {tool.name for tool in TOOLS}
 
 
 def _tool_result(body: dict[str, Any]) -> str:

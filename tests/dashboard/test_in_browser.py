@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,30 +9,17 @@ import pytest
 
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import Part, PendingState, RunState
+from dashboard.browsing import FITS, INJECTED, NEEDS_CHROMIUM, OPEN_ALL, browsing, connected
 from dashboard.held_councils import debate, findings, hold_council, record_lines, save_run
 from dashboard.hostile import CORPUS, EVERYTHING
 from dashboard.served import Served, ask, note, served
 
-CHROMIUM = os.environ.get("BRIDGEHEAD_CHROMIUM") or next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
-    None,
-)
-pytestmark = [
-    pytest.mark.peer,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (or set BRIDGEHEAD_CHROMIUM)"),
-]
+pytestmark = NEEDS_CHROMIUM
 PAGES = ("/", "/councils", "/councils/paafrm", "/councils/hostile", "/events", "/health", "/nowhere")
-INJECTED = """() => [...document.querySelectorAll('*')].filter((one) =>
-    one.matches('img, iframe, object, embed, base, animate, foreignObject, style, meta[http-equiv]')
-    || one.matches('script:not([src^="/static/"]), link:not([href^="/static/"]):not([href="data:,"])')
-    || [...one.attributes].some(({name, value}) => name.startsWith('on')
-        || /^(href|src|action|formaction)$/.test(name) && /^\\s*(javascript|data:text|vbscript)/i.test(value))
-  ).map((one) => one.outerHTML.slice(0, 200))"""
 FOREIGN = frozenset({"title", "text", "reason", "agent", "by", "to", "connection", "challenge", "domain"})
 FOREIGN_IN_FINDINGS = (
     "title", "description", "evidence", "remediation", "state", "confidence", "dismissal_note", "resembles_dismissed",
 )  # fmt: skip
-OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +33,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def browser_page(server: Served) -> Iterator[tuple[Any, list[str]]]:
     """One page for all tests, let in by the link, and what its console complained of."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.set_default_timeout(15_000)
-        problems: list[str] = []
-        page.on(
-            "console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None
-        )
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(server.link)
-        assert "token" not in page.url
-        yield page, problems
-        browser.close()
+    with browsing(server.link) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -74,10 +46,6 @@ def page(browser_page: tuple[Any, list[str]], server: Served) -> Iterator[Any]:
     connected(opened)
     yield opened
     assert [one for one in problems if "404" not in one] == []
-
-
-def connected(page: Any) -> None:
-    page.wait_for_selector('#connection[data-state="connected"]')
 
 
 def test_a_question_appears_by_itself_and_is_answered_by_keyboard(page: Any, server: Served) -> None:
@@ -144,8 +112,9 @@ def test_findings_are_filtered_opened_and_dismissed(page: Any, server: Served) -
     page.get_by_text("1 of 4").wait_for()
     assert page.locator("details.finding").count() == 1
 
-    finding = page.locator("#SS001")
-    finding.locator("summary").first.click()
+    # A link to a finding opens it.
+    page.goto(f"{server.base}/councils/paafrm?severity=HIGH#SS001")
+    finding = page.locator("#SS001[open]")
     assert finding.locator(".marked-line").is_visible()
     finding.get_by_text("Dismiss …").click()
     finding.get_by_label("Why is this acceptable?").fill("pooled elsewhere")
@@ -224,7 +193,7 @@ def test_every_page_fits_its_window_and_shows_where_the_focus_is(
     for path in PAGES:
         page.goto(f"{server.base}{path}")
         page.evaluate(OPEN_ALL)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        assert page.evaluate(FITS), path
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", path

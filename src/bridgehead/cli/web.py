@@ -65,11 +65,12 @@ def web(app: App, host: str | None, port: int | None, open_browser: bool, token_
         port=port if port is not None else int(settings.number("web.port") or 0),
         token_file=None if chosen_file is None else app.cwd / chosen_file.expanduser(),
         hosts=settings.texts("web.hosts"),
+        open_browser=open_browser,
     )
-    return _serve(app, assembly, request, open_browser=open_browser)
+    return _serve(app, assembly, request)
 
 
-def _serve(app: App, assembly: Assembly, request: WebRequest, *, open_browser: bool) -> int:
+def _serve(app: App, assembly: Assembly, request: WebRequest) -> int:
     token = choose_token(request)
     try:
         from bridgehead.dashboard.app import Dashboard
@@ -89,25 +90,26 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, open_browser: b
             hosts=request.names(socket.gethostname()),
             mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
         )
-
-        def started() -> None:
-            note_address(assembly.places, address)
-            _tell(app, address)
-            if not request.is_loopback:
-                app.warn(
-                    f"{request.host} is reachable from other machines and HTTP hides nothing on the way; "
-                    "put a proxy that speaks TLS in front"
-                )
-            app.say("Ctrl-C stops")
-            if open_browser:
-                webbrowser.open(address.url)
-
         try:
-            serve(dashboard, listening, started)
+            serve(dashboard, listening, lambda: _started(app, assembly, request, address))
         finally:
             forget_address(assembly.places, address)
     app.say("stopped")
     return ExitCode.DONE
+
+
+def _started(app: App, assembly: Assembly, request: WebRequest, address: Address) -> None:
+    """Pages are answered: say where."""
+    note_address(assembly.places, address)
+    _tell(app, address)
+    if not request.is_loopback:
+        app.warn(
+            f"{request.host} is reachable from other machines and HTTP hides nothing on the way; "
+            "put a proxy that speaks TLS in front"
+        )
+    app.say("Ctrl-C stops")
+    if request.open_browser:
+        webbrowser.open(address.url)
 
 
 def _tell(app: App, address: Address) -> None:

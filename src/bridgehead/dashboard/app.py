@@ -76,7 +76,17 @@ class Dashboard:
             origins=[f"https://{host}" for host in hosts],
             port=port,
         )
-        pages = Starlette(
+        # Around everything, also around the page for what nobody foresaw.
+        self.app = Guard(self._pages(store), access)
+
+    def let_go(self) -> None:
+        """End what would go on for ever, so that nothing keeps the server from stopping."""
+        self.live.let_go()
+        if self._mcp is not None:
+            self._mcp.stop()
+
+    def _pages(self, store: Store) -> Starlette:
+        return Starlette(
             routes=self._routes(store),
             exception_handlers={
                 BridgeheadError: self._failed,
@@ -85,14 +95,6 @@ class Dashboard:
             },
             lifespan=self._lifespan,
         )
-        # Around everything, also around the page for what nobody foresaw.
-        self.app = Guard(pages, access)
-
-    def let_go(self) -> None:
-        """End what would go on for ever, so that nothing keeps the server from stopping."""
-        self.live.let_go()
-        if self._mcp is not None:
-            self._mcp.stop()
 
     def _routes(self, store: Store) -> list[Route]:
         routes = [

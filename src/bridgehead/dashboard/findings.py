@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import msgspec
+
 from bridgehead.assembly.council_views import FindingTold
 from bridgehead.contract.words import Severity
 from bridgehead.dashboard.excerpts import Excerpt, Excerpts
@@ -121,6 +123,11 @@ def shown(
         tuple(story_of(told.history)),
         known[0] if known else None,
     )
+
+
+def uncompared(told: FindingTold) -> FindingTold:
+    """A finding of a run that was compared with none: that it is new says nothing."""
+    return msgspec.structs.replace(told, finding={**told.finding, "state": None})
 
 
 def ordered(findings: Iterable[FindingTold]) -> list[FindingTold]:

@@ -25,6 +25,7 @@ class WebRequest:
     token_file: Path | None = None
     hosts: tuple[str, ...] = ()
     """Further names under which the dashboard may be reached."""
+    open_browser: bool = False
 
     def names(self, hostname: str) -> tuple[str, ...]:
         """Names it may be reached under; the machine's own only where other machines can come."""

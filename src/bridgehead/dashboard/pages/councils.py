@@ -101,10 +101,11 @@ def _report(desk: Desk, now: CouncilNow) -> tuple[ReportTold | None, str | None]
 
 
 def _findings(desk: Desk, report: ReportTold, asked: Filter) -> dict[str, Any]:
-    everything = findings.ordered(report.findings)
+    previous = (report.comparison or {}).get("previous_review_id")
+    told = report.findings if previous else map(findings.uncompared, report.findings)
+    everything = findings.ordered(told)
     admitted = [told for told in everything if asked.admits(told)]
     excerpts = Excerpts(Path(report.council.project))
-    previous = (report.comparison or {}).get("previous_review_id")
     earlier = _earlier(desk, previous) if previous else {}
     dismissed_now = _dismissed_since(desk, report.council.id)
     part = admitted[asked.start : asked.start + findings.PAGE_LENGTH]

@@ -131,6 +131,13 @@ function connect() {
   });
 }
 
+// A link to something folded up unfolds it.
+function unfold() {
+  document.querySelector("details:target")?.setAttribute("open", "");
+}
+addEventListener("hashchange", unfold);
+unfold();
+
 // A filter takes effect when it is changed; without this script its button does it.
 document.addEventListener("change", (event) => {
   if (event.target.matches("form[data-filter] select")) event.target.form.requestSubmit();

@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from bridgehead.flows.log import log_warning
 from bridgehead.flows.template_create.progress import Progress
 
 
@@ -26,6 +27,15 @@ def test_a_terminal_shows_one_line_in_place_and_is_left_clean(monkeypatch: pytes
     assert "●●●○○○○○○" in entered and entered.endswith("4/9 template generation")
     assert "●●●●○○○○○" in finished and len(finished) < 80
     assert gone == ""
+
+
+def test_a_warning_takes_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Terminal()
+    with Progress(screen) as progress:
+        progress.entered(1, "codebase_analysis")
+        log_warning("an example file was dropped")
+    assert "\r\x1b[Kan example file was dropped\n" in screen.getvalue()
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["a pipe", "a dumb terminal"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -12,6 +13,19 @@ from bridgehead.host.terminal import escape_controls, truncate, width
 
 PHASES: Final = 9
 _CLEAR_LINE: Final = "\r\x1b[K"
+_log: Final = logging.getLogger("bridgehead.flows")
+
+
+class _AboveTheLine(logging.Handler):
+    """Writes warnings where the line was; the next phase draws it again below."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._stream.write(f"{_CLEAR_LINE}{escape_controls(record.getMessage())}\n")
+        self._stream.flush()
 
 
 class Progress:
@@ -21,6 +35,7 @@ class Progress:
         self._stream = stream if stream is not None else sys.stderr
         self._watched = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         self._began = time.monotonic()
+        self._above = _AboveTheLine(self._stream)
 
     def entered(self, number: int, name: str) -> None:
         """Phase `number` has begun."""
@@ -31,12 +46,17 @@ class Progress:
         self._show(number, f"{number}/{PHASES} {_words(name)}: {summary}")
 
     def __enter__(self) -> Self:
+        if self._watched:
+            _log.addHandler(self._above)
+            _log.propagate = False
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._watched:
+            _log.removeHandler(self._above)
+            _log.propagate = True
             self._stream.write(_CLEAR_LINE)
             self._stream.flush()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import os
 import signal
@@ -20,32 +19,17 @@ import pytest
 
 import peer_clis
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.words import CapabilityProfile, ErrorClass, Intensity, Status
-from bridgehead.council.artifacts import OutputFolder
+from bridgehead.contract.words import CapabilityProfile, ErrorClass, Status
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
 from bridgehead.council.carrier import Carrier
-from bridgehead.council.council_run import CouncilRun
-from bridgehead.council.dispatch import Means, Reported, conduct
-from bridgehead.council.domains import load_registry
-from bridgehead.council.findings.tree import Tree
-from bridgehead.council.plan import CouncilPlan
 from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
-from bridgehead.council.report import CouncilReport
-from bridgehead.council.run_log import RunLog
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.base import Connection, SeatSetup
 from bridgehead.council.runtimes.exchange import Answered, Ask, Outcome, Refused
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.council.runtimes.opencode_server import OpencodeServer
-from bridgehead.council.scope import ScopeRequest
-from bridgehead.council.scope_resolution import resolve_scope
-from bridgehead.council.seating import LocalSeats
-from bridgehead.council.settings import BridgeSettings, Settings
-from bridgehead.council.snapshot import take_snapshot
-from bridgehead.council.surroundings import Surroundings as CouncilSurroundings
-from bridgehead.host.clock import SystemClock
+from bridgehead.council.settings import BridgeSettings
 from bridgehead.testing.model_server import ModelServer
-from bridgehead.testing.scripts import Rule, RuleScript
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -357,71 +341,4 @@ def test_a_running_opencode_server_is_used_with_a_session_per_role(
     assert (
         httpx.get(f"http://127.0.0.1:{without['OPENCODE_PORT']}/global/health", trust_env=False).status_code
         == 401
-    )
-
-
-SOURCE = """\
-def find(connection, order_id):
-    return connection.execute("SELECT * FROM orders WHERE id = " + order_id)
-"""
-ANSWER = {
-    "outputs": [
-        {
-            "type": "finding",
-            "severity": "HIGH",
-            "title": "Order id reaches the SQL text unescaped",
-            "description": "The id is concatenated into the statement.",
-            "evidence": "src/orders.py:2 `connection.execute(`",
-            "action": "bind the value",
-        }
-    ],
-    "challenge_notes": [],
-    "rulings": [],
-}
-
-
-def test_a_council_of_two_real_agents_and_the_static_seat(
-    tmp_path: Path, programs: Callable[[str], Path], project: Path, write: Callable[..., None]
-) -> None:
-    write(project, {"src/orders.py": SOURCE, "CLAUDE.md": "CANARY\n", ".env": "A_KEY=CANARY\n"})
-    with ModelServer(script=RuleScript([Rule(say=ANSWER)])) as server:
-        clis = ("claude", "codex")
-        home = peer_clis.furnish(tmp_path / "peers", lambda _: server.base_url(), clis)
-        machine = Machine(home.environment, memory=PROBES, probe_seconds=PATIENCE_SECONDS)
-        scope = resolve_scope(
-            ScopeRequest(("src",)), project=project, cwd=project, environment=home.environment
-        )
-        task = replace_task(scope.files, scope.loc)
-        snapshot = take_snapshot(scope, folder=tmp_path / "snapshots", review_id="abc123")
-        seats = LocalSeats(task, scope, Settings(bridges={}), machine, snapshot, SystemClock(), outside=False)
-        plan = CouncilPlan(task, (*clis, "static"), dt.date(2026, 11, 15))
-        run = CouncilRun(
-            plan, CouncilSurroundings(load_registry(), b"s" * 32, tree=Tree.of(dict(scope.texts)))
-        )
-        log = RunLog(OutputFolder(project, "abc123", SystemClock()))
-        ending = anyio.run(conduct, run, seats, Means(log=log))
-        asked = json.dumps([entry.body for entry in server.log.questions()])
-
-    assert isinstance(ending, Reported)
-    assert isinstance(ending.report, CouncilReport)
-    assert ending.report.bridges_available == (*clis, "static")
-    (finding,) = ending.report.multi_source_confirmed
-    assert finding.confirmed_by == clis
-    assert finding.confirmation.evidence
-    assert finding.shared_cli_path
-    assert snapshot.changed_files(scope) == []
-    assert "CANARY" not in asked
-    assert processes_at_home(home.home) == []
-    assert {path.suffix for path in (project / ".outputs/bridges").iterdir()} == {".jsonl", ".md"}
-
-
-def replace_task(files: int, loc: int) -> BridgeInput:
-    return BridgeInput(
-        session_id="abc123",
-        scope="src/",
-        task_description="look for injection",
-        domains=("security",),
-        intensity=Intensity.QUICK,
-        files=files,
-        loc=loc,
     )

@@ -115,7 +115,7 @@ def test_findings_are_filtered_opened_and_dismissed(page: Any, server: Served) -
     # A link to a finding opens it.
     page.goto(f"{server.base}/councils/paafrm?severity=HIGH#SS001")
     finding = page.locator("#SS001[open]")
-    assert finding.locator(".marked-line").is_visible()
+    finding.locator(".marked-line").wait_for()
     finding.get_by_text("Dismiss …").click()
     finding.get_by_label("Why is this acceptable?").fill("pooled elsewhere")
     finding.get_by_role("button", name="Dismiss SS001").click()

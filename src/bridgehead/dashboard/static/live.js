@@ -133,7 +133,14 @@ function connect() {
 
 // A link to something folded up unfolds it.
 function unfold() {
-  document.querySelector("details:target")?.setAttribute("open", "");
+  let name = location.hash.slice(1);
+  try {
+    name = decodeURIComponent(name);
+  } catch {
+    return; // no address a page of ours gave out
+  }
+  const target = document.getElementById(name);
+  if (target?.matches("details")) target.open = true;
 }
 addEventListener("hashchange", unfold);
 unfold();

@@ -14,18 +14,14 @@ from bridgehead.assembly.rigs import make_rig
 from bridgehead.rigs.operations.new import NewRequest, new
 from bridgehead.rigs.operations.send import SendRequest, send
 from bridgehead.rigs.results import Sent
+from dashboard.hostile import CORPUS
 from rig_bridges import Bridge, Clone, make_bridge
 
-HOSTILE = (
-    "<script>document.title='owned'</script>",
-    "\"><img src=x onerror=document.title='owned'>",
-    "' autofocus onfocus='document.title=1",
-    "</textarea></pre><svg onload=document.title=1>",
-    "javascript:document.title=1",
-    "{{ 7 * 7 }}{% for x in y %}",
-    "\u202egnp.exe \u200b",
-)
+HOSTILE = (*(text for text in CORPUS if text.isprintable()), "\u202egnp.exe")
+"""What can stand on one line of an envelope."""
 HOSTILE_LINE = " ".join(HOSTILE)
+MARKUP = (*(text for text in HOSTILE if "<" in text), "\u202e")
+"""What must not be found in a page as it stands."""
 
 
 @contextmanager

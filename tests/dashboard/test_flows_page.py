@@ -23,7 +23,7 @@ from bridgehead.dashboard.pages.flows import PAGE_LENGTH
 from bridgehead.flows import Context, Flow, RunRequest, RunResult, Surroundings, asking, run_flow
 from bridgehead.flows.timeline import Step
 from bridgehead.host.clock import ManualClock
-from dashboard.rig_worlds import HOSTILE, HOSTILE_LINE, at_home
+from dashboard.rig_worlds import HOSTILE, HOSTILE_LINE, MARKUP, at_home
 from dashboard.served import Desktop, desktop
 
 SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
@@ -158,7 +158,7 @@ def test_what_flows_say_never_becomes_markup(stage: Stage, monkeypatch: pytest.M
     pages += [stage.page("/flows/any"), stage.desk.post("/flows/any/answer/q-1", text=HOSTILE_LINE).text]
 
     for shown in pages:
-        for attack in (*HOSTILE[:4], "<b>", "<i>", "\u202e"):
+        for attack in (*MARKUP, "<b>", "<i>"):
             assert attack not in shown
     assert "journal cannot be read" in pages[1]
     assert HOSTILE[1] in html.unescape(pages[4]) and "[U+202E]" in pages[4]

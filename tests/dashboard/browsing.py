@@ -1,0 +1,52 @@
+"""A real Chromium on a served dashboard, and what is asked of every page in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+CHROMIUM = os.environ.get("BRIDGEHEAD_CHROMIUM") or next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
+    None,
+)
+NEEDS_CHROMIUM = [
+    pytest.mark.peer,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (or set BRIDGEHEAD_CHROMIUM)"),
+]
+INJECTED = """() => [...document.querySelectorAll('*')].filter((one) =>
+    one.matches('img, iframe, object, embed, base, animate, foreignObject, style, meta[http-equiv]')
+    || one.matches('script:not([src^="/static/"]), link:not([href^="/static/"]):not([href="data:,"])')
+    || [...one.attributes].some(({name, value}) => name.startsWith('on')
+        || /^(href|src|action|formaction)$/.test(name) && /^\\s*(javascript|data:text|vbscript)/i.test(value))
+  ).map((one) => one.outerHTML.slice(0, 200))"""
+OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+FITS = "document.documentElement.scrollWidth <= innerWidth"
+
+
+@contextmanager
+def browsing(link: str) -> Iterator[tuple[Any, list[str]]]:
+    """One page, let in by the link, and what its console complained of."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.set_default_timeout(15_000)
+        problems: list[str] = []
+        page.on(
+            "console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(link)
+        assert "token" not in page.url
+        yield page, problems
+        browser.close()
+
+
+def connected(page: Any) -> None:
+    page.wait_for_selector('#connection[data-state="connected"]')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -12,29 +13,46 @@ from pathlib import Path
 
 import pytest
 
+from git_copies import copy_clones
 from rig_bridges import OURS, Bridge, Clone, needs_ssh_keygen, with_signing_key
+
+
+@pytest.fixture(scope="session")
+def asked(tmp_path_factory: pytest.TempPathFactory, ready_bridge: Path) -> Path:
+    """A bridge on which one rig has asked another something, and a relay rig with a key looks on."""
+    base = tmp_path_factory.mktemp("asked")
+    copy_clones(ready_bridge, base)
+    bridge = Bridge(base)
+    mac = bridge.clone("a", "mac-m5max")
+    (mac.path / "demo-01").mkdir()
+    mac.rig(
+        "send", "REQUEST", "--thread", "demo-01", "--to", "windows-5080", "--tldr", "which toolkit?"
+    ).ok()
+    bridge.clone("b", "windows-5080")
+    if shutil.which("ssh-keygen") is not None:
+        with_signing_key(bridge.clone("c", "mike-relay"), base)
+    return base
+
+
+@pytest.fixture
+def bridge(tmp_path: Path, asked: Path) -> Bridge:
+    copy_clones(asked, tmp_path)
+    return Bridge(tmp_path)
 
 
 @pytest.fixture
 def mac(bridge: Bridge) -> Clone:
-    clone = bridge.clone("a", "mac-m5max")
-    (clone.path / "demo-01").mkdir()
-    clone.rig(
-        "send", "REQUEST", "--thread", "demo-01", "--to", "windows-5080", "--tldr", "which toolkit?"
-    ).ok()
-    return clone
+    return Clone(bridge.base / "a", bridge.base / "home")
 
 
 @pytest.fixture
-def windows(bridge: Bridge, mac: Clone) -> Clone:
-    return bridge.clone("b", "windows-5080")
+def windows(bridge: Bridge) -> Clone:
+    return Clone(bridge.base / "b", bridge.base / "home")
 
 
 @pytest.fixture
-def relay(bridge: Bridge, mac: Clone) -> Clone:
-    clone = bridge.clone("c", "mike-relay")
-    with_signing_key(clone, bridge.base)
-    return clone
+def relay(bridge: Bridge) -> Clone:
+    return Clone(bridge.base / "c", bridge.base / "home")
 
 
 def body_hash(clone: Clone, number: int = 0) -> str:

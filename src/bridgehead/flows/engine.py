@@ -20,7 +20,7 @@ from bridgehead.flows.handing_out import pause
 from bridgehead.flows.ids import new_flow_id
 from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.moments import utc_text
-from bridgehead.flows.opening import Opening, open_run, restored_id
+from bridgehead.flows.opening import Opening, open_run
 from bridgehead.flows.options import refuse_incomplete, typed_settings
 from bridgehead.flows.pausing import Blocked, Stopped
 from bridgehead.flows.replay import Replay
@@ -220,9 +220,14 @@ def _begin(
     around: Surroundings,
 ) -> Run:
     now = around.clock.now()
-    flow_id = restored_id(opening.checkpoint, journal) if opening.checkpoint else None
     run = Run(
-        *(flow_id or new_flow_id(now), flow.name, flow.version, request.source, storable(str(root.path))),
+        *(
+            opening.restored_id or new_flow_id(now),
+            flow.name,
+            flow.version,
+            request.source,
+            storable(str(root.path)),
+        ),
         *(RunStatus.RUNNING, settings, utc_text(now), utc_text(now)),
     )
     journal.begin(run)

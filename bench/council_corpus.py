@@ -266,10 +266,11 @@ def some_words(dice: random.Random) -> tuple[str, str]:
 def _placed(dice: random.Random, count: int) -> Iterator[tuple[Operator, Place]]:
     """Operators and where they strike: functions of several lines, some with two places close together."""
     names = dice.sample([(verb, noun) for verb in _VERBS for noun in _NOUNS], count)
-    line, previous, operator = 0, None, OPERATORS[0]
+    line, previous, operator, shares = 0, None, OPERATORS[0], False
     for number, (verb, noun) in enumerate(names):
         path = f"src/part_{number // SITES_PER_FILE}.py"
-        shares = previous is not None and previous.path == path and dice.random() < SECOND_SITE
+        is_alone = previous is not None and previous.path == path and not shares
+        shares = is_alone and dice.random() < SECOND_SITE
         others = [one for one in OPERATORS if one is not operator] if shares else OPERATORS
         operator = dice.choice(others)
         if previous is not None and shares:

@@ -80,7 +80,9 @@ def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(
         peer = furnish(tmp_path, lambda _cli: server.base_url(), ("claude",), programs=tmp_path / "bin")
         assert user.run("setup", "claude", "--yes").code == 0
         words = ("claude", "-p", "review my change", "--allowedTools", "mcp__bridgehead__council")
-        said = run_host(user, peer.environment, *words)
+        # Otherwise it may ask the model before a server that starts on a busy machine has listed its tools.
+        waiting = {**peer.environment, "MCP_CONNECTION_NONBLOCKING": "false"}
+        said = run_host(user, waiting, *words)
         results = [_tool_result(entry.body) for entry in server.log.questions()]
 
     assert "seen" in said

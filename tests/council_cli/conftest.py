@@ -29,10 +29,14 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "src" / "bridgehead" / "demo" / 
 @pytest.fixture
 def orders(tmp_path: Path) -> Machine:
     """The example as a committed project, seen with the system's own programs only."""
-    project = tmp_path / "orders"
+    return committed_orders(tmp_path)
+
+
+def committed_orders(folder: Path) -> Machine:
+    project = folder / "orders"
     shutil.copytree(EXAMPLE, project)
-    (tmp_path / "home").mkdir()
-    machine = Machine(tmp_path / "home", project)
+    (folder / "home").mkdir()
+    machine = Machine(folder / "home", project)
     identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
         subprocess.run(["git", *identity, *words], cwd=project, env=machine.environ(), check=True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from council_cli.conftest import committed_orders
 from installed import Done, Machine
 
 pytestmark = pytest.mark.xdist_group("council_cli")
@@ -36,12 +40,28 @@ def test_a_review_without_any_agent_reports_what_the_analysers_found_and_says_th
     assert written == [".html", ".json", ".md"]
 
 
-def test_json_is_the_report_with_its_schema_version_and_its_files(orders: Machine) -> None:
-    document = review(orders, "--json").json
+@dataclass(frozen=True)
+class Reviewed:
+    """A machine on which a review has been made; tests only look."""
+
+    machine: Machine
+    document: dict[str, Any]
+    sarif: Path
+
+
+@pytest.fixture(scope="module")
+def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
+    folder = tmp_path_factory.mktemp("reviewed")
+    machine, sarif = committed_orders(folder), folder / "findings.sarif"
+    return Reviewed(machine, review(machine, "--json", "--sarif", str(sarif)).json, sarif)
+
+
+def test_json_is_the_report_with_its_schema_version_and_its_files(reviewed: Reviewed) -> None:
+    document = reviewed.document
 
     assert document["schema_version"] == "1.0"
     assert document["type"] == "deep-council"
-    saved = json.loads((orders.project / document["report_files"]["json"]).read_text())
+    saved = json.loads((reviewed.machine.project / document["report_files"]["json"]).read_text())
     assert saved["review_id"] == document["review_id"]
     assert saved["verdict"] == document["verdict"] == "CONCERNS"
 
@@ -107,23 +127,19 @@ def test_watch_prints_one_object_per_line_and_ends_with_the_report(orders: Machi
     assert lines[-1]["verdict"] == "CONCERNS"
 
 
-def test_sarif_is_written_where_asked_and_shown_from_an_earlier_report(
-    orders: Machine, tmp_path: Path
-) -> None:
-    review(orders, "--sarif", str(tmp_path / "findings.sarif"))
-
-    written = json.loads((tmp_path / "findings.sarif").read_text())
-    shown = json.loads(council(orders, "show", "--format", "sarif").out)
+def test_sarif_is_written_where_asked_and_shown_from_an_earlier_report(reviewed: Reviewed) -> None:
+    written = json.loads(reviewed.sarif.read_text())
+    shown = json.loads(council(reviewed.machine, "show", "--format", "sarif").out)
 
     assert written == shown
     assert written["version"] == "2.1.0"
 
 
-def test_the_record_knows_the_council_its_lines_and_its_report(orders: Machine) -> None:
-    review_id = review(orders, "--json").json["review_id"]
+def test_the_record_knows_the_council_its_lines_and_its_report(reviewed: Reviewed) -> None:
+    review_id = reviewed.document["review_id"]
 
-    events = orders.run("events", "--run", review_id, "--json", "--limit", "200").json["events"]
-    listed = council(orders, "list", "--json").json["councils"]
+    events = reviewed.machine.run("events", "--run", review_id, "--json", "--limit", "200").json["events"]
+    listed = council(reviewed.machine, "list", "--json").json["councils"]
 
     kinds = [event["kind"] for event in events]
     assert kinds[0] == "council.started" and kinds[-2:] == ["council.reported", "notice"]
@@ -185,15 +201,11 @@ def test_a_critical_finding_is_dismissed_only_on_purpose(orders: Machine) -> Non
     assert not (orders.project / ".bridgehead" / "dismissals.toml").exists()
 
 
-def test_the_tree_stays_clean(orders: Machine) -> None:
-    import subprocess
-
-    review(orders)
-
+def test_the_tree_stays_clean(reviewed: Reviewed) -> None:
     shown = subprocess.run(
         ["git", "status", "--porcelain"],
-        cwd=orders.project,
-        env=orders.environ(),
+        cwd=reviewed.machine.project,
+        env=reviewed.machine.environ(),
         capture_output=True,
         text=True,
         check=True,

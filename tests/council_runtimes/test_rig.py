@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridgehead.contract.report import violations
+from bridgehead.contract.report import BridgeReport, violations
 from bridgehead.contract.task import BridgeInput, parse_bridge_input
 from bridgehead.contract.words import Confidence, OutputState, Severity, Status
 from bridgehead.council.bridge_report import SeatFacts
-from bridgehead.council.runtimes.rig import RemoteReport, RigAnswer, RigRejected, read_answer, request_body
+from bridgehead.council.runtimes.rig import RigAnswer, RigRejected, read_answer, request_body
 
 TASK = BridgeInput(session_id="k3v9qa", scope="src/", task_description="look", domains=("security",))
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -48,9 +48,9 @@ def answer(changes: dict[str, Any] | None = None, *, verified: bool = True) -> R
     return RigAnswer(f"Here is our report.\n\n```json\n{document}\n```\nGreetings.\n", verified)
 
 
-def read(given: RigAnswer, commit: str | None = COMMIT) -> RemoteReport:
+def read(given: RigAnswer, commit: str | None = COMMIT) -> BridgeReport:
     found = read_answer(given, TASK, commit, FACTS)
-    assert isinstance(found, RemoteReport), found
+    assert isinstance(found, BridgeReport), found
     return found
 
 
@@ -63,7 +63,7 @@ def test_the_request_holds_a_bridge_input_that_can_be_parsed_again_and_the_commi
 
 
 def test_a_remote_report_is_put_into_our_words() -> None:
-    report = read(answer()).report
+    report = read(answer())
 
     assert [(o.id, o.severity, o.status) for o in report.outputs] == [
         ("R001", Severity.CRITICAL, OutputState.CONFIRMED),
@@ -80,7 +80,7 @@ def test_a_remote_report_is_put_into_our_words() -> None:
 
 
 def test_its_verdict_and_confidence_are_ours() -> None:
-    report = read(answer()).report
+    report = read(answer())
 
     assert (report.verdict, report.confidence) == ("FAIL", Confidence.MEDIUM)
 
@@ -88,9 +88,9 @@ def test_its_verdict_and_confidence_are_ours() -> None:
 def test_what_is_not_verified_is_marked_and_its_claims_are_not_believed() -> None:
     found = read(answer(verified=False))
 
-    assert [output.unverified for output in found.report.outputs] == [True, True]
-    assert (found.report.model_family, found.report.confidence) == ("unknown", Confidence.LOW)
-    assert found.claim["model_family"] == "openai/codex"
+    assert [output.unverified for output in found.outputs] == [True, True]
+    assert (found.model_family, found.confidence) == ("unknown", Confidence.LOW)
+    assert found.remote["model_family"] == "openai/codex"
 
 
 @pytest.mark.parametrize(
@@ -112,18 +112,18 @@ def test_an_answer_without_a_report_is_rejected(body: str) -> None:
 
 
 def test_outside_a_repository_the_commit_does_not_matter() -> None:
-    assert read(answer({"commit": None}), commit=None).report.status is Status.COMPLETED
+    assert read(answer({"commit": None}), commit=None).status is Status.COMPLETED
 
 
 def test_a_remote_that_did_not_complete_is_skipped_with_its_reason() -> None:
-    report = read(answer({"status": "HALTED", "halt_reason": "not_authenticated"})).report
+    report = read(answer({"status": "HALTED", "halt_reason": "not_authenticated"}))
 
     assert (report.status, report.skip_reason) == (Status.SKIPPED, "remote: not_authenticated")
 
 
 @pytest.mark.parametrize("rounds", [-1, True, "two", None, 10**30])
 def test_numbers_a_remote_makes_up_do_no_harm(rounds: Any) -> None:
-    report = read(answer({"debate_rounds": rounds})).report
+    report = read(answer({"debate_rounds": rounds}))
 
     assert report.debate_rounds is not None
     assert msgspec.json.encode(report)

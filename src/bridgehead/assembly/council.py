@@ -26,7 +26,7 @@ from bridgehead.assembly.council_record import CouncilRecord, councils_told_to_r
 from bridgehead.assembly.council_refusals import NothingToResume, only_council, refuse_gate, refuse_retry
 from bridgehead.assembly.council_request import CouncilRequest
 from bridgehead.assembly.council_scopes import ScopeShelf
-from bridgehead.assembly.council_seats import Workplace, forget_probes, make_machine
+from bridgehead.assembly.council_seats import Workplace, forget_probes, make_machine, rig_threads
 from bridgehead.assembly.council_session import Finished, Session
 from bridgehead.assembly.council_writing import write_context
 from bridgehead.contract.words import RunState
@@ -85,7 +85,7 @@ class Councils:
     ) -> Finished:
         """Take a council up again: fold in what was answered, seat again whom `retry` names, or `close` the wait."""
         with closing(CouncilBook(self.assembly.places.project, self.clock)) as book:
-            review_id = self._named(reference, book)
+            review_id = self._named(reference, book, retry)
             with hold_council(self.assembly, review_id):
                 kept = self._resumable(review_id, book, retry)
                 refuse_gate(kept, gate)
@@ -119,10 +119,12 @@ class Councils:
         with self.assembly.store(read_only=True) as store:
             return store.run(review_id) is not None
 
-    def _named(self, reference: str | None, book: CouncilBook) -> str:
+    def _named(self, reference: str | None, book: CouncilBook, retry: Sequence[str]) -> str:
         """The council that is meant: the newest with something to do when none is named."""
         if reference is not None:
             return only_council(reference, book.ids())
+        if retry and (ids := book.ids()):
+            return ids[0]
         told = councils_told_to_retry(self.assembly)
         found = next(
             (
@@ -172,12 +174,15 @@ class Councils:
     def _scope_again(self, kept: KeptCouncil) -> tuple[Scope, bool]:
         """The scope as it was when the council began; what is on disk now when that is gone."""
         shelf = ScopeShelf(self.assembly)
-        now = shelf.resolve(kept)
-        changed = now is None or now.fingerprint != kept.scope_fingerprint
-        scope = shelf.kept(kept.review_id) or now
+        now, before = shelf.resolve(kept), shelf.kept(kept.review_id)
+        scope = before or now
         if scope is None:
             raise NothingToResume(kept.review_id)
-        return scope, changed
+        if before is None or now is None:
+            return scope, now is None or now.fingerprint != kept.scope_fingerprint
+        # Envelopes that came or went meanwhile are no change of what is looked at.
+        threads = rig_threads(self.assembly.places.project, kept)
+        return scope, now.without(threads).fingerprint != before.without(threads).fingerprint
 
     def _refuse_unplaceable(self, opened: Opened) -> None:
         """A desk that is taken, or nothing to branch off from, is found out before the council exists."""

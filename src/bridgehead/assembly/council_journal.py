@@ -13,7 +13,14 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.council_kept import KeptCouncil
-from bridgehead.council.calls import Call, Input, Interrupted, Retried, SeatReported, UserAnswered
+from bridgehead.council.calls import (
+    Call,
+    Input,
+    Interrupted,
+    Retried,
+    SeatReported,
+    UserAnswered,
+)
 from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.root import FlowRoot

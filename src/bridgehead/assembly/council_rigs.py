@@ -33,13 +33,21 @@ class RigTransport:
         self._review_id = review_id
 
     def knows(self, rig_id: str) -> bool:
-        """Whether the rig has spoken or been spoken to in this repository."""
+        """Whether the rig has spoken or been spoken to in this repository; the remote may know more than we do."""
         try:
-            turns = catalogue(self._rig()).turns()
+            rig = self._rig()
+            return _is_known(rig, rig_id) or (self._synchronised(rig) and _is_known(rig, rig_id))
         except BridgeheadError as error:
             logger.warning("rigs cannot be reached: %s", error.message)
             return False
-        return any(rig_id in (turn.sender, *turn.recipients) for turn in turns)
+
+    def threads(self) -> frozenset[str]:
+        """Every thread of the repository; each is a folder of its root."""
+        try:
+            return frozenset(catalogue(self._rig()).thread_ids())
+        except BridgeheadError as error:
+            logger.warning("rigs cannot be reached: %s", error.message)
+            return frozenset()
 
     def ask(self, rig_id: str, *, thread: str | None, title: str, body: str) -> str:
         rig = self._rig()
@@ -52,10 +60,7 @@ class RigTransport:
     def answer(self, rig_id: str, request: str) -> RigAnswer | RigRejected | None:
         """The newest RESPONSE that names our request; one that must not be used says why."""
         rig = self._rig()
-        try:
-            sync(rig, SyncRequest(auto=True))
-        except BridgeheadError as error:
-            logger.warning("not synchronised: %s", error.message)
+        self._synchronised(rig)
         path, _, commit = request.partition("@")
         thread_id, _, filename = path.partition("/")
         try:
@@ -72,8 +77,21 @@ class RigTransport:
             return RigRejected(OTHER_RIG)
         return _judged(own[-1])
 
+    def _synchronised(self, rig: Rig) -> bool:
+        """Take in what the remote has, as far as it may be taken in."""
+        try:
+            sync(rig, SyncRequest(auto=True))
+        except BridgeheadError as error:
+            logger.warning("not synchronised: %s", error.message)
+            return False
+        return True
+
     def _rig(self) -> Rig:
         return make_rig(self._project, logger.info)
+
+
+def _is_known(rig: Rig, rig_id: str) -> bool:
+    return any(rig_id in (turn.sender, *turn.recipients) for turn in catalogue(rig).turns())
 
 
 def _names(envelope: ShownEnvelope, filename: str, commit: str) -> bool:

@@ -132,8 +132,21 @@ def retired_bridges(assembly: Assembly) -> frozenset[str]:
     return frozenset(bridge for bridge, last in refused if last.error_class == ErrorClass.RETIRED)
 
 
+def rig_threads(project: Path, kept: KeptCouncil) -> frozenset[str]:
+    """Folders of the project that hold envelopes, where the council has a seat on another machine."""
+    if not _has_rigs(kept):
+        return frozenset()
+    from bridgehead.assembly.council_rigs import RigTransport
+
+    return RigTransport(project, kept.review_id).threads()
+
+
+def _has_rigs(kept: KeptCouncil) -> bool:
+    return any(bridge.startswith(RIG_MARK) for bridge in kept.bridges)
+
+
 def _transport(assembly: Assembly, kept: KeptCouncil) -> SeatTransport | None:
-    if not any(bridge.startswith(RIG_MARK) for bridge in kept.bridges):
+    if not _has_rigs(kept):
         return None
     from bridgehead.assembly.council_rigs import RigTransport
 

@@ -151,6 +151,8 @@ class BridgeReport(msgspec.Struct, frozen=True, kw_only=True):
     instances_spawned: int | UnsetType = UNSET
     instances_completed: int | UnsetType = UNSET
     intra_bridge_confirmed: int | UnsetType = UNSET
+    remote: dict[str, Any] | UnsetType = UNSET
+    """A rig's: what it claims about its bridge, connection and models; believed by nobody (council §23)."""
 
 
 class Presence(Enum):

@@ -205,6 +205,7 @@ def _participant(seat: SeatReport) -> Participant:
         confidence=report.confidence,
         usage=report.usage,
         verified=seat.verified,
+        remote=report.remote if isinstance(report.remote, dict) else None,
         reason=report.skip_reason or report.halt_reason,
     )
 

@@ -158,6 +158,8 @@ class Participant(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     verified: bool = True
     reason: str | None = None
+    remote: dict[str, Any] | None = None
+    """What a rig claims about itself (council §23)."""
 
 
 class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -101,6 +101,13 @@ class Scope:
         for entry in self.left_out:
             by_reason.setdefault(entry.reason, []).append(entry.path)
         return tuple(_left_out_note(reason, paths) for reason, paths in by_reason.items())
+
+    def without(self, folders: Iterable[str]) -> Scope:
+        """The same scope as if these folders of the root were not there."""
+        prefixes = tuple(f"{folder}/" for folder in folders)
+        return replace(
+            self, texts={path: text for path, text in self.texts.items() if not path.startswith(prefixes)}
+        )
 
     @cached_property
     def fingerprint(self) -> str:

@@ -190,8 +190,7 @@ class LocalSeats:
         read = read_answer(answer, self.task, self.scope.commit, self._facts(bridge))
         if isinstance(read, RigRejected):
             return read
-        claim = SeatEvent(bridge, "remote_claim", dict(read.claim))
-        return OwnReport(read.report, (claim,), answer.verified)
+        return OwnReport(read, verified=answer.verified)
 
     def preflight(self, setup: SeatSetup, barred: frozenset[str] = frozenset()) -> Ready | NotSeated:
         """The steps of council §4 for a bridge that takes prompts."""

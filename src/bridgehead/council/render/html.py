@@ -149,13 +149,21 @@ def _seat_cells(one: Participant) -> Iterator[Markup]:
     status = "completed" if done else f"{one.status.lower()}: {reason_in_words(one_line(one.reason or ''))}"
     for words in (one.bridge, status, one.connection or UNKNOWN):
         yield element("td", words)
-    yield element("td", ", ".join(one.models) or UNKNOWN, class_="long")
+    yield element("td", ", ".join(one.models) or _claimed(one) or UNKNOWN, class_="long")
     usage = one.usage
     numbers = (one.outputs, one.debate_rounds, usage.calls or None, usage.tokens_in, usage.tokens_out)
     for number in numbers:
         yield element("td", UNKNOWN if number is None else f"{number:,}", class_="number")
     cost = UNKNOWN if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
     yield element("td", cost, class_="number")
+
+
+def _claimed(one: Participant) -> str:
+    """What a rig says about its models; nobody has checked it."""
+    claim = one.remote or {}
+    named = [str(claim.get("model_family") or ""), *map(str, claim.get("models_used") or ())]
+    said = ", ".join(filter(None, named))
+    return f"says: {said}" if said else ""
 
 
 def _aborted(report: AbortedReport) -> Iterator[Markup]:

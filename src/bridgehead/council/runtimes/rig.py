@@ -28,6 +28,9 @@ UNKNOWN_FAMILY: Final = "unknown"
 UNREADABLE: Final = "unreadable_report"
 OTHER_SESSION: Final = "other_session"
 OTHER_COMMIT: Final = "other_commit"
+MOST_CLAIMED: Final = 200
+MOST_MODELS: Final = 20
+_USAGE: Final = ("calls", "prompt_chars", "reply_chars", "tokens_in", "tokens_out", "cost_usd")
 
 
 @runtime("rig")
@@ -81,18 +84,10 @@ def request_body(task: BridgeInput, commit: str | None) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteReport:
-    """A remote seat's report in our words, and what the remote claims about itself."""
-
-    report: BridgeReport
-    claim: Mapping[str, Any]
-
-
 def read_answer(
     answer: RigAnswer, task: BridgeInput, commit: str | None, facts: SeatFacts
-) -> RemoteReport | RigRejected:
-    """The report in an answer, or why the answer cannot be used."""
+) -> BridgeReport | RigRejected:
+    """The report in an answer, in our words, or why the answer cannot be used."""
     read = read_reply(answer.body, _read_report)
     if not isinstance(read, Answered):
         return RigRejected(UNREADABLE)
@@ -101,7 +96,7 @@ def read_answer(
         return RigRejected(OTHER_SESSION)
     if commit is not None and document.get("commit") != commit:
         return RigRejected(OTHER_COMMIT)
-    return RemoteReport(_in_our_words(document, answer, task, facts), _claim(document))
+    return _in_our_words(document, answer, task, replace(facts, extra={"remote": _claim(document)}))
 
 
 def _read_report(value: Any) -> Found[dict[str, Any]] | None:
@@ -187,8 +182,15 @@ def _output(entry: Mapping[str, Any], draft: Draft, number: int, *, verified: bo
 
 def _claim(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the remote says about how it came to its report; kept as a claim, believed by nobody."""
-    names = ("bridge", "model_family", "connection_used", "runtime", "toolchain", "models_used", "usage")
-    return {name: document[name] for name in names if name in document}
+    words = ("bridge", "model_family", "connection_used", "runtime", "toolchain", "verdict", "confidence")
+    claim: dict[str, Any] = {
+        name: document[name][:MOST_CLAIMED] for name in words if isinstance(document.get(name), str)
+    }
+    if models := _texts(document.get("models_used")):
+        claim["models_used"] = [model[:MOST_CLAIMED] for model in models[:MOST_MODELS]]
+    if isinstance(usage := document.get("usage"), dict):
+        claim["usage"] = {name: usage[name] for name in _USAGE if isinstance(usage.get(name), int | float)}
+    return claim
 
 
 def _entries(value: object) -> Sequence[Mapping[str, Any]]:

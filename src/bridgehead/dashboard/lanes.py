@@ -25,9 +25,11 @@ ROW: Final = 20
 GAP: Final = 10
 NODE_ROOM: Final = 18
 MOST_NODES: Final = 40
+MOST_DOTS: Final = 30
 MOST_NAME: Final = 20
 
 _SEVERITIES: Final = {severity.value: severity.value.lower() for severity in Severity}
+_RANKS: Final = {severity.value: severity.rank for severity in Severity}
 _OUTCOMES: Final = {
     "confirmed": "held",
     "discovered": "held",
@@ -90,6 +92,7 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
         *(part for found in shown for part in _joins(found, nodes[found.id], dots)),
         *(part for lane in lanes for part in _challenges(lane, dots, rounds)),
         *(_drawn_dot(dot) for dot in dots.values()),
+        *(part for lane in lanes for part in _left_out(lane, rounds)),
         *(_node(found, nodes[found.id]) for found in shown),
         *(_second_look(council, second, nodes) if second is not None else ()),
     ]
@@ -146,15 +149,36 @@ def _drawn_lane(lane: _Lane, band: float) -> Iterator[str]:
         yield element("text", _cut(agent), x=18, y=lane.row(agent) + 4, class_="agent")
 
 
-def _dots(lane: _Lane, rounds: int) -> Iterator[_Dot]:
+def _cells(lane: _Lane) -> dict[tuple[str, int], list[LiveOutput]]:
+    """What each agent raised in each round."""
     cells: dict[tuple[str, int], list[LiveOutput]] = {}
     for output in lane.seat.outputs:
         cells.setdefault((output.agent, output.round), []).append(output)
-    for (agent, number), outputs in cells.items():
+    return cells
+
+
+def _dots(lane: _Lane, rounds: int) -> Iterator[_Dot]:
+    """The findings of a cell from left to right; of very many only the gravest."""
+    for (agent, number), outputs in _cells(lane).items():
         x, width = _column(number, rounds)
-        step = min(15.0, (width * 0.7 - 16) / len(outputs))
-        for place, output in enumerate(outputs):
+        shown = outputs if len(outputs) <= MOST_DOTS else sorted(outputs, key=_gravest_first)[:MOST_DOTS]
+        step = min(15.0, (width * 0.7 - 16) / len(shown))
+        for place, output in enumerate(shown):
             yield _Dot(round(x + 14 + step * place, 1), lane.row(agent), output)
+
+
+def _left_out(lane: _Lane, rounds: int) -> Iterator[str]:
+    for (agent, number), outputs in _cells(lane).items():
+        if len(outputs) > MOST_DOTS:
+            x, width = _column(number, rounds)
+            told = f"+{len(outputs) - MOST_DOTS}"
+            yield element(
+                "text", told, x=round(x + 6 + width * 0.7, 1), y=lane.row(agent) + 4, class_="agent"
+            )
+
+
+def _gravest_first(output: LiveOutput) -> int:
+    return -_RANKS.get(output.severity or "", 0)
 
 
 def _drawn_dot(dot: _Dot) -> str:
@@ -196,8 +220,9 @@ def _outcome(challenge: LiveChallenge, output: LiveOutput) -> str:
 
 def _worth_showing(joined: Sequence[JoinedFinding]) -> list[JoinedFinding]:
     """As many as can be read, the gravest first."""
-    rank = {severity.value: severity.rank for severity in Severity}
-    return sorted(joined, key=lambda one: (-rank.get(one.severity or "", 0), -len(one.sources)))[:MOST_NODES]
+    return sorted(joined, key=lambda one: (-_RANKS.get(one.severity or "", 0), -len(one.sources)))[
+        :MOST_NODES
+    ]
 
 
 def _node_y(place: int, count: int, bottom: float) -> float:

@@ -13,6 +13,7 @@ import pytest
 from bridgehead.assembly.rig_clones import clone_id
 from bridgehead.assembly.thread_views import PAGE_LENGTH
 from bridgehead.dashboard.rig_marks import letters_of, marks_of
+from bridgehead.dashboard.static_files import static_file
 from bridgehead.rigs.drafts import Author, draft_send
 from dashboard.rig_worlds import HOSTILE, MARKUP, RigWorld, at_home, hostile_envelope, make_world
 from dashboard.served import Desktop, desktop
@@ -61,7 +62,7 @@ def test_the_list_holds_known_clones_with_their_threads_and_what_waits(scene: Sc
     assert shown.count(f'href="{scene.world.mac.address}/cuda-build-03"') == 1
     assert "cuda-bridge" in shown and "far" in shown
     row = shown.split(f'href="{scene.world.mac.address}/cuda-build-03"')[1].split("</li>")[0]
-    for words in ("which toolkit?", "waits for you", "REQUEST", "win-5080 · 2"):
+    for words in ("which toolkit?", "waits for you", "REQUEST", "win-5080", "2 envelopes"):
         assert words in row
     assert "rig <span" in scene.page(scene.world.mac.address)
     filtered = scene.page(f"{scene.world.mac.address}?state=closed")
@@ -277,6 +278,35 @@ def test_a_broken_clone_is_named_and_the_others_are_shown(scene: Scene) -> None:
         config.write_text(kept)
 
     assert "cuda-build-03" in shown and 'class="note bad"' in shown
+
+
+@pytest.mark.parametrize("name", ["violet", "teal", "plum", "text"])
+def test_the_colours_of_rigs_can_be_read_on_every_ground(name: str) -> None:
+    """AA asks for 4.5 to 1; a stylesheet names each colour for light, for a dark system and for dark by choice."""
+    style = static_file("style.css").content.decode()
+    grounds = list(
+        zip(*(re.findall(rf"--{ground}: (#\w+)", style) for ground in ("ground", "card")), strict=True)
+    )
+    colours = re.findall(rf"--{name}: (#\w+)", style)
+
+    assert len(colours) == len(grounds) == 3
+    assert all(
+        contrast(colour, ground) >= 4.5
+        for colour, both in zip(colours, grounds, strict=True)
+        for ground in both
+    )
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_rigs_are_told_apart_by_letters_and_sixteen_kinds_of_line() -> None:

@@ -15,6 +15,7 @@ from bridgehead.assembly.thread_replies import NotShared, Reply, send_reply
 from bridgehead.assembly.thread_views import PAGE_LENGTH, ThreadLine, ThreadView, view_clone, view_thread
 from bridgehead.dashboard.answering import answer_from
 from bridgehead.dashboard.desk import Desk
+from bridgehead.dashboard.letters import letter
 from bridgehead.dashboard.page import Form, Page
 from bridgehead.dashboard.paging import Paging, start_of
 from bridgehead.dashboard.rig_marks import marks_of
@@ -144,6 +145,7 @@ def _thread(desk: Desk, request: Request, typed: Typed) -> Response:
         status=422 if typed.message else 200,
         view=view,
         marks=marks_of([*view.rigs, view.rig_id]),
+        letter=letter,
         typed=typed,
         reply=_prefilled(view, typed),
         types=MESSAGE_TYPES,

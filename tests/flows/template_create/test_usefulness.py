@@ -10,9 +10,14 @@ import pytest
 from bridgehead.flows import RunRequest, run_flow
 from bridgehead.flows.requests import RunOptions
 from bridgehead.flows.template_create import template_create
+from bridgehead.flows.template_create.agent_enhancement import EnhancedSet
+from bridgehead.flows.template_create.agents import Recommendation
+from bridgehead.flows.template_create.analysis import BUILD, CodebaseAnalysis, ExampleFile
 from bridgehead.flows.template_create.placeholders import placed
 from bridgehead.flows.template_create.purposes import stated_purpose
 from bridgehead.flows.template_create.sampling import choose_samples
+from bridgehead.flows.template_create.telling import fallbacks_of
+from bridgehead.flows.template_create.templates import make_templates
 
 
 @pytest.mark.parametrize(
@@ -82,3 +87,23 @@ def test_how_the_original_is_built_and_tested_comes_along(package: Path) -> None
     verifier = (package / "agents" / "test-verifier.md").read_text()
     first = verifier.partition("## Templates To Look At First")[2].split("`")[1]
     assert first.endswith("tests/services/test_orders.py.template")
+
+
+def test_a_short_name_is_left_open_in_build_files_only() -> None:
+    analysis = CodebaseAnalysis(
+        project_name="ajv",
+        example_files=(ExampleFile("package.json", layer=BUILD), ExampleFile("lib/ajv.js")),
+    )
+    texts = {
+        "package.json": '{"name": "ajv", "main": "dist/ajv.js"}',
+        "lib/ajv.js": 'export const name = "ajv"',
+    }
+    package, source = make_templates(analysis, texts).templates
+    assert package.content == '{"name": "{{Namespace}}", "main": "dist/ajv.js"}'
+    assert source.content == texts["lib/ajv.js"]
+
+
+def test_a_reason_that_several_requests_share_is_told_once() -> None:
+    enhanced = EnhancedSet(fallbacks=("TIMEOUT: late", "TIMEOUT: late"))
+    told = fallbacks_of(CodebaseAnalysis(), Recommendation(), enhanced)
+    assert told == ("agent_enhancement: basic texts kept (TIMEOUT: late)",)

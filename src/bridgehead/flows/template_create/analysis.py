@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 UNKNOWN: Final = "Unknown"
+BUILD: Final = "Build"
+"""The layer of files that say how a project is built."""
 
 
 @dataclass(frozen=True)

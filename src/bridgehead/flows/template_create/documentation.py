@@ -122,9 +122,7 @@ def within(text: str, limit: int) -> str:
 
 
 def _architecture(analysis: CodebaseAnalysis) -> str:
-    lines = [
-        f"The architecture is {analysis.architecture.lower()}." if analysis.architecture != UNKNOWN else ""
-    ]
+    lines = [f"Architecture: {analysis.architecture}.", ""] if analysis.architecture != UNKNOWN else []
     for layer in analysis.layers:
         places = [f"`{placed(name, analysis.project_name)}`" for name in layer.directories[:4]]
         where = f" ({', '.join(places)})" if places else ""

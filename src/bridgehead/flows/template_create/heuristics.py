@@ -8,6 +8,7 @@ from typing import Final
 
 from bridgehead.flows.template_create import dependencies
 from bridgehead.flows.template_create.analysis import (
+    BUILD,
     UNKNOWN,
     CodebaseAnalysis,
     ExampleFile,
@@ -91,7 +92,7 @@ def build_files_in(material: Material) -> list[str]:
 
 def build_file(name: str) -> ExampleFile:
     tool = dependencies.BUILD_TOOLS.get(name) or dependencies.PACKAGE_MANAGERS[name]
-    return ExampleFile(name, f"What the project is built with ({tool})", "Build")
+    return ExampleFile(name, f"What the project is built with ({tool})", BUILD)
 
 
 def example_of(path: str, text: str) -> ExampleFile:

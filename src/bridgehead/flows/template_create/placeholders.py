@@ -69,6 +69,11 @@ def project_replacements(project_name: str, author: str = "") -> list[Replacemen
     return [*(Replacement(found, name) for found, name in spellings.items()), *_author(author)]
 
 
+def with_name_left_open(text: str, project_name: str) -> str:
+    """A build file's text without the project's name, however short, where it stands in quotes of its own."""
+    return text.replace(f'"{project_name}"', '"{{Namespace}}"') if project_name else text
+
+
 def placed(path: str, project_name: str) -> str:
     """A path of the project as it is called in another one: directories named like the project are its namespace."""
     spellings = {project_name, snake(project_name), kebab(project_name)} - {""}

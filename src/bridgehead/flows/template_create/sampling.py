@@ -126,7 +126,7 @@ def _excluded_directory(name: str) -> bool:
 def _is_marginal(path: str) -> bool:
     """Files that only put a package together, and those beside the product, show little of how it is written."""
     found = PurePosixPath(path)
-    return found.stem in _WIRING or found.parts[0].lower() in _BESIDE
+    return found.stem in _WIRING or found.name.startswith(".") or found.parts[0].lower() in _BESIDE
 
 
 def _main_language(paths: Sequence[str]) -> str | None:

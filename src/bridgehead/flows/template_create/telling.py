@@ -21,7 +21,8 @@ def fallbacks_of(
         found.append(f"codebase_analysis: heuristic analysis ({analysis.fallback_reason})")
     if recommendation.fallback_reason:
         found.append(f"agent_creation: basic agents ({recommendation.fallback_reason})")
-    found += [f"agent_enhancement: basic texts kept ({reason})" for reason in enhanced.fallbacks]
+    reasons = dict.fromkeys(enhanced.fallbacks)  # several requests may have failed for one reason
+    found += [f"agent_enhancement: basic texts kept ({reason})" for reason in reasons]
     if enhanced.kept_basic and not enhanced.fallbacks:
         found.append(f"agent_enhancement: basic text kept for {', '.join(enhanced.kept_basic)}")
     return tuple(found)
@@ -61,7 +62,9 @@ def told_templates(made: TemplateSet) -> str:
 
 def told_enhancement(enhanced: EnhancedSet) -> str:
     better = len(enhanced.agents) - len(enhanced.kept_basic)
-    return f"{better} of {len(enhanced.agents)} enhanced{because('; '.join(enhanced.fallbacks))}"
+    return (
+        f"{better} of {len(enhanced.agents)} enhanced{because('; '.join(dict.fromkeys(enhanced.fallbacks)))}"
+    )
 
 
 def because(reason: str) -> str:

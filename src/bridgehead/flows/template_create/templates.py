@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from bridgehead.flows.template_create.analysis import CodebaseAnalysis, ExampleFile
+from bridgehead.flows.template_create.analysis import BUILD, CodebaseAnalysis, ExampleFile
 from bridgehead.flows.template_create.languages import is_test, language_of, slug, suffix_of
 from bridgehead.flows.template_create.layers import layer_of
 from bridgehead.flows.template_create.patterns import patterns_of
@@ -18,6 +18,7 @@ from bridgehead.flows.template_create.placeholders import (
     placeholders_in,
     project_replacements,
     substitute,
+    with_name_left_open,
 )
 from bridgehead.flows.template_create.words_in_names import snake
 
@@ -78,6 +79,8 @@ def make_template(example: ExampleFile, text: str, analysis: CodebaseAnalysis, a
     if entity is not None:
         replacements += entity_replacements(entity)
     content = text if "{{" in text else substitute(text, replacements)
+    if "{{" not in text and example.layer == BUILD:
+        content = with_name_left_open(content, analysis.project_name)
     placeholders = () if "{{" in text else placeholders_in(content)
     template = Template(
         original_path=example.path,

@@ -20,7 +20,7 @@ SIZES = (100, 1_000, 10_000)
 LARGEST = SIZES[-1]
 START_UP = Budget(at_most=0.6)
 # Below some thousand envelopes start-up is nearly all of the time, on both sides (rigs §15).
-WARM, COLD = {LARGEST: Budget(at_most=0.1)}, {LARGEST: Budget(at_most=1 / 3)}
+WARM, COLD = {LARGEST: Budget(at_most=0.1)}, {LARGEST: Budget(at_most=0.333)}
 
 
 def comparisons() -> list[Comparison]:

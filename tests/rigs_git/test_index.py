@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.rigs import index_reading
 from bridgehead.rigs.envelope import Envelope, parse_envelope
 from bridgehead.rigs.index import EnvelopeIndex, ThreadListing
 from bridgehead.rigs.index_rows import ListedEnvelope
@@ -338,36 +337,6 @@ def test_an_index_without_a_directory_lives_in_memory():
     repository.files["demo-01/ACK.md"] = envelope("demo-01")
     [listing] = EnvelopeIndex(repository, with_findings=True).threads()
     assert [e.path for e in listing.envelopes] == ["demo-01/ACK.md"]
-
-
-def test_half_of_a_large_cold_index_is_read_by_a_child_with_the_same_result(world, clone, monkeypatch):
-    files = {f"demo-{n % 3}x/N-{n}.md": envelope(f"demo-{n % 3}x", body=f"{n}\n") for n in range(60)}
-    world.commit(clone, files)
-    alone = look(clone)
-    index_file(clone).unlink()
-    monkeypatch.setattr(index_reading, "WORTH_A_CHILD", 10)
-    monkeypatch.setattr(index_reading.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(index_reading.threading, "active_count", lambda: 1)
-    children: list[int] = []
-    fork = os.fork
-
-    def count() -> int:
-        child = fork()
-        children.append(child)
-        return child
-
-    monkeypatch.setattr(index_reading.os, "fork", count)
-    assert look(clone) == alone
-    assert len(children) == 1
-
-
-def test_the_share_of_a_child_that_dies_is_read_by_the_parent(world, clone, monkeypatch):
-    world.commit(clone, {f"demo-0x/N-{n}.md": envelope("demo-0x", body=f"{n}\n") for n in range(30)})
-    monkeypatch.setattr(index_reading, "WORTH_A_CHILD", 10)
-    monkeypatch.setattr(index_reading.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(index_reading.threading, "active_count", lambda: 1)
-    monkeypatch.setattr(index_reading, "_work_as_child", lambda *_, **__: os._exit(9))
-    assert len(look(clone)[0].envelopes) == 30
 
 
 def test_many_processes_may_use_the_index_at_once(world, clone):

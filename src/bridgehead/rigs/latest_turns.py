@@ -14,8 +14,9 @@ from bridgehead.rigs.repositories.records import CommitRecord
 
 def of_the_last_day(envelopes: Sequence[ListedEnvelope]) -> list[ListedEnvelope]:
     """Return the envelopes of which one is the latest."""
-    day = max(envelope.turn.day for envelope in envelopes)
-    return [envelope for envelope in envelopes if envelope.turn.day == day]
+    days = [envelope.turn.day for envelope in envelopes]
+    last = max(days)
+    return [envelope for envelope, day in zip(envelopes, days, strict=True) if day == last]
 
 
 def placed_latest(

@@ -58,8 +58,12 @@ class Catalogue:
 
     def is_all_committed(self) -> bool:
         """Tell whether every envelope is as HEAD has it, as far as git answers for that."""
-        tracked = self.survey.tracked()
-        return not self.survey.dirty and all(envelope.path in tracked for envelope in self.envelopes())
+        tracked = self.survey.tracked_paths()
+        return not self.survey.dirty and all(
+            f"{listing.thread_id}/{envelope.turn.filename}" in tracked
+            for listing in self._listings.values()
+            for envelope in listing.envelopes
+        )
 
     def thread_ids(self) -> list[str]:
         return list(self._listings)

@@ -34,6 +34,8 @@ _LOG = (
     "--ignore-submodules=none",  # else a pulled .gitmodules that git dislikes would end every log
     "-c",  # a merge shows what it has from none of its parents
 )
+# Trees of long threads are large, and each is compared with its neighbour only: more cache is only more memory.
+_SMALL_CACHE = ("core.deltaBaseCacheLimit=16m",)
 _COMMIT = "commit "
 _DELETED_MODE = "000000"
 _HEADERS = re.compile(
@@ -80,7 +82,7 @@ class GitHistory(PendingHistory):
         make_dir(scratch.parent)
         handle = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         scratch.unlink()
-        self._running = git.start(*log_arguments(head), aside=handle)
+        self._running = git.start(*log_arguments(head), aside=handle, settings=_SMALL_CACHE)
 
     def result(self) -> History:
         answer = demand("log", self._running.answer())

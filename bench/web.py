@@ -218,7 +218,7 @@ def _pages(assembly: Assembly, store: Store, last: str, rounds: int) -> dict[str
     paths += ["/events?part=bus&kind=bus.joined", "/events?part=rigs", "/events?part=record"]
     dashboard = Dashboard(assembly, store, token=TOKEN, port=80)
     with TestClient(dashboard.app, base_url="http://127.0.0.1") as client:
-        _cpu_ms(client, "/alive")
+        _cpu_ms(client, "/static/live.js")
         took = {path: max(_cpu_ms(client, path) for _ in range(rounds)) for path in paths}
         dashboard.desk.checkups.wait()
     return took

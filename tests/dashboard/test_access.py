@@ -14,11 +14,12 @@ from starlette.websockets import WebSocketDisconnect
 from bridgehead.contract.words import PendingState
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.dashboard.guard import MOST_BODY_BYTES
+from bridgehead.host.clock import ManualClock
 from bridgehead.mcp_server.http import http_app
 from dashboard.served import ORIGIN, TOKEN, Desktop, ask, desktop, scratch_assembly
 
 COOKIE = "bridgehead_web_8183"
-PATHS = ("/", "/councils", "/councils/x", "/events", "/health", "/live", "/alive", "/nowhere", "/answer/q-1")
+PATHS = ("/", "/councils", "/councils/x", "/events", "/health", "/live", "/nowhere", "/answer/q-1")
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +151,7 @@ def test_a_form_of_another_session_changes_nothing(desk: Desktop, stranger: Test
     assert desk.store.pending_item(item.id).state is PendingState.OPEN
 
 
-@pytest.mark.parametrize("declared", [str(MOST_BODY_BYTES + 1), "-1", "many"])
+@pytest.mark.parametrize("declared", [str(MOST_BODY_BYTES + 1), "-1", "many", "9" * 5000])
 def test_a_body_that_says_it_is_too_large_is_not_read(desk: Desktop, declared: str) -> None:
     headers = {"Origin": ORIGIN, "Content-Length": declared}
 
@@ -205,8 +206,35 @@ def test_every_answer_carries_the_strict_headers(desk: Desktop, stranger: TestCl
 def test_a_program_shows_the_token_as_bearer(stranger: TestClient) -> None:
     right, wrong = ({"Authorization": f"Bearer {token}"} for token in (TOKEN, TOKEN[:-1]))
 
-    assert stranger.get("/alive", headers=right).status_code == 204
-    assert stranger.get("/alive", headers=wrong).status_code == 401
+    assert stranger.get("/events", headers=right).status_code == 200
+    assert stranger.get("/events", headers=wrong).status_code == 401
+
+
+def test_a_link_for_a_browser_is_issued_to_the_token_only_and_works_once(
+    desk: Desktop, stranger: TestClient
+) -> None:
+    assert stranger.post("/link").status_code == 401
+    assert desk.client.post("/link", headers={"Origin": ORIGIN}).status_code == 401, "a page gets none"
+    link = stranger.post("/link", headers={"Authorization": f"Bearer {TOKEN}"}).text
+
+    first = stranger.get(link, follow_redirects=False)
+    second = TestClient(desk.dashboard.app, base_url=ORIGIN).get(link)
+
+    assert (first.status_code, first.headers["location"]) == (303, "/")
+    assert second.status_code == 401
+
+
+def test_a_link_that_was_left_lying_opens_nothing(tmp_path: Path) -> None:
+    with desktop(tmp_path) as made:
+        link = made.dashboard.access.new_link()
+        clock = made.dashboard.desk.clock
+        assert isinstance(clock, ManualClock)
+        clock.advance(61)
+        late = TestClient(made.dashboard.app, base_url=ORIGIN).get(link)
+
+        assert late.status_code == 401
+        clock.advance(12 * 3600)
+        assert made.client.get("/events").status_code == 401, "a session ends too"
 
 
 def test_no_websocket_is_opened(desk: Desktop) -> None:

@@ -6,6 +6,7 @@ import os
 import socket
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from bridgehead.dashboard.address_file import Address, forget_address, note_addr
 from bridgehead.dashboard.web_request import WebRequest, choose_token
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from bridgehead.dashboard.app import Dashboard
 
 
 class ExtraMissing(UserError):
@@ -55,8 +59,8 @@ def web(app: App, host: str | None, port: int | None, open_browser: bool, token_
     """
     assembly = Assembly(app.cwd, app.environ)
     if open_browser and (running := running_dashboard(assembly.places)) is not None:
-        _tell(app, running)
-        webbrowser.open(running.url)
+        _tell(app, running.address)
+        webbrowser.open(running.link)
         return ExitCode.DONE
     settings = assembly.settings
     chosen_file = token_file or (Path(text) if (text := settings.text("web.token_file")) else None)
@@ -91,16 +95,16 @@ def _serve(app: App, assembly: Assembly, request: WebRequest) -> int:
             mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
         )
         try:
-            serve(dashboard, listening, lambda: _started(app, assembly, request, address))
+            serve(dashboard, listening, lambda: _started(app, request, address, dashboard))
         finally:
             forget_address(assembly.places, address)
     app.say("stopped")
     return ExitCode.DONE
 
 
-def _started(app: App, assembly: Assembly, request: WebRequest, address: Address) -> None:
+def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboard) -> None:
     """Pages are answered: say where."""
-    note_address(assembly.places, address)
+    note_address(dashboard.desk.assembly.places, address)
     _tell(app, address)
     if not request.is_loopback:
         app.warn(
@@ -109,7 +113,8 @@ def _started(app: App, assembly: Assembly, request: WebRequest, address: Address
         )
     app.say("Ctrl-C stops")
     if request.open_browser:
-        webbrowser.open(address.url)
+        # Not the token: the whole machine sees what a program is started with.
+        webbrowser.open(address.base + dashboard.access.new_link())
 
 
 def _tell(app: App, address: Address) -> None:

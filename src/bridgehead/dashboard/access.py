@@ -16,11 +16,15 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from bridgehead.bus.sockets.origin import refusal
-from bridgehead.dashboard.sessions import SESSION_SECONDS, Session, Sessions
+from bridgehead.dashboard.sessions import SESSION_SECONDS, Session, Sessions, Tickets
+from bridgehead.host.clock import Clock
 
 SAFE: Final = frozenset({"GET", "HEAD"})
 PUBLIC: Final = "/static/"
 MCP: Final = "/mcp"
+LINK: Final = "/link"
+_FOR_PROGRAMS: Final = frozenset({MCP, LINK})
+_KEYS: Final = frozenset({"token", "ticket"})
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -41,15 +45,20 @@ class Access:
     """Decides about requests by their head."""
 
     def __init__(
-        self, token: str, sessions: Sessions, *, names: frozenset[str], port: int, origins: Sequence[str] = ()
+        self, token: str, clock: Clock, *, names: frozenset[str], port: int, origins: Sequence[str] = ()
     ) -> None:
         """`names` may stand in Host; `origins` are admitted besides our own, for a proxy that speaks TLS for us."""
         self._token = token
-        self._sessions = sessions
+        self._sessions = Sessions(clock)
+        self._tickets = Tickets(clock)
         self._names = names
         self._origins = origins
         # Cookies know no ports: two dashboards on one machine must not log each other out.
         self.cookie = f"bridgehead_web_{port}"
+
+    def new_link(self) -> str:
+        """A path that lets one browser in."""
+        return f"/?ticket={self._tickets.issue()}"
 
     def judge(self, request: HTTPConnection) -> Session | Response | None:
         """The session behind a request, what it is answered instead, or None for what anybody may see."""
@@ -63,9 +72,9 @@ class Access:
             return None
         if self._shows_token(request):
             return self._sessions.passing()
-        if path == MCP or path.startswith(f"{MCP}/"):
+        if path in _FOR_PROGRAMS:
             return Response(status_code=401, headers={"WWW-Authenticate": "Bearer"})
-        if "token" in request.query_params and method in SAFE:
+        if method in SAFE and not _KEYS.isdisjoint(request.query_params):
             return self._enter(request)
         return self._known(request, method)
 
@@ -86,10 +95,11 @@ class Access:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
 
     def _enter(self, request: HTTPConnection) -> Response:
-        """Exchange the token for a cookie and take it out of the address bar."""
-        if not self._is_token(request.query_params["token"]):
+        """Exchange the token or ticket for a cookie and take it out of the address bar."""
+        query = request.query_params
+        if not self._is_token(query.get("token", "")) and not self._tickets.take(query.get("ticket", "")):
             return closed()
-        rest = [(key, value) for key, value in request.query_params.multi_items() if key != "token"]
+        rest = [(key, value) for key, value in query.multi_items() if key not in _KEYS]
         # One slash only: `//name` would lead to another host.
         target = "/" + request.url.path.lstrip("/") + (f"?{urlencode(rest)}" if rest else "")
         entered = RedirectResponse(target, 303)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -58,21 +58,30 @@ def read_address(places: Places) -> Address | None:
         return None
 
 
-def running_dashboard(places: Places) -> Address | None:
+class Running(NamedTuple):
+    """A dashboard that answers, and a link that opens it once."""
+
+    address: Address
+    link: str
+
+
+def running_dashboard(places: Places) -> Running | None:
     """The dashboard that answers at the noted address to the noted token."""
     try:
         address = read_address(places)
     except FileError:
         return None
-    return address if address is not None and _answers(address) else None
+    path = _new_link(address) if address is not None else None
+    return Running(address, address.base + path) if address is not None and path is not None else None
 
 
-def _answers(address: Address) -> bool:
+def _new_link(address: Address) -> str | None:
     connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_SECONDS)
     try:
-        connection.request("HEAD", "/alive", headers={"Authorization": f"Bearer {address.token}"})
-        return connection.getresponse().status == 204
-    except (OSError, http.client.HTTPException):
-        return False
+        connection.request("POST", "/link", headers={"Authorization": f"Bearer {address.token}"})
+        answer = connection.getresponse()
+        return answer.read(MOST_BYTES).decode("ascii") if answer.status == 200 else None
+    except (OSError, http.client.HTTPException, UnicodeDecodeError):
+        return None
     finally:
         connection.close()

@@ -10,14 +10,14 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.bus.sockets.origin import own_names
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.dashboard.access import MCP, Access
+from bridgehead.dashboard.access import LINK, MCP, Access
 from bridgehead.dashboard.checkups import Checkups
 from bridgehead.dashboard.desk import Desk
 from bridgehead.dashboard.guard import Guard
@@ -25,7 +25,6 @@ from bridgehead.dashboard.live import Broadcast
 from bridgehead.dashboard.page import Action, BadForm, View, read_form
 from bridgehead.dashboard.registry import PAGES
 from bridgehead.dashboard.seat_figures import SeatFigures
-from bridgehead.dashboard.sessions import Sessions
 from bridgehead.dashboard.static_files import serve_static
 from bridgehead.dashboard.stream import LiveStream
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, NotFound, UserError
@@ -69,15 +68,15 @@ class Dashboard:
         self.desk = Desk(
             assembly, store, clock, user, PAGES, Checkups(assembly, clock), SeatFigures(assembly)
         )
-        access = Access(
+        self.access = Access(
             token,
-            Sessions(clock),
+            clock,
             names=own_names("localhost", hosts),
             origins=[f"https://{host}" for host in hosts],
             port=port,
         )
         # Around everything, also around the page for what nobody foresaw.
-        self.app = Guard(self._pages(store), access)
+        self.app = Guard(self._pages(store), self.access)
 
     def let_go(self) -> None:
         """End what would go on for ever, so that nothing keeps the server from stopping."""
@@ -100,7 +99,7 @@ class Dashboard:
         routes = [
             Route("/static/{name}", serve_static),
             Route("/live", LiveStream(store, self.live).__call__),
-            Route("/alive", _alive),
+            Route(LINK, self._link, methods=["POST"]),
         ]
         if self._mcp is not None:
             routes.append(Route(MCP, self._mcp))
@@ -125,6 +124,10 @@ class Dashboard:
             return await run_in_threadpool(action, self.desk, request, form)
 
         return acted
+
+    async def _link(self, _request: Request) -> Response:
+        """For `bridgehead web --open` of another process, which shows the token."""
+        return PlainTextResponse(self.access.new_link())
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -152,7 +155,3 @@ class Dashboard:
             f"internal error: {type(error).__name__}", hint="what went wrong is in the server's output"
         )
         return self.desk.problem(request, told, 500)
-
-
-async def _alive(_request: Request) -> Response:
-    return Response(status_code=204)

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bridgehead.dashboard.access import SAFE, Access, protect
 
 MOST_BODY_BYTES: Final = 16 << 20
+MOST_DIGITS: Final = 12
 BODY_SECONDS: Final = 30.0
 
 
@@ -54,7 +55,7 @@ async def _bounded_body(scope: Scope, receive: Receive) -> bytes | Response | No
     """The whole body, what to answer when it is too much or too slow, None when the far side left."""
     request = Request(scope, receive)
     declared = request.headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > MOST_BODY_BYTES:
+    if not declared.isdecimal() or len(declared) > MOST_DIGITS or int(declared) > MOST_BODY_BYTES:
         return _too_large()
     body = bytearray()
     try:

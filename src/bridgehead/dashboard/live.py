@@ -78,7 +78,7 @@ class Broadcast:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._readers: set[Reader] = set()
-        self._found: deque[RecordedEvent] = deque()
+        self._found: deque[Told] = deque()
         self._stopping = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -126,7 +126,7 @@ class Broadcast:
             try:
                 for recorded in self._store.follow(after, stop=self._stopping, poll_seconds=POLL_SECONDS):
                     after = recorded.seq
-                    self._found.append(recorded)
+                    self._found.append(told(recorded))
                     self._wake()
             except BridgeheadError as error:
                 logger.warning("live updates pause: %s", error.message)
@@ -140,9 +140,7 @@ class Broadcast:
     def _hand_on(self) -> None:
         # Lowered first: what the thread finds from now on wakes the loop again.
         self._handing_on = False
-        batch = []
-        while self._found:
-            batch.append(told(self._found.popleft()))
+        batch = [self._found.popleft() for _ in range(len(self._found))]
         for reader in self._readers:
             reader.put(batch)
 

@@ -14,7 +14,7 @@ import uvicorn
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.dashboard.live import MOST_READERS
 from bridgehead.dashboard.web_request import WebRequest
-from bridgehead.errors import UserError
+from bridgehead.errors import BridgeheadError, UserError
 
 STOP_SECONDS: Final = 3
 BACKLOG: Final = 256
@@ -26,6 +26,13 @@ class AddressTaken(UserError):
             f"the dashboard cannot listen on {host}:{port}: {why}",
             hint="bridgehead web --port 0 takes any free port; --open shows a dashboard that runs already",
         )
+
+
+class NotStarted(BridgeheadError):
+    """The server ended before it answered anything."""
+
+    def __init__(self) -> None:
+        super().__init__("the dashboard could not be started", hint="what stopped it stands above")
 
 
 def bind(request: WebRequest) -> socket.socket:
@@ -95,3 +102,5 @@ async def _serve(server: Server, listening: socket.socket, started: Callable[[],
     if server.started:
         started()
     await serving
+    if not server.started:
+        raise NotStarted

@@ -12,6 +12,8 @@ from bridgehead.host.clock import Clock
 SESSION_SECONDS: Final = 12 * 3600.0
 MOST_SESSIONS: Final = 1000
 MOST_NOTES: Final = 5
+TICKET_SECONDS: Final = 60.0
+MOST_TICKETS: Final = 100
 
 
 @dataclass(slots=True)
@@ -63,3 +65,23 @@ class Sessions:
         if session is None or session.until < self._clock.monotonic():
             return None
         return session
+
+
+class Tickets:
+    """Links that work once, within a minute. A program that is handed a link shows it to the whole machine (`ps`)."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until: dict[str, float] = {}
+
+    def issue(self) -> str:
+        ticket = secrets.token_urlsafe(32)
+        self._until[ticket] = self._clock.monotonic() + TICKET_SECONDS
+        while len(self._until) > MOST_TICKETS:
+            del self._until[next(iter(self._until))]
+        return ticket
+
+    def take(self, ticket: str) -> bool:
+        """Whether the ticket was good; it is used up now."""
+        until = self._until.pop(ticket, None)
+        return until is not None and until >= self._clock.monotonic()

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.dashboard.live import Broadcast, Reader, Told, told
+from bridgehead.dashboard.live import Broadcast, Told, told
 
 MOST_MISSED: Final = 500
 HEARTBEAT_SECONDS: Final = 15.0
@@ -29,14 +29,7 @@ class LiveStream:
     async def __call__(self, request: Request) -> Response:
         if self._broadcast.is_full:
             return PlainTextResponse("too many open pages\n", 503, headers={"Retry-After": "30"})
-        # Subscribed before the record is read: what happens in between is then in both, and told once.
-        reader = self._broadcast.subscribe()
-        try:
-            missed, newest = await run_in_threadpool(self._missed, _last_seen(request))
-        except BaseException:
-            self._broadcast.unsubscribe(reader)
-            raise
-        return StreamingResponse(self._frames(reader, missed, newest), media_type="text/event-stream")
+        return StreamingResponse(self._frames(_last_seen(request)), media_type="text/event-stream")
 
     def _missed(self, last_seen: int | None) -> tuple[list[Told] | None, int]:
         """What was recorded since, None when that is too much to tell; and the newest number there is."""
@@ -48,8 +41,11 @@ class LiveStream:
         page = self._store.events(after=last_seen, before=newest + 1, limit=MOST_MISSED + 1)
         return (None if len(page) > MOST_MISSED else [told(one) for one in page]), newest
 
-    async def _frames(self, reader: Reader, missed: list[Told] | None, newest: int) -> AsyncIterator[bytes]:
+    async def _frames(self, last_seen: int | None) -> AsyncIterator[bytes]:
+        # Subscribed before the record is read: what happens in between is then in both, and told once.
+        reader = self._broadcast.subscribe()
         try:
+            missed, newest = await run_in_threadpool(self._missed, last_seen)
             # Before what was missed stands no number: a browser cut off in between asks for all of it again.
             number = b"" if missed else b"id: %d\n" % newest
             yield b"retry: 2000\n%sevent: hello\ndata: {}\n\n" % number

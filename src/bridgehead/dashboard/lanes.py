@@ -7,29 +7,37 @@ by `element`; colours are classes of the stylesheet.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup
 
-from bridgehead.assembly.council_live import JoinedFinding, LiveChallenge, LiveCouncil, LiveOutput, LiveSeat
+from bridgehead.assembly.council_live import JoinedFinding, LiveChallenge, LiveCouncil, LiveOutput
 from bridgehead.contract.words import Severity
 from bridgehead.council.render.markup import element
+from bridgehead.dashboard.lane_layout import (
+    COUNCIL_X,
+    GAP,
+    HEAD,
+    LABELS,
+    RANKS,
+    ROW,
+    TOP,
+    WIDTH,
+    Dot,
+    Lane,
+    LeftOut,
+    column,
+    last_round,
+    lay_out,
+    left_out,
+)
+from bridgehead.dashboard.lane_layout import dots as dots_of
 
-WIDTH: Final = 1000
-LABELS: Final = 150
-COUNCIL_X: Final = 880
-TOP: Final = 28
-HEAD: Final = 26
-ROW: Final = 20
-GAP: Final = 10
 NODE_ROOM: Final = 18
 MOST_NODES: Final = 40
-MOST_DOTS: Final = 30
 MOST_NAME: Final = 20
 
 _SEVERITIES: Final = {severity.value: severity.value.lower() for severity in Severity}
-_RANKS: Final = {severity.value: severity.rank for severity in Severity}
 _OUTCOMES: Final = {
     "confirmed": "held",
     "discovered": "held",
@@ -48,38 +56,14 @@ LEGEND: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Dot:
-    x: float
-    y: float
-    output: LiveOutput
-
-
-@dataclass(frozen=True, slots=True)
-class _Lane:
-    """Where a seat is drawn: its top, and a row for each of its agents."""
-
-    seat: LiveSeat
-    y: float
-    agents: tuple[str, ...]
-
-    @property
-    def height(self) -> float:
-        return HEAD + ROW * max(1, len(self.agents))
-
-    def row(self, agent: str) -> float:
-        place = self.agents.index(agent) if agent in self.agents else 0
-        return self.y + HEAD + ROW * place + ROW / 2 - 3
-
-
 def draw_lanes(council: LiveCouncil) -> Markup | None:
     """The picture; None while there is no seat."""
-    lanes = list(_lanes(council.seats))
+    lanes = list(lay_out(council.seats))
     if not lanes:
         return None
     bottom = lanes[-1].y + lanes[-1].height + GAP
-    rounds = _rounds(council.seats)
-    dots = {(lane.seat.bridge, dot.output.id): dot for lane in lanes for dot in _dots(lane, rounds)}
+    rounds = last_round(council.seats)
+    dots = {(lane.seat.bridge, dot.output.id): dot for lane in lanes for dot in dots_of(lane, rounds)}
     shown = _worth_showing(council.joined)
     bottom = max(bottom, TOP + NODE_ROOM * len(shown) + GAP)
     nodes = {found.id: _node_y(place, len(shown), bottom) for place, found in enumerate(shown)}
@@ -92,7 +76,7 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
         *(part for found in shown for part in _joins(found, nodes[found.id], dots)),
         *(part for lane in lanes for part in _challenges(lane, dots, rounds)),
         *(_drawn_dot(dot) for dot in dots.values()),
-        *(part for lane in lanes for part in _left_out(lane, rounds)),
+        *(_more(one) for lane in lanes for one in left_out(lane, rounds)),
         *(_node(found, nodes[found.id]) for found in shown),
         *(_second_look(council, second, nodes) if second is not None else ()),
     ]
@@ -101,37 +85,9 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
     return Markup(picture)
 
 
-def _lanes(seats: Sequence[LiveSeat]) -> Iterator[_Lane]:
-    y = float(TOP)
-    for seat in seats:
-        lane = _Lane(seat, y, _agents(seat))
-        yield lane
-        y += lane.height + GAP
-
-
-def _agents(seat: LiveSeat) -> tuple[str, ...]:
-    """Everybody who raised, doubted or was doubted; who was asked and said nothing needs no row."""
-    found = [output.agent for output in seat.outputs]
-    found += [name for one in seat.challenges for name in (one.by, one.to)]
-    return tuple(dict.fromkeys(name for name in found if name))
-
-
-def _rounds(seats: Sequence[LiveSeat]) -> int:
-    numbers = [output.round for seat in seats for output in seat.outputs]
-    numbers += [challenge.round for seat in seats for challenge in seat.challenges]
-    numbers += [step.number for seat in seats for step in seat.rounds]
-    return max(numbers, default=1)
-
-
-def _column(number: int, rounds: int) -> tuple[float, float]:
-    """Left edge and width of a round."""
-    width = (COUNCIL_X - 40 - LABELS) / rounds
-    return LABELS + width * (min(max(number, 1), rounds) - 1), width
-
-
 def _columns(rounds: int, bottom: float, has_nodes: bool) -> Iterator[str]:
     for number in range(1, rounds + 1):
-        x, _ = _column(number, rounds)
+        x, _ = column(number, rounds)
         yield element("text", f"round {number}", x=round(x + 8, 1), y=16, class_="heading")
         if number > 1:
             yield element("line", x1=round(x, 1), x2=round(x, 1), y1=TOP, y2=bottom, class_="grid")
@@ -139,7 +95,7 @@ def _columns(rounds: int, bottom: float, has_nodes: bool) -> Iterator[str]:
         yield element("text", "council", x=COUNCIL_X - 8, y=16, class_="heading")
 
 
-def _drawn_lane(lane: _Lane, band: float) -> Iterator[str]:
+def _drawn_lane(lane: Lane, band: float) -> Iterator[str]:
     seat = lane.seat
     yield element("rect", x=0.5, y=lane.y, width=band, height=lane.height, rx=6, class_="lane")
     yield element("text", _cut(seat.bridge), x=10, y=lane.y + 17, class_="seat")
@@ -149,39 +105,11 @@ def _drawn_lane(lane: _Lane, band: float) -> Iterator[str]:
         yield element("text", _cut(agent), x=18, y=lane.row(agent) + 4, class_="agent")
 
 
-def _cells(lane: _Lane) -> dict[tuple[str, int], list[LiveOutput]]:
-    """What each agent raised in each round."""
-    cells: dict[tuple[str, int], list[LiveOutput]] = {}
-    for output in lane.seat.outputs:
-        cells.setdefault((output.agent, output.round), []).append(output)
-    return cells
+def _more(left: LeftOut) -> str:
+    return element("text", f"+{left.number}", x=left.x, y=left.y + 4, class_="agent")
 
 
-def _dots(lane: _Lane, rounds: int) -> Iterator[_Dot]:
-    """The findings of a cell from left to right; of very many only the gravest."""
-    for (agent, number), outputs in _cells(lane).items():
-        x, width = _column(number, rounds)
-        shown = outputs if len(outputs) <= MOST_DOTS else sorted(outputs, key=_gravest_first)[:MOST_DOTS]
-        step = min(15.0, (width * 0.7 - 16) / len(shown))
-        for place, output in enumerate(shown):
-            yield _Dot(round(x + 14 + step * place, 1), lane.row(agent), output)
-
-
-def _left_out(lane: _Lane, rounds: int) -> Iterator[str]:
-    for (agent, number), outputs in _cells(lane).items():
-        if len(outputs) > MOST_DOTS:
-            x, width = _column(number, rounds)
-            told = f"+{len(outputs) - MOST_DOTS}"
-            yield element(
-                "text", told, x=round(x + 6 + width * 0.7, 1), y=lane.row(agent) + 4, class_="agent"
-            )
-
-
-def _gravest_first(output: LiveOutput) -> int:
-    return -_RANKS.get(output.severity or "", 0)
-
-
-def _drawn_dot(dot: _Dot) -> str:
+def _drawn_dot(dot: Dot) -> str:
     output = dot.output
     told = f"{output.id} {output.severity or 'unrated'}: {output.title}" + (
         f" ({output.state})" if output.state else ""
@@ -191,15 +119,15 @@ def _drawn_dot(dot: _Dot) -> str:
     return element("g", element("title", told), circle)
 
 
-def _challenges(lane: _Lane, dots: dict[tuple[str, str], _Dot], rounds: int) -> Iterator[str]:
+def _challenges(lane: Lane, dots: dict[tuple[str, str], Dot], rounds: int) -> Iterator[str]:
     for place, challenge in enumerate(lane.seat.challenges):
         dot = dots.get((lane.seat.bridge, challenge.finding_id))
         if dot is not None:
             yield _challenge(challenge, dot, lane.row(challenge.by), place, rounds)
 
 
-def _challenge(challenge: LiveChallenge, dot: _Dot, y: float, place: int, rounds: int) -> str:
-    left, width = _column(challenge.round, rounds)
+def _challenge(challenge: LiveChallenge, dot: Dot, y: float, place: int, rounds: int) -> str:
+    left, width = column(challenge.round, rounds)
     x = round(left + width * (0.78 + 0.03 * (place % 6)), 1)
     outcome = _outcome(challenge, dot.output)
     bend = round((x + dot.x) / 2, 1)
@@ -220,16 +148,14 @@ def _outcome(challenge: LiveChallenge, output: LiveOutput) -> str:
 
 def _worth_showing(joined: Sequence[JoinedFinding]) -> list[JoinedFinding]:
     """As many as can be read, the gravest first."""
-    return sorted(joined, key=lambda one: (-_RANKS.get(one.severity or "", 0), -len(one.sources)))[
-        :MOST_NODES
-    ]
+    return sorted(joined, key=lambda one: (-RANKS.get(one.severity or "", 0), -len(one.sources)))[:MOST_NODES]
 
 
 def _node_y(place: int, count: int, bottom: float) -> float:
     return round(TOP + (bottom - TOP - GAP) * (place + 0.5) / count, 1)
 
 
-def _joins(found: JoinedFinding, y: float, dots: dict[tuple[str, str], _Dot]) -> Iterator[str]:
+def _joins(found: JoinedFinding, y: float, dots: dict[tuple[str, str], Dot]) -> Iterator[str]:
     for source in found.sources:
         dot = dots.get(source)
         if dot is not None:

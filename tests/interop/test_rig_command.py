@@ -25,9 +25,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory, ready_bridge: Path) -> Path:
     bridge = Bridge(base)
     mac = bridge.clone("a", "mac-m5max")
     (mac.path / "demo-01").mkdir()
-    mac.rig(
-        "send", "REQUEST", "--thread", "demo-01", "--to", "windows-5080", "--tldr", "which toolkit?"
-    ).ok()
+    mac.rig("send", "REQUEST", "--thread", "demo-01", "--to", "windows-5080", "--tldr", "which toolkit?").ok()
     bridge.clone("b", "windows-5080")
     if shutil.which("ssh-keygen") is not None:
         with_signing_key(bridge.clone("c", "mike-relay"), base)

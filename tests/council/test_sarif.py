@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -20,161 +21,10 @@ from bridgehead.council.findings.sarif import (
 )
 from bridgehead.council.joint import FindingClass
 from bridgehead.council.sarif_report import sarif_of
+from council.sarif_schema import SARIF, prose_violations
 from council.test_council_run import TWO, Council, Dismissals, dismissal, finds
 
 RUN = SarifRun("review", "r1", "1.0.0")
-TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
-LOCATION = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["physicalLocation"],
-    "properties": {
-        "physicalLocation": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["artifactLocation", "region"],
-            "properties": {
-                "artifactLocation": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {
-                        "uri": {"type": "string", "format": "uri-reference", "pattern": "^[^ \\\\]+$"},
-                        "uriBaseId": {"type": "string"},
-                    },
-                },
-                "region": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {
-                        "startLine": {"type": "integer", "minimum": 1},
-                        "endLine": {"type": "integer", "minimum": 1},
-                    },
-                },
-            },
-        }
-    },
-}
-# The parts of the OASIS schema that concern what we write, with its names, types, enumerations and closed objects.
-SUBSET: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["version", "runs"],
-    "properties": {
-        "$schema": {"type": "string", "format": "uri"},
-        "version": {"enum": ["2.1.0"]},
-        "runs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["tool"],
-                "properties": {
-                    "tool": {
-                        "type": "object",
-                        "additionalProperties": False,
-                        "required": ["driver"],
-                        "properties": {
-                            "driver": {
-                                "type": "object",
-                                "additionalProperties": False,
-                                "required": ["name"],
-                                "properties": {
-                                    "name": {"type": "string"},
-                                    "semanticVersion": {"type": "string"},
-                                    "rules": {
-                                        "type": "array",
-                                        "uniqueItems": True,
-                                        "items": {
-                                            "type": "object",
-                                            "additionalProperties": False,
-                                            "required": ["id"],
-                                            "properties": {
-                                                "id": {"type": "string"},
-                                                "shortDescription": TEXT,
-                                                "properties": {
-                                                    "type": "object",
-                                                    "properties": {
-                                                        "tags": {"type": "array", "uniqueItems": True}
-                                                    },
-                                                },
-                                            },
-                                        },
-                                    },
-                                },
-                            }
-                        },
-                    },
-                    "automationDetails": {
-                        "type": "object",
-                        "additionalProperties": False,
-                        "properties": {"id": {"type": "string"}},
-                    },
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "originalUriBaseIds": {"type": "object", "additionalProperties": {"type": "object"}},
-                    "invocations": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "additionalProperties": False,
-                            "required": ["executionSuccessful"],
-                            "properties": {
-                                "executionSuccessful": {"type": "boolean"},
-                                "toolExecutionNotifications": {
-                                    "type": "array",
-                                    "items": {
-                                        "type": "object",
-                                        "additionalProperties": False,
-                                        "required": ["message"],
-                                        "properties": {
-                                            "level": {"enum": ["none", "note", "warning", "error"]},
-                                            "message": TEXT,
-                                        },
-                                    },
-                                },
-                            },
-                        },
-                    },
-                    "results": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "additionalProperties": False,
-                            "required": ["message"],
-                            "properties": {
-                                "ruleId": {"type": "string"},
-                                "ruleIndex": {"type": "integer", "minimum": -1},
-                                "level": {"enum": ["none", "note", "warning", "error"]},
-                                "message": TEXT,
-                                "locations": {"type": "array", "items": LOCATION},
-                                "relatedLocations": {"type": "array", "uniqueItems": True, "items": LOCATION},
-                                "partialFingerprints": {
-                                    "type": "object",
-                                    "additionalProperties": {"type": "string"},
-                                },
-                                "suppressions": {
-                                    "type": "array",
-                                    "uniqueItems": True,
-                                    "items": {
-                                        "type": "object",
-                                        "additionalProperties": False,
-                                        "required": ["kind"],
-                                        "properties": {
-                                            "kind": {"enum": ["inSource", "external"]},
-                                            "status": {"enum": ["accepted", "underReview", "rejected"]},
-                                            "justification": {"type": "string"},
-                                            "properties": {"type": "object"},
-                                        },
-                                    },
-                                },
-                                "properties": {"type": "object"},
-                            },
-                        },
-                    },
-                },
-            },
-        },
-    },
-}
 
 
 def finding(number: int = 1, **fields: Any) -> SarifFinding:
@@ -193,7 +43,10 @@ def finding(number: int = 1, **fields: Any) -> SarifFinding:
 
 
 def valid(log: dict[str, Any]) -> dict[str, Any]:
-    jsonschema.validate(json.loads(json.dumps(log)), SUBSET)
+    written = json.loads(json.dumps(log))
+    checker = jsonschema.Draft7Validator.FORMAT_CHECKER
+    jsonschema.Draft7Validator(SARIF, format_checker=checker).validate(written)
+    assert list(prose_violations(written)) == []
     return log
 
 
@@ -241,3 +94,37 @@ def test_related_places_are_written_once_each() -> None:
     related = (Anchor("src/b.py", (1, 2)),)
     (result,) = valid(to_sarif([finding(related=related)], RUN).log)["runs"][0]["results"]
     assert len(result["relatedLocations"]) == 1
+
+
+def test_names_that_are_no_uri_by_themselves_are_written_as_one() -> None:
+    strange = finding(
+        location=Anchor("src/ä b#?%[1].py", (2, 7)), severity=Severity.INFO, domains=("no such",)
+    )
+    (result,) = valid(to_sarif([strange], RUN).log)["runs"][0]["results"]
+    location = result["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"] == "src/%C3%A4%20b%23%3F%25%5B1%5D.py"
+    assert (location["region"]["endLine"], result["level"]) == (7, "note")
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        lambda run: run["results"][0].pop("message"),
+        lambda run: run["results"][0].update(level="fatal"),
+        lambda run: run["results"][0].update(severity="HIGH"),
+        lambda run: run["results"][0].update(ruleIndex=1),
+        lambda run: run["results"][0]["locations"][0]["physicalLocation"]["region"].update(startLine=0),
+        lambda run: run["results"][0]["locations"][0]["physicalLocation"]["region"].update(startLine=9),
+        lambda run: run["results"][0]["partialFingerprints"].update(count=1),
+        lambda run: run["results"][0].update(suppressions=[{"status": "accepted"}]),
+        lambda run: run["tool"]["driver"].pop("name"),
+        lambda run: run["invocations"][0].pop("executionSuccessful"),
+        lambda run: run.update(originalUriBaseIds={}),
+        lambda run: run.update(columnKind="bytes"),
+    ],
+)
+def test_what_the_standard_forbids_is_noticed(break_it: Callable[[dict[str, Any]], object]) -> None:
+    log = to_sarif([finding(1), finding(2, type=OutputType.RECOMMENDATION)], RUN).log
+    break_it(log["runs"][0])
+    with pytest.raises((jsonschema.ValidationError, AssertionError)):
+        valid(log)

@@ -52,6 +52,13 @@ help: ## What can be made here
 	  || echo "pip failed: comparisons with DBOS and LangGraph will be left out, visibly"
 	@touch $@
 
+.venv/hivemind/ready: .venv/pip tests/peers/hivemind.txt
+	$(SAY) "installing HiveMind-core, which the bus is measured against"
+	@$(PYTHON) -m venv .venv/hivemind
+	@.venv/hivemind/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --requirement tests/peers/hivemind.txt \
+	  || echo "pip failed: the bus will not be measured against HiveMind-core, visibly"
+	@touch $@
+
 .venv/browser: .venv/pip
 	@if command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
@@ -74,7 +81,7 @@ lint: .venv/dev ## ruff and mypy --strict
 	$(SAY) "mypy --strict"
 	@$(BIN)/mypy
 
-bench: .venv/dev .venv/peers .venv/ovos/ready .venv/flow-engines/ready ## Us and the peers in one run, ratios printed
+bench: .venv/dev .venv/peers .venv/ovos/ready .venv/hivemind/ready .venv/flow-engines/ready ## Us and the peers in one run, ratios printed
 	@$(BIN)/python -m bench
 
 fuzz: .venv/dev ## Property tests with many more examples

@@ -31,8 +31,11 @@ def main() -> int:
             continue
         comparisons = suite.comparisons()
         progress = Progress(total=sum((options.rounds or c.rounds) for c in comparisons))
-        outcomes += [compare(comparison, options.rounds, progress) for comparison in comparisons]
+        compared = [compare(comparison, options.rounds, progress) for comparison in comparisons]
         sys.stderr.write("\n" if sys.stderr.isatty() else "")
+        outcomes += compared
+        for picture in suite.draw(compared) if hasattr(suite, "draw") else ():
+            sys.stderr.write(f"drawn: {picture}\n")
     print("\n\n".join([*([table(outcomes)] if outcomes else []), *(one.text for one in reports.values())]))
     if options.json:
         options.json.write_text(json.dumps(_document(outcomes, reports), indent=1))

@@ -1,7 +1,6 @@
-"""The hub against ovos-messagebus, the bridge against a bare echo of the same library. Loopback only, bounded.
+"""The hub against ovos-messagebus, the bridge against HiveMind-core and a bare echo, hubs on NATS, idle participants.
 
-Everything is measured with every check on. HiveMind-core is a peer by its wire alone and is compared only where
-`BRIDGEHEAD_HIVEMIND` names a figure somebody measured on the same machine (round trips a second).
+Loopback only, bounded, with every check on. What is not installed is not measured, and a line says so.
 """
 
 from __future__ import annotations
@@ -9,42 +8,87 @@ from __future__ import annotations
 import atexit
 import os
 import resource
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 
-from bench.bus_load import fan_out, idle, p99_ms, round_trips
-from bench.bus_servers import Server
-from bench.harness import Budget, Comparison
+from bench.bus_hivemind import HiveMind
+from bench.bus_load import busy_trips, fan_out, idle, p99_ms, round_trips
+from bench.bus_plots import lines, ratios
+from bench.bus_processes import Server, Unavailable, messagebus, nats_server, ours
+from bench.harness import REPOSITORY, Budget, Comparison, Outcome
 from bridgehead.bus.loop import run
 
 FAN_OUT = ((1, 3000), (10, 1500), (100, 200))
+HUBS = 4
+CORES = os.cpu_count() or 1
 ALLOWED_P99_MS = 5.0
 IDLE = 10_000
 ALLOWED_IDLE_MIB = 1024.0
+RESULTS = REPOSITORY / "bench" / "results"
+
+
+def comparisons() -> list[Comparison]:
+    print(
+        f"bench: {CORES} cores; hubs on NATS are compared by processor time, with a budget while they fit on the cores",
+        file=sys.stderr,
+    )
+    found: list[Comparison] = []
+    for name, measured in (
+        ("ovos-messagebus", _against_messagebus),
+        ("a bare echo", _against_echo),
+        ("HiveMind-core", _against_hivemind),
+        ("NATS", _hubs_on_nats),
+    ):
+        try:
+            found += measured()
+        except Unavailable as missing:
+            print(f"bench: nothing is measured against {name}: {missing}", file=sys.stderr)
+    return found + _allowances()
+
+
+def draw(outcomes: Sequence[Outcome]) -> list[Path]:
+    """The figures as pictures."""
+    RESULTS.mkdir(exist_ok=True)
+    fanned = [outcome for outcome in outcomes if outcome.comparison.name.startswith("hub fan-out")]
+    pictures = {"bus-ratios.svg": ratios("The bus against its peers and its budgets", outcomes)}
+    if fanned:
+        receivers = [count for count, _messages in FAN_OUT]
+        series = {
+            "bridgehead": [max(outcome.ours) for outcome in fanned],
+            "ovos-messagebus": [max(outcome.theirs) for outcome in fanned],
+        }
+        pictures["bus-fan-out.svg"] = lines("Hub fan-out, 300 B: messages/s by receivers", receivers, series)
+    for name, picture in pictures.items():
+        (RESULTS / name).write_text(picture, encoding="utf-8")
+    return [RESULTS / name for name in pictures]
 
 
 @cache
 def _server(kind: str, *arguments: int) -> Server:
-    started = Server.ours(kind, *arguments)
-    atexit.register(started.stop)
-    return started
+    return _until_the_end(ours(kind, *arguments))
 
 
-@cache
-def _messagebus() -> Server:
-    started = Server.messagebus()
-    if started is None:
-        raise SystemExit("bench: ovos-messagebus is not installed in the environment for OVOS")
-    atexit.register(started.stop)
-    return started
+def _until_the_end(server: Server) -> Server:
+    atexit.register(server.stop)
+    return server
 
 
-def _fan_out(receivers: int, messages: int) -> Comparison:
+# -- peers ------------------------------------------------------------------------------------------------------
+
+
+def _against_messagebus() -> list[Comparison]:
+    peer = _until_the_end(messagebus())
+    return [_fan_out(peer, receivers, messages) for receivers, messages in FAN_OUT]
+
+
+def _fan_out(peer: Server, receivers: int, messages: int) -> Comparison:
     return Comparison(
-        f"hub fan-out, 300 B, {receivers} receivers",
+        f"hub fan-out, 300 B, {receivers} receiver{'s' if receivers > 1 else ''}",
         "messages/s",
         lambda: fan_out(_server("hub").facts["url"], receivers, messages),
-        lambda: fan_out(_messagebus().facts["url"], receivers, max(50, messages // 10)),
+        lambda: fan_out(peer.facts["url"], receivers, max(50, messages // 10)),
         "ovos-messagebus",
         Budget(at_least=4),
         rounds=3,
@@ -52,40 +96,78 @@ def _fan_out(receivers: int, messages: int) -> Comparison:
     )
 
 
-def _idle_mib() -> float:
-    """What a process holds with many participants connected and silent."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    count = min(IDLE, hard - 200)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, count + 200)), hard))
-    server = Server.ours("bridge", count)
-    try:
-
-        async def measure() -> float:
-            members = await idle(server.facts, count)
-            held = server.resident_mib * IDLE / count
-            for member in members:
-                member.peer.abort()
-            return held
-
-        return run(measure())
-    finally:
-        server.stop()
-
-
-def comparisons() -> list[Comparison]:
-    echo: Callable[[], float] = lambda: round_trips(_server("echo").facts)  # noqa: E731
-    found = [_fan_out(receivers, messages) for receivers, messages in FAN_OUT]
-    found += [
-        Comparison(
-            "bridge round trip, one in flight",
+def _against_echo() -> list[Comparison]:
+    def compared(what: str, suffix: str) -> Comparison:
+        return Comparison(
+            f"bridge round trip, {what}",
             "trips/s",
-            lambda: round_trips(_server("bridge").facts),
-            echo,
+            lambda: round_trips(_server(f"bridge{suffix}").facts),
+            lambda: round_trips(_server(f"echo{suffix}").facts),
             "bare echo, same library",
             Budget(at_least=0.5),
-            rounds=5,
+            rounds=3,
             best=max,
-        ),
+        )
+
+    return [compared("TLS as beyond loopback", "_tls"), compared("plain loopback", "")]
+
+
+def _against_hivemind() -> list[Comparison]:
+    peer = HiveMind()
+    atexit.register(peer.stop)
+    peer.round_trips(1.0)  # whether it works at all
+    return [
+        Comparison(
+            "bridge round trip",
+            "trips/s",
+            lambda: round_trips(_server("bridge").facts),
+            peer.round_trips,
+            "HiveMind-core 4.0.0",
+            Budget(at_least=50),
+            rounds=2,
+            best=max,
+        )
+    ]
+
+
+# -- several hubs -----------------------------------------------------------------------------------------------
+
+
+def _hubs_on_nats() -> list[Comparison]:
+    nats = _until_the_end(nats_server())
+    hubs = [_until_the_end(ours("bridge_on_nats", nats.facts["port"])) for _ in range(HUBS)]
+
+    def capacity(count: int) -> Callable[[], float]:
+        """What so many hubs could do with a core each: their trips in a second of processor time, all together."""
+
+        def measure() -> float:
+            loaded = (*hubs[:count], nats)
+            before = sum(server.cpu_seconds for server in loaded)
+            trips = busy_trips([hub.facts for hub in hubs[:count]])
+            return count * trips / (sum(server.cpu_seconds for server in loaded) - before)
+
+        return measure
+
+    return [
+        Comparison(
+            f"{2 * count} hubs on NATS, capacity",
+            "trips/s",
+            capacity(2 * count),
+            capacity(count),
+            f"{count} hub{'s' if count > 1 else ''}",
+            Budget(at_least=1.7) if 2 * count <= CORES else None,
+            rounds=2,
+            best=max,
+        )
+        for count in (1, 2)
+    ]
+
+
+# -- allowances -------------------------------------------------------------------------------------------------
+
+
+def _allowances() -> list[Comparison]:
+    return [
         Comparison(
             "bridge p99 at 1,000 messages/s",
             "ms",
@@ -105,17 +187,24 @@ def comparisons() -> list[Comparison]:
             rounds=1,
         ),
     ]
-    if measured := os.environ.get("BRIDGEHEAD_HIVEMIND"):
-        found.append(
-            Comparison(
-                "bridge round trip",
-                "trips/s",
-                lambda: round_trips(_server("bridge").facts),
-                lambda: float(measured),
-                "HiveMind-core, as measured",
-                Budget(at_least=50),
-                rounds=3,
-                best=max,
-            )
-        )
-    return found
+
+
+@cache
+def _idle_mib() -> float:
+    """What a process holds with many participants connected and silent; measured once, it takes a while."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(IDLE, hard - 200)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, count + 200)), hard))
+    server = ours("bridge", count)
+    try:
+
+        async def measure() -> float:
+            members = await idle(server.facts, count)
+            held = server.resident_mib * IDLE / count
+            for member in members:
+                member.peer.abort()
+            return held
+
+        return run(measure())
+    finally:
+        server.stop()

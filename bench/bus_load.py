@@ -108,10 +108,11 @@ def fan_out(url: str, receivers: int, messages: int) -> float:
 
 
 def _target(facts: dict[str, Any], number: int = 0) -> Target:
+    pin = facts.get("cert_sha256")
     if "tokens" not in facts:
-        return Target(facts["url"])
+        return Target(facts["url"], cert_sha256=pin)
     bearer = (("Authorization", f"Bearer {facts['tokens'][number]}"),)
-    return Target(facts["url"], bearer, "bridgehead.v1")
+    return Target(facts["url"], bearer, "bridgehead.v1", cert_sha256=pin)
 
 
 def round_trips(facts: dict[str, Any], seconds: float = 2.0) -> float:
@@ -125,6 +126,25 @@ def round_trips(facts: dict[str, Any], seconds: float = 2.0) -> float:
         await asyncio.wait_for(satellite.over.wait(), seconds + PATIENCE_S)
         satellite.peer.abort()
         return len(satellite.times) / seconds
+
+    return run(main())
+
+
+def busy_trips(servers: list[dict[str, Any]], seconds: float = 2.0, satellites: int = 2) -> int:
+    """Round trips that several satellites at each of these bridges make at the same time."""
+
+    async def main() -> int:
+        payload = msgspec.json.encode({"l2": "msg", "m": _message("ovos.utterance.handle")})
+        everybody = [PingPong(payload, seconds) for _ in servers for _ in range(satellites)]
+        places = [_target(facts, number) for facts in servers for number in range(satellites)]
+        for satellite, place in zip(everybody, places, strict=True):
+            await dial(place, satellite)
+        for satellite in everybody:
+            satellite.begin()
+        for satellite in everybody:
+            await asyncio.wait_for(satellite.over.wait(), seconds + PATIENCE_S)
+            satellite.peer.abort()
+        return sum(len(satellite.times) for satellite in everybody)
 
     return run(main())
 

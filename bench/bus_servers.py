@@ -1,4 +1,4 @@
-"""Servers the bus benchmarks load, each in a process of its own: `python -m bench.bus_servers KIND`.
+"""Servers the bus benchmarks load, each in a process of its own: `python -m bench.bus_servers KIND [NUMBER]`.
 
 Every one prints one JSON line with its address when it is ready, and ends with its standard input.
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
-import subprocess
+import ssl
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 from bridgehead.bus.bus_settings import BusSettings
+from bridgehead.bus.certificates import certificate_der, ensure_certificate, fingerprint, server_context
 from bridgehead.bus.credentials import make_token, token_hash
 from bridgehead.bus.hub import Hub
+from bridgehead.bus.hub_client import HubClient
 from bridgehead.bus.interfaces import Outside
 from bridgehead.bus.loop import run, settle_memory
 from bridgehead.bus.message import Message
@@ -27,9 +27,9 @@ from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
 from bridgehead.bus.sockets.listening import listen
 from bridgehead.bus.state_folder import StateFolder
 
-OVOS = Path(os.environ.get("BRIDGEHEAD_OVOS") or Path(sys.prefix) / "ovos") / "bin"
 UNLIMITED = {"messages_per_second": 1_000_000_000, "burst": 1_000_000_000}
-READY_S = 60
+PARTICIPANTS = 8
+Facts = dict[str, Any]
 
 
 class Echo:
@@ -60,24 +60,36 @@ class EchoSite:
         return Answer(404)
 
 
-async def _echo() -> dict[str, Any]:
-    return {"url": f"ws://{(await listen(EchoSite(), '127.0.0.1', 0)).address}/"}
+def _certificate() -> tuple[Path, Path]:
+    return ensure_certificate(Path(tempfile.mkdtemp()), "127.0.0.1")
 
 
-async def _hub() -> dict[str, Any]:
+async def _echo(tls: ssl.SSLContext | None = None) -> Facts:
+    scheme = "ws" if tls is None else "wss"
+    return {"url": f"{scheme}://{(await listen(EchoSite(), '127.0.0.1', 0, tls=tls)).address}/"}
+
+
+async def _echo_tls() -> Facts:
+    cert, key = _certificate()
+    facts = await _echo(server_context(cert, key, client_ca=None, allow_tls12=False))
+    return {**facts, "cert_sha256": fingerprint(certificate_der(cert))}
+
+
+async def _hub() -> Facts:
     return {"url": f"ws://{(await listen(Hub(), '127.0.0.1', 0)).address}/core"}
 
 
-async def _bridge(participants: int = 1) -> dict[str, Any]:
+async def _bridge(participants: int = PARTICIPANTS, **table: Any) -> Facts:
     """A whole bus with somebody on its hub who answers every utterance at once."""
-    table = {
+    settings = {
         "listen": "127.0.0.1:0",
         "hub_listen": "127.0.0.1:0",
         "profile": "spec",
         "max_participants": 20_000,
+        **table,
     }
-    folder = StateFolder(Path(tempfile.mkdtemp(prefix="bridgehead-bench-")))
-    server = BusServer(BusSettings.parse(table), folder, Outside())
+    folder = StateFolder(Path(tempfile.mkdtemp()))
+    server = BusServer(BusSettings.parse(settings), folder, Outside())
     await server.start()
     await server.link.connected()
     hub = server.hub
@@ -93,9 +105,34 @@ async def _bridge(participants: int = 1) -> dict[str, Any]:
     return {"url": server.join_url, "tokens": tokens}
 
 
+async def _bridge_tls() -> Facts:
+    cert, key = _certificate()
+    facts = await _bridge(tls_cert=str(cert), tls_key=str(key))
+    return {**facts, "cert_sha256": fingerprint(certificate_der(cert))}
+
+
+async def _bridge_on_nats(port: int) -> Facts:
+    """One hub of several that share a fabric; its bridge id keeps it apart from the others."""
+    return await _bridge(nats=f"nats://127.0.0.1:{port}", bridge_id=f"bench-{os.getpid()}")
+
+
+async def _responder(port: int) -> Facts:
+    """Somebody on a foreign hub who answers every utterance, in the names of that hub."""
+    client = await HubClient.connect(f"ws://127.0.0.1:{port}/core")
+
+    async def answer() -> None:
+        while True:
+            message = await client.receive()
+            if message.type == "recognizer_loop:utterance":
+                await client.send(message.reply("speak", {"utterance": "ok"}))
+
+    _tasks.append(asyncio.get_running_loop().create_task(answer()))
+    return {}
+
+
 def _enrol_all(folder: StateFolder, count: int) -> list[str]:
     """Records and credentials of many participants, written in one go."""
-    names = [f"sat{number}" for number in range(count)]
+    names = [f"sat{os.getpid()}-{number}" for number in range(count)]
     limits = "".join(f"{key} = {value}\n" for key, value in UNLIMITED.items())
     folder.records_file.write_text("".join(f"[{name}.limits]\n{limits}" for name in names))
     tokens = [make_token(name, os.urandom(32)) for name in names]
@@ -104,69 +141,23 @@ def _enrol_all(folder: StateFolder, count: int) -> list[str]:
     return tokens
 
 
-KINDS = {"echo": _echo, "hub": _hub, "bridge": _bridge}
+KINDS = {
+    "echo": _echo,
+    "echo_tls": _echo_tls,
+    "hub": _hub,
+    "bridge": _bridge,
+    "bridge_tls": _bridge_tls,
+    "bridge_on_nats": _bridge_on_nats,
+    "responder": _responder,
+}
+_tasks: list[asyncio.Task[None]] = []
 
 
 async def _serve(kind: str, arguments: list[int]) -> None:
-    facts = await KINDS[kind](*arguments)
+    facts = await KINDS[kind](*arguments)  # type: ignore[operator]
     settle_memory()  # as `bus serve` does
     print(json.dumps(facts), flush=True)
     await asyncio.to_thread(sys.stdin.read)
-
-
-class Server:
-    """A server process and what it said about itself."""
-
-    def __init__(self, argv: list[str], facts: dict[str, Any] | None = None, **options: Any) -> None:
-        self.process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
-        )
-        assert self.process.stdout is not None
-        self.facts: dict[str, Any] = facts or json.loads(self.process.stdout.readline())
-
-    @classmethod
-    def ours(cls, kind: str, *arguments: int) -> Server:
-        return cls([sys.executable, "-m", "bench.bus_servers", kind, *map(str, arguments)])
-
-    @classmethod
-    def messagebus(cls) -> Server | None:
-        """A real ovos-messagebus, None where it is not installed."""
-        if not (OVOS / "ovos-messagebus").exists():
-            return None
-        home = Path(tempfile.mkdtemp(prefix="bridgehead-bench-ovos-"))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        (home / "mycroft").mkdir()
-        settings = {"websocket": {"host": "127.0.0.1", "port": port, "route": "/core"}}
-        (home / "mycroft" / "mycroft.conf").write_text(json.dumps(settings))
-        places = {f"XDG_{kind}_HOME": str(home) for kind in ("CONFIG", "DATA", "CACHE", "STATE")}
-        environ = {"PATH": os.environ["PATH"], "HOME": str(home), **places}
-        facts = {"url": f"ws://127.0.0.1:{port}/core"}
-        server = cls([str(OVOS / "ovos-messagebus")], facts, env=environ, stderr=subprocess.DEVNULL)
-        _wait_for(port, server.process)
-        return server
-
-    @property
-    def resident_mib(self) -> float:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-        return int(line.split()[1]) / 1024
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-def _wait_for(port: int, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + READY_S
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise SystemExit("bench: ovos-messagebus did not start")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import time
 from typing import Any
 from urllib.request import urlopen
 
-from bench.bus_servers import Server
+from bench.bus_processes import ours
 from bridgehead.bus.join_file import JoinFile
 from bridgehead.bus.loop import run
 from bridgehead.bus.message import Message
@@ -102,7 +102,7 @@ def accounted(text: str) -> tuple[int, int]:
 
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
-    server = Server.ours("bridge", PARTICIPANTS)
+    server = ours("bridge", PARTICIPANTS)
     try:
         began = time.monotonic()
         visits = run(churn(server.facts, began + seconds * WARM_UP))

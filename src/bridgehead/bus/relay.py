@@ -237,13 +237,11 @@ class Relay:
 
     def _execute(self, effects: list[Effect]) -> None:
         # Writing to an embedded hub is heard at once, in the middle of this; that waits its turn.
+        self._to_do.extend(effects)
         if self._busy:
-            self._to_do.extend(effects)
             return
         self._busy = True
         try:
-            for effect in effects:
-                self._carry_out[type(effect)](effect)
             while self._to_do:
                 effect = self._to_do.popleft()
                 self._carry_out[type(effect)](effect)

@@ -67,6 +67,21 @@ def test_a_question_appears_by_itself_and_is_answered_by_keyboard(page: Any, ser
     page.get_by_text("Nothing waits for you").wait_for()
 
 
+def test_what_happens_before_the_page_listens_is_not_missed(page: Any, server: Served) -> None:
+    asked: list[str] = []
+
+    def happens_first(route: Any) -> None:
+        asked.append(ask(server.store, "early", title="asked in between", choices=("yes", "no")).id)
+        route.continue_()
+
+    page.route("**/live*", happens_first)
+    page.goto(server.base)
+    page.get_by_text("asked in between").wait_for()
+    page.unroute("**/live*")
+
+    server.store.withdraw_pending(asked[0], reason="seen")
+
+
 def test_what_somebody_is_typing_survives_the_news(page: Any, server: Served) -> None:
     mine = ask(server.store, "typing", title="which toolkit?")
     page.locator(f"#asked-{mine.id} > summary").click()

@@ -112,6 +112,8 @@ class Dashboard:
 
     def _viewing(self, view: View) -> Callable[[Request], Response]:
         def viewed(request: Request) -> Response:
+            # Asked before the view reads anything: what happens from here on is told to the page when it listens.
+            request.state.seq = self.desk.store.last_seq()
             return view(self.desk, request)
 
         return viewed

@@ -81,6 +81,7 @@ class Desk:
                 pages=[one for one in self.pages if one.in_navigation],
                 path=request.url.path,
                 csrf_token=session.csrf,
+                seq=getattr(request.state, "seq", None),
                 is_still=status != 200,
                 notes=[] if in_background else session.take_notes(),
                 waiting_count=len(self.waiting()),

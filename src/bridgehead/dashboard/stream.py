@@ -1,4 +1,4 @@
-"""`/live`: server-sent events. A browser that comes back names the last event it saw and gets what it missed."""
+"""`/live`: server-sent events. A browser names the last event it saw, or its page did, and gets what it missed."""
 
 from __future__ import annotations
 
@@ -65,5 +65,6 @@ class LiveStream:
 
 
 def _last_seen(request: Request) -> int | None:
-    given = request.headers.get("last-event-id", "")
+    """What a browser says that comes back, else what its page was made with."""
+    given = request.headers.get("last-event-id") or request.query_params.get("after", "")
     return int(given) if given.isascii() and given.isdecimal() and len(given) < 19 else None

@@ -112,7 +112,8 @@ function keepOpen(old, next) {
 }
 
 function connect() {
-  const source = new EventSource("/live");
+  // From the moment the page was made: nothing falls between its making and its listening.
+  const source = new EventSource(`/live?after=${document.body.dataset.seq ?? ""}`);
   let lost = false;
   source.addEventListener("open", () => {
     state("connected");
@@ -121,8 +122,10 @@ function connect() {
   });
   source.addEventListener("error", () => {
     lost = true;
-    state(source.readyState === EventSource.CLOSED ? "closed" : "connecting");
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 5000);
+    if (source.readyState !== EventSource.CLOSED) return state("connecting");
+    if (connection.dataset.state !== "signed out") state("closed");
+    setTimeout(connect, 5000);
+    want(parts()); // finds out whether we may still come in
   });
   source.addEventListener("reload", () => want(parts()));
   source.addEventListener("message", (message) => {

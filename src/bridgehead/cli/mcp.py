@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,10 @@ def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
         raise UserError(f"--dir {directory}: there is no such directory")
     from bridgehead.mcp_server.stdio import serve
 
+    if sys.stdin.isatty():
+        app.say(
+            "an agent's host starts this command and speaks to it; `bridgehead setup` registers it (Ctrl-C ends)"
+        )
     serve(lambda: _assembly(app, project))
 
 

@@ -12,6 +12,7 @@ from bridgehead.mcp_server.jsonrpc import Code, Request, RpcError
 if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
     from bridgehead.host.cancel import Cancel
+    from bridgehead.mcp_server.caller import Caller
 
 TAKES_TIME: Final = ("tools/call", "resources/list", "resources/read")
 """Methods that look at something; a transport carries them out beside its loop."""
@@ -45,7 +46,7 @@ class Server:
         caller = Caller(self._make_assembly(), client, cancel, progress)
         return in_form(client, request.method, self._carried_out(request, caller))
 
-    def _carried_out(self, request: Request, caller: Any) -> dict[str, Any]:
+    def _carried_out(self, request: Request, caller: Caller) -> dict[str, Any]:
         if request.method == "tools/call":
             from bridgehead.mcp_server.tool_calls import call_tool
 

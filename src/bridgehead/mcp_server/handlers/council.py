@@ -10,7 +10,7 @@ from bridgehead.assembly.council import Company, Councils, Finished
 from bridgehead.assembly.council_request import CouncilRequest
 from bridgehead.assembly.council_views import council_now, list_councils
 from bridgehead.contract.pending import Answer, PendingItem
-from bridgehead.contract.words import Intensity, PendingKind, PendingState
+from bridgehead.contract.words import Intensity, Part, PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.council.discovery import executor_type, host_bridge
 from bridgehead.council.scope import ScopeRequest
@@ -34,8 +34,9 @@ def hold(caller: Caller, wanted: CouncilArguments) -> Spoken:
     if wanted.resume is None:
         finished = councils.call(_request(caller, wanted), company)
     else:
-        _give_answers(caller, wanted.resume, wanted.answers)
-        finished = councils.resume(wanted.resume, company, retry=wanted.retry, close=wanted.close)
+        review_id = _council_here(caller, wanted.resume)
+        _give_answers(caller, review_id, wanted.answers)
+        finished = councils.resume(review_id, company, retry=wanted.retry, close=wanted.close)
     return _told(caller, finished)
 
 
@@ -45,12 +46,19 @@ def status(caller: Caller, wanted: CouncilStatusArguments) -> Spoken:
         page = list_councils(caller.assembly, limit=wanted.limit, project=caller.assembly.project)
         text, councils = listed_text(page.councils)
         return Spoken(CouncilStatusResult(councils=councils), text)
-    now = council_now(caller.assembly, wanted.review_id)
-    if now.council.project != caller.assembly.project:
-        raise NotFound(f"council {now.council.id} belongs to {now.council.project}, not to this project")
+    now = council_now(caller.assembly, _council_here(caller, wanted.review_id))
     requests = _open_requests(caller, now.council.id)
     result, text = tell_now(caller.assembly, now, requests)
     return Spoken(CouncilStatusResult(note=result.note, council=result), text)
+
+
+def _council_here(caller: Caller, reference: str) -> str:
+    """The id of a council of this project, given by it or its beginning or end."""
+    with caller.assembly.store(read_only=True) as store:
+        run = store.find_run(reference)
+    if run.part is not Part.COUNCIL or run.project != caller.assembly.project:
+        raise NotFound(f"{run.id} is no council of this project", hint="the tool `council_status` lists them")
+    return run.id
 
 
 # -- a new council
@@ -93,7 +101,7 @@ def _host_seat(caller: Caller, wanted: CouncilArguments) -> str | None:
 # -- the requests of the calling agent's seat
 
 
-def _give_answers(caller: Caller, reference: str, answers: Sequence[HostAnswer]) -> None:
+def _give_answers(caller: Caller, review_id: str, answers: Sequence[HostAnswer]) -> None:
     """Answer each request once; nothing is answered when one of them is not this council's or not open."""
     if not answers:
         return
@@ -101,14 +109,14 @@ def _give_answers(caller: Caller, reference: str, answers: Sequence[HostAnswer])
     with caller.assembly.store() as store:
         waiting = caller.assembly.waiting(store, caller.tell)
         for one in answers:
-            _refuse_other(waiting.find(one.id), reference)
+            _refuse_other(waiting.find(one.id), review_id)
         for one in answers:
             waiting.answer(one.id, Answer(text=one.text, by=f"{caller.client.name} (MCP)", at=now))
 
 
-def _refuse_other(item: PendingItem, reference: str) -> None:
-    if not (item.question.run_id or "").startswith(f"council-{reference}"):
-        raise UserError(f"{item.id} is no request of council {reference}; nothing was answered")
+def _refuse_other(item: PendingItem, review_id: str) -> None:
+    if item.question.run_id != f"council-{review_id}":
+        raise UserError(f"{item.id} is no request of council {review_id}; nothing was answered")
     if item.state is PendingState.ANSWERED:
         by, at = (item.answer.by, item.answer.at) if item.answer else (None, None)
         raise AlreadyAnswered(item.id, by=by, at=at)

@@ -127,6 +127,18 @@ def test_each_envelope_says_whether_it_is_verified_unverified_or_broken_and_why(
     assert "nobody here vouches for" in scene.page(f"{mac.address}/marks"), "the list of signers changed"
 
 
+def test_a_replayed_turn_is_broken_and_the_one_it_copies_is_not(scene: Scene) -> None:
+    mac = scene.world.mac
+    fields = "from: ops-relay\nto: mac-m5max\ndate: 2026-05-15\nstatus: ▶ said\ntype: ACK\nnonce: 01HZX\n"
+    for thread in ("said-first", "said-again"):
+        mac.commit_file(f"{thread}/ACK.md", f"---\n{fields}thread: {thread}\n---\nyes\n")
+
+    first, again = (scene.page(f"{mac.address}/{thread}") for thread in ("said-first", "said-again"))
+
+    assert "may be a replay" in again and "may be a replay" not in first
+    assert "its commit is not signed" in first
+
+
 def test_heads_stand_side_by_side_until_a_reply_takes_them_in(scene: Scene) -> None:
     mac, win = scene.world.mac, scene.world.win
     mac.open("api-shape")

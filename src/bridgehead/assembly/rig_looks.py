@@ -84,10 +84,6 @@ def judged(rig: Rig, look: ThreadLook, envelopes: Sequence[ListedEnvelope]) -> l
 
     found = {one.path: verdict for one in envelopes if (verdict := _verdicts.recall(key(one))) is not None}
     missing = [envelope for envelope in envelopes if envelope.path not in found]
-    if any(envelope.is_relay for envelope in missing):
-        # Which of two turns used a nonce first is seen only when all that speak for people are judged together.
-        relays = [envelope for envelope in look.envelopes if envelope.is_relay]
-        missing = sorted({*missing, *relays}, key=lambda one: look.numbers[one.path])
     for envelope, verdict in zip(missing, verify_listed(rig, look.known, missing), strict=True):
         found[envelope.path] = _verdicts.keep(key(envelope), verdict)
     return [found[envelope.path] for envelope in envelopes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -78,19 +79,29 @@ def _subject(rig: Rig, listed: ListedEnvelope) -> Subject:
         author_email=listed.author_email,
         committed_at=listed.committed_at or 0,
         signed=listed.signed,
+        position=_position(listed),
     )
 
 
 def _others(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> list[Subject]:
     """The rest of the repository, for nonces that were used before: asked only when a relay turn is judged."""
     judged = {envelope.path for envelope in envelopes}
-    everything = catalogue(rig).envelopes()
-    earlier = sorted(everything, key=lambda envelope: envelope.turn.position or 0)
     return [
-        Subject(envelope.path, (), body_hash=envelope.turn.body_hash, nonce=envelope.nonce)
-        for envelope in earlier
+        Subject(
+            envelope.path,
+            (),
+            body_hash=envelope.turn.body_hash,
+            nonce=envelope.nonce,
+            position=_position(envelope),
+        )
+        for envelope in catalogue(rig).envelopes()
         if envelope.path not in judged and envelope.turn.commit_sha
     ]
+
+
+def _position(envelope: ListedEnvelope) -> int:
+    """Where it stands in history; what is not committed comes after everything else."""
+    return sys.maxsize if envelope.turn.position is None else envelope.turn.position
 
 
 def _read(rig: Rig, path: str) -> Envelope | None:

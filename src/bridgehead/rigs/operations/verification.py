@@ -41,6 +41,8 @@ class Subject(NamedTuple):
     author_email: str = ""
     committed_at: int = 0
     signed: bool = False
+    position: int = 0
+    """Of the commit in history, where it is known; otherwise the order in which they are given counts."""
 
     @property
     def thread_id(self) -> str:
@@ -188,7 +190,8 @@ class Verifier:
 
     def _first_with_nonce(self, subject: Subject, together: Sequence[Subject]) -> str:
         everyone = (*self._earlier, *together)
-        return next(other.path for other in everyone if other.nonce == subject.nonce)
+        same = (other for other in everyone if other.nonce == subject.nonce)
+        return min(same, key=lambda other: other.position).path
 
 
 def allowed_signers_file(rig: Rig) -> Path | None:

@@ -37,6 +37,9 @@ def test_the_calling_agent_takes_a_seat_and_brings_its_answers_with_the_next_cal
         steps = [first.structured_content or {}]
         assert isinstance(first.content[0], types.TextContent)
         assert f"bridgehead council resume {steps[0]['review_id']}" in first.content[0].text
+        others = [{"id": "q-1", "text": NOTHING_FOUND}, {"id": "q-99", "text": NOTHING_FOUND}]
+        refused = await client.call_tool("council", {"resume": steps[0]["review_id"], "answers": others})
+        assert refused.is_error, "one of them is nobody's, so none of them is given"
         while steps[-1]["status"] == "input_required":
             answers = [{"id": one["id"], "text": NOTHING_FOUND} for one in steps[-1]["requests"]]
             steps.append(await called(client, "council", resume=steps[0]["review_id"], answers=answers))

@@ -90,6 +90,11 @@ def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(
     told: dict[str, Any] = json.loads(next(result for result in results if result))
     assert (told["status"], told["exit_code"]) == ("input_required", 42)
     assert told["requests"][0]["prompt"].startswith("<<< begin foreign text")
+    # Claude Code writes its settings anew whenever it runs; the way back still finds our entry in them.
+    assert user.run("setup", "claude", "--undo", "--yes").code == 0
+    settings = json.loads((user.home / ".claude.json").read_text())
+    assert settings.keys() - {"mcpServers"}, "what Claude Code wrote is kept"
+    assert "bridgehead" not in settings.get("mcpServers", {})
     pending = user.run("pending", "--json").json["items"]
     assert {item["id"] for item in pending} == {one["id"] for one in told["requests"]}
 

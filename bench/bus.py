@@ -97,19 +97,18 @@ def _fan_out(peer: Server, receivers: int, messages: int) -> Comparison:
 
 
 def _against_echo() -> list[Comparison]:
-    def compared(what: str, suffix: str) -> Comparison:
-        return Comparison(
-            f"bridge round trip, {what}",
+    return [
+        Comparison(
+            "bridge round trip",
             "trips/s",
-            lambda: round_trips(_server(f"bridge{suffix}").facts),
-            lambda: round_trips(_server(f"echo{suffix}").facts),
+            lambda: round_trips(_server("bridge").facts),
+            lambda: round_trips(_server("echo").facts),
             "bare echo, same library",
             Budget(at_least=0.5),
             rounds=3,
             best=max,
         )
-
-    return [compared("TLS as beyond loopback", "_tls"), compared("plain loopback", "")]
+    ]
 
 
 def _against_hivemind() -> list[Comparison]:

@@ -9,10 +9,10 @@ from xml.sax.saxutils import escape
 from bench.harness import Outcome
 from bench.plots import COLOURS
 
-WIDTH = 900
+WIDTH = 980
 ROW = 34
 LEFT = 330
-RIGHT = 190
+RIGHT = 250
 BUDGET = "#000000"
 _STYLE = "text{font:14px system-ui,sans-serif;fill:#1b1f24}.q{fill:#5a626d}"
 

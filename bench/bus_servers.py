@@ -8,14 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import ssl
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from bridgehead.bus.bus_settings import BusSettings
-from bridgehead.bus.certificates import certificate_der, ensure_certificate, fingerprint, server_context
 from bridgehead.bus.credentials import make_token, token_hash
 from bridgehead.bus.hub import Hub
 from bridgehead.bus.hub_client import HubClient
@@ -60,19 +58,8 @@ class EchoSite:
         return Answer(404)
 
 
-def _certificate() -> tuple[Path, Path]:
-    return ensure_certificate(Path(tempfile.mkdtemp()), "127.0.0.1")
-
-
-async def _echo(tls: ssl.SSLContext | None = None) -> Facts:
-    scheme = "ws" if tls is None else "wss"
-    return {"url": f"{scheme}://{(await listen(EchoSite(), '127.0.0.1', 0, tls=tls)).address}/"}
-
-
-async def _echo_tls() -> Facts:
-    cert, key = _certificate()
-    facts = await _echo(server_context(cert, key, client_ca=None, allow_tls12=False))
-    return {**facts, "cert_sha256": fingerprint(certificate_der(cert))}
+async def _echo() -> Facts:
+    return {"url": f"ws://{(await listen(EchoSite(), '127.0.0.1', 0)).address}/"}
 
 
 async def _hub() -> Facts:
@@ -103,12 +90,6 @@ async def _bridge(participants: int = PARTICIPANTS, **table: Any) -> Facts:
     tokens = _enrol_all(folder, participants)
     server.gateway.reload()
     return {"url": server.join_url, "tokens": tokens}
-
-
-async def _bridge_tls() -> Facts:
-    cert, key = _certificate()
-    facts = await _bridge(tls_cert=str(cert), tls_key=str(key))
-    return {**facts, "cert_sha256": fingerprint(certificate_der(cert))}
 
 
 async def _bridge_on_nats(port: int) -> Facts:
@@ -143,10 +124,8 @@ def _enrol_all(folder: StateFolder, count: int) -> list[str]:
 
 KINDS = {
     "echo": _echo,
-    "echo_tls": _echo_tls,
     "hub": _hub,
     "bridge": _bridge,
-    "bridge_tls": _bridge_tls,
     "bridge_on_nats": _bridge_on_nats,
     "responder": _responder,
 }

@@ -71,6 +71,10 @@ def test_comments_and_trailing_commas_stay_where_they_are_allowed_and_are_refuse
     assert '"bridgehead": {' in after
     assert REGISTRATIONS["opencode"].add(after, LAUNCH) == after
     assert Hunk.between(WITH_COMMENTS, after).taken_back(after) == WITH_COMMENTS
+    strict = '{\n  "a": 1 // about a\n}\n'
+    assert REGISTRATIONS["gemini"].remove(REGISTRATIONS["gemini"].add(strict, LAUNCH)) == (
+        '{\n  "a": 1, // about a\n  "mcpServers": {\n  }\n}\n'
+    )
     with pytest.raises(UserError, match="line 1: comments are not allowed"):
         REGISTRATIONS["claude"].add(WITH_COMMENTS, LAUNCH)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from bridgehead.setup.json_scan import Member, NotJson, Scanner, Value
 
 STEP: Final = "  "
-_TRAILING_SPACE: Final = re.compile(r"[ \t\r\n]*$")
 
 
 def value_at(text: str, path: Sequence[str], *, comments: bool) -> Any:
@@ -49,17 +47,18 @@ def without_value(text: str, path: Sequence[str], *, comments: bool) -> str:
     if member.comma is not None:
         end = siblings[index + 1].start if index + 1 < len(siblings) else member.comma + 1
         return text[: member.start] + text[end:]
-    before = siblings[index - 1].comma if index else None
-    start = before if before is not None else _after_space(text, member.start)
-    return text[:start] + text[member.value.end :]
+    start = _after_space(text, member.start)
+    comma = siblings[index - 1].comma if index else None
+    kept = text[:start] if comma is None else text[:comma] + text[comma + 1 : start]
+    return kept + text[member.value.end :]
 
 
 def _root(text: str, comments: bool) -> Value:
-    root = Scanner(text.removeprefix("\ufeff") if text.startswith("\ufeff") else text, comments).scan()
-    if root.members is None:
-        raise NotJson("the file does not hold an object", text, 0)
     if text.startswith("\ufeff"):
         raise NotJson("the file begins with a byte order mark", text, 0)
+    root = Scanner(text, comments).scan()
+    if root.members is None:
+        raise NotJson("the file does not hold an object", text, 0)
     return root
 
 
@@ -115,8 +114,7 @@ def _indent_at(text: str, position: int) -> str:
 
 def _after_space(text: str, position: int) -> int:
     """Where the white space before `position` begins."""
-    found = _TRAILING_SPACE.search(text[:position])
-    return found.start() if found else position
+    return len(text[:position].rstrip(" \t\r\n"))
 
 
 def _plain(text: str, value: Value) -> Any:

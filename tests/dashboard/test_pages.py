@@ -242,6 +242,16 @@ def test_what_is_not_there_is_a_page_with_the_way_back(desk: Desktop, path: str)
     assert "Back to Now" in answer.text
 
 
+def test_a_record_that_cannot_be_used_is_a_page_that_says_so(desk: Desktop) -> None:
+    desk.store.close()
+
+    for path in ("/", "/events"):
+        answer = desk.client.get(path)
+        assert answer.status_code == 503
+        assert "closed" in answer.text
+        assert "Back to Now" in answer.text
+
+
 # -- Events
 
 

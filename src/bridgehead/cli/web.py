@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,8 +114,9 @@ def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboa
         )
     app.say("Ctrl-C stops")
     if request.open_browser:
-        # Not the token: the whole machine sees what a program is started with.
-        webbrowser.open(address.base + dashboard.access.new_link())
+        # Not the token: the whole machine sees what a program is started with. Some browsers end only with their page.
+        link = address.base + dashboard.access.new_link()
+        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
 
 def _tell(app: App, address: Address) -> None:

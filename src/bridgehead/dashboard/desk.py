@@ -84,13 +84,20 @@ class Desk:
                 seq=getattr(request.state, "seq", None),
                 is_still=status != 200,
                 notes=[] if in_background else session.take_notes(),
-                waiting_count=len(self.waiting()),
+                waiting_count=self._waiting_count(),
                 now=self.clock.now(),
                 version=__version__,
                 **facts,
             )
         )
         return HTMLResponse(rendered, status)
+
+    def _waiting_count(self) -> int | None:
+        """None when the record cannot be asked: the page that says so needs a head, too."""
+        try:
+            return len(self.waiting())
+        except BridgeheadError:
+            return None
 
     def go(self, request: Request, path: str, note: str, *, bad: bool = False) -> Response:
         """End an action: a note, and the page on which it is read. `path` is one of ours, never taken from outside."""

@@ -60,7 +60,7 @@ def bind(request: WebRequest) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn for a dashboard, without its signal handlers: it would raise the signal again after a clean end."""
 
-    def __init__(self, dashboard: Dashboard) -> None:
+    def __init__(self, dashboard: Dashboard, on_started: Callable[[], None] = lambda: None) -> None:
         super().__init__(
             uvicorn.Config(
                 dashboard.app,
@@ -75,6 +75,12 @@ class Server(uvicorn.Server):
             )
         )
         self._dashboard = dashboard
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_started()
 
     def stop(self) -> None:
         """Begin to stop; may be called from any thread."""
@@ -87,20 +93,14 @@ class Server(uvicorn.Server):
         yield
 
 
-def serve(dashboard: Dashboard, listening: socket.socket, started: Callable[[], None]) -> None:
-    """Serve on `listening` until SIGINT or SIGTERM; `started` is called once pages are answered."""
-    asyncio.run(_serve(Server(dashboard), listening, started))
+def serve(dashboard: Dashboard, listening: socket.socket, on_started: Callable[[], None]) -> None:
+    """Serve on `listening` until SIGINT or SIGTERM; `on_started` is called once pages are answered."""
+    asyncio.run(_serve(Server(dashboard, on_started), listening))
 
 
-async def _serve(server: Server, listening: socket.socket, started: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
+async def _serve(server: Server, listening: socket.socket) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, server.stop)
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.01)
-    if server.started:
-        started()
-    await serving
+        asyncio.get_running_loop().add_signal_handler(number, server.stop)
+    await server.serve(sockets=[listening])
     if not server.started:
         raise NotStarted

@@ -12,7 +12,7 @@ from bridgehead.rigs.verification_kinds import (
     sum_up,
 )
 
-# rigs §9.4: refuses a pull, state
+# rigs §9.4, and design §1 for what a council is asked: refuses a pull, state
 POLICY = {
     Kind.PARSE_FAILED: (False, "broken"),
     Kind.SCHEMA_INVALID: (False, "broken"),
@@ -31,6 +31,9 @@ POLICY = {
     Kind.PARENT_UNKNOWN: (False, "unverified"),
     Kind.NONCE_REPLAYED: (True, "broken"),
     Kind.ATTESTED_TIME_SKEW: (False, "unverified"),
+    Kind.COUNCIL_ABSENT: (True, "broken"),
+    Kind.COUNCIL_UNREADABLE: (True, "broken"),
+    Kind.COUNCIL_MISMATCH: (True, "broken"),
 }
 
 

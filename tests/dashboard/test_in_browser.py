@@ -118,6 +118,7 @@ def test_a_council_grows_while_one_watches(page: Any, server: Served) -> None:
 
     hold_council(server.store, server.project, "growing", lines=[])
     page.locator("#verdict .FAIL").wait_for()
+    page.locator("#MMC001").wait_for()
 
 
 def test_findings_are_filtered_opened_and_dismissed(page: Any, server: Served) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridgehead.assembly.bus_views import bus_view
+from bridgehead.assembly.bus_views import BusView, bus_view
 from bridgehead.assembly.flows import RecordingAnnouncer
 from bridgehead.bus.message import Message
 from bridgehead.bus.satellite import Satellite
@@ -109,9 +109,10 @@ def test_others_words_appear_while_one_types_and_the_reply_is_sent(page: Any, pl
     page.get_by_role("alert").get_by_text("canonical").wait_for()
     assert page.get_by_label("Text", exact=True).input_value() == "Use 12.6"
     page.get_by_label("To", exact=True).fill("win-5080")
-    page.get_by_role("button", name="Send reply").press("Enter")
+    page.get_by_role("button", name="Send reply").dblclick()
     page.get_by_text("RESPONSE sent to win-5080").wait_for()
     page.locator("#envelope-3", has_text="Use 12.6").wait_for()
+    assert [name for name in mac.clone.envelopes() if "RESPONSE" in name] == ["cuda-build-03/RESPONSE.md"]
 
 
 def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(
@@ -148,6 +149,12 @@ def test_the_tail_goes_on_without_moving_the_page_and_shows_payloads_when_asked(
     page.locator("#message-rows tr").nth(11).wait_for()
     assert below.bounding_box() == before, "nothing jumped"
     assert page.get_by_text("lamp 3").count() == 0
+    page.evaluate("window.kept = document.querySelector('#message-rows tr')")
+    place.bus.do(place.kitchen.ask("one more"))
+    page.locator("#message-rows tr").nth(38).wait_for()
+    assert page.evaluate("window.kept.isConnected"), (
+        "rows that were there stay, and with them the place one reads"
+    )
 
     page.get_by_role("link", name="Stand still").click()
     page.get_by_role("link", name="Show what message 1 carries").click()
@@ -156,6 +163,19 @@ def test_the_tail_goes_on_without_moving_the_page_and_shows_payloads_when_asked(
     page.get_by_role("button", name="Filter").click()
     page.locator("#message-rows tr").first.wait_for()
     assert set(page.locator("#message-rows .topic").all_text_contents()) == {"ovos.utterance.speak"}
+
+
+def test_the_page_changes_its_shape_when_the_bus_ends(
+    page: Any, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go(page, place, "/bus")
+    page.locator("#participants").wait_for()
+
+    with monkeypatch.context() as patch:
+        quiet = BusView(state="", running=False, note="no bus is running on this machine")
+        patch.setattr("bridgehead.dashboard.pages.bus.bus_view", lambda *_, **__: quiet)
+        page.get_by_text("bridgehead bus serve").wait_for()
+    page.locator("#participants").wait_for()
 
 
 def test_hostile_text_stays_text_on_these_pages(page: Any, place: Place) -> None:

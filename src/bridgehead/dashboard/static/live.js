@@ -52,11 +52,15 @@ async function refresh() {
 }
 
 function exchange(fresh, ids) {
+  let gone = false;
   for (const id of ids) {
     const old = document.getElementById(id);
     const next = fresh.getElementById(id);
     if (old && next) merge(old, next);
+    else if (old) gone = true;
   }
+  // The page has another shape by now. Asked for anew, never reloaded: that would send a form again.
+  if (gone && !busy(document.body)) location.replace(location.pathname + location.search);
 }
 
 // Someone is writing here, or has written something that was not sent yet.
@@ -147,6 +151,14 @@ function unfold() {
 }
 addEventListener("hashchange", unfold);
 unfold();
+
+// A form is sent once, however often its button is pressed; coming back to the page it can be sent again.
+document.addEventListener("submit", (event) => {
+  if (event.target.method !== "post") return;
+  if ("sent" in event.target.dataset) event.preventDefault();
+  event.target.dataset.sent = "";
+});
+addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent));
 
 // A filter takes effect when it is changed; without this script its button does it.
 document.addEventListener("change", (event) => {

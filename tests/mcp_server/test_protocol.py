@@ -8,6 +8,8 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bridgehead.mcp_server.catalogue import TOOLS
 from bridgehead.mcp_server.client import CAPABILITIES_KEY, CLIENT_KEY, VERSION_KEY
@@ -107,6 +109,55 @@ def test_the_two_ways_of_speaking_do_not_mix() -> None:
     assert said(old, hello())["error"]["code"] == Code.INVALID_REQUEST
     assert said(new, hello())["error"]["code"] == Code.UNSUPPORTED_VERSION
     assert said(new, request("tools/list"))["error"]["code"] == Code.INVALID_REQUEST
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+METHODS = (
+    "initialize",
+    "ping",
+    "tools/list",
+    "prompts/get",
+    "server/discover",
+    "resources/templates/list",
+    "x",
+)
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "jsonrpc": st.just("2.0") | values,
+                "id": values,
+                "method": st.sampled_from(METHODS) | values,
+                "params": values | st.builds(lambda given: {**envelope(), "arguments": given}, values),
+                "result": values,
+            },
+        ),
+        max_size=6,
+    )
+)
+def test_whatever_arrives_each_message_gets_at_most_one_well_formed_answer(
+    messages: list[dict[str, Any]],
+) -> None:
+    talk = conversation()
+    for message in messages:
+        effect = talk.received(read_message(json.dumps(message).encode()))
+        if isinstance(effect, Answer):
+            answer = json.loads(effect.content)
+            assert answer["jsonrpc"] == "2.0"
+            assert ("result" in answer) != ("error" in answer)
+            assert answer["id"] in (message.get("id"), None)
+        assert effect is None or "id" in message or isinstance(effect, Answer)
 
 
 def test_calls_go_beside_the_loop_and_cancellations_stop_them() -> None:

@@ -176,10 +176,14 @@ def begin_slow_council(client: Lines, request_id: object) -> None:
         assert message["method"] == "notifications/progress"
 
 
+def looked_at(client: Lines, request_id: object, **arguments: str) -> dict[str, Any]:
+    client.ask(request_id, "tools/call", name="council_status", arguments=arguments)
+    result: dict[str, Any] = client.answer_to(request_id)["result"]["structuredContent"]
+    return result
+
+
 def states(client: Lines, request_id: object) -> list[str]:
-    client.ask(request_id, "tools/call", name="council_status", arguments={})
-    councils = client.answer_to(request_id)["result"]["structuredContent"]["councils"]
-    return [one["state"] for one in councils]
+    return [one["state"] for one in looked_at(client, request_id)["councils"]]
 
 
 def test_a_running_council_leaves_room_for_other_calls_and_stops_when_it_is_cancelled_or_left(
@@ -194,7 +198,11 @@ def test_a_running_council_leaves_room_for_other_calls_and_stops_when_it_is_canc
             assert "still being carried out" in client.answer_to(1)["error"]["message"]
             client.say(b'{"jsonrpc": "2.0", "id": 3, "method"')
             assert client.answer_to(None)["error"]["code"] == -32700
-            assert states(client, "running") == ["running"]
+            [running] = looked_at(client, "list")["councils"]
+            assert running["state"] == "running"
+            now = looked_at(client, "one", review_id=running["review_id"])["council"]
+            assert now["status"] == "running"
+            assert "Ask again" in now["next"]
 
             client.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
             number = 10

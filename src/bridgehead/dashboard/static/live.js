@@ -160,9 +160,13 @@ document.addEventListener("submit", (event) => {
 });
 addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent));
 
-// A filter takes effect when it is changed; without this script its button does it.
+// A filter chosen with the mouse takes effect at once. By keyboard one passes over choices on the way to another, so
+// there, and without this script, its button does it.
+let byPointer = false;
+addEventListener("pointerdown", () => (byPointer = true), true);
+addEventListener("keydown", () => (byPointer = false), true);
 document.addEventListener("change", (event) => {
-  if (event.target.matches("form[data-filter] select")) event.target.form.requestSubmit();
+  if (byPointer && event.target.matches("form[data-filter] select")) event.target.form.requestSubmit();
 });
 
 document.addEventListener("visibilitychange", () => want(document.hidden ? [] : parts()));

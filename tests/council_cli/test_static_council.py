@@ -146,7 +146,7 @@ def test_the_record_knows_the_council_its_lines_and_its_report(reviewed: Reviewe
     assert (events[-1]["data"]["kind"], events[-1]["data"]["status"]) == ("council", "finished")
     assert events[-1]["data"]["title"].startswith("CONCERNS: review of ")
     assert [one["review_id"] for one in listed] == [review_id]
-    assert listed[0]["state"] == "completed"
+    assert listed[0]["state"] == "done"
 
 
 def test_a_dry_run_names_who_makes_no_call_and_writes_nothing(orders: Machine) -> None:

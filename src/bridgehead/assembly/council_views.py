@@ -65,6 +65,8 @@ class CouncilLine(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     cost_usd: float | None
     abort_reason: str | None = None
+    report: dict[str, str] | None = None
+    """Files of its last report, from the project's root."""
 
 
 class CouncilPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,6 +221,7 @@ def _line(assembly: Assembly, run: Run, halted: frozenset[str], clock: Clock) ->
         seconds=max(0.0, (until - parse_iso(run.started_at)).total_seconds()),
         cost_usd=(data.get("usage") or {}).get("cost_usd"),
         abort_reason=data.get("abort_reason"),
+        report=data.get("report"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from bridgehead.host.terminal import escape_controls
 
 if TYPE_CHECKING:
     from bridgehead.assembly.council_reports import ReportShelf
-    from bridgehead.control_plane.records import Run
+    from bridgehead.assembly.council_views import CouncilLine
 
 FORMATS = ("text", "md", "html", "json", "sarif")
 
@@ -50,11 +51,13 @@ def show(app: App, review_id: str | None, form: str) -> None:
 @click.pass_obj
 def list_(app: App, limit: int, everywhere: bool) -> None:
     """List the councils of this project, the newest first."""
+    from bridgehead.assembly.council_views import list_councils
     from bridgehead.host.clock import SystemClock
 
-    runs = _shelf(app).runs(limit=limit, everywhere=everywhere)
+    assembly = Assembly(app.cwd, app.environ)
+    found = list_councils(assembly, limit=limit, project=None if everywhere else assembly.project).councils
     now = SystemClock().now()
-    app.emit({"councils": [_listed(run) for run in runs]}, lambda: _table(runs, now, app.width))
+    app.emit({"councils": [_listed(one) for one in found]}, lambda: _table(found, now, app.width))
 
 
 @click.command(
@@ -138,40 +141,40 @@ def _date(text: str | None) -> dt.date | None:
         raise UserError(f"--until {text!r} is no date", hint="write it as 2027-03-01") from error
 
 
-def _listed(run: Run) -> dict[str, Any]:
+def _listed(council: CouncilLine) -> dict[str, Any]:
     return {
-        "review_id": run.id,
-        "verb": run.kind,
-        "title": run.title,
-        "state": run.state.value,
-        "started_at": run.started_at,
-        "verdict": run.data.get("verdict"),
-        "findings": run.data.get("findings", {}),
-        "seats": run.data.get("seats", []),
-        "pending": run.data.get("pending", []),
-        "report": run.data.get("report"),
-        "project": run.project,
+        "review_id": council.id,
+        "verb": council.verb,
+        "title": council.title,
+        "state": council.status.value,
+        "started_at": council.started_at,
+        "seconds": round(council.seconds, 3),
+        "verdict": council.verdict,
+        "findings": council.counts,
+        "seats": list(council.seats),
+        "waiting_for": list(council.waiting_for),
+        "cost_usd": council.cost_usd,
+        "report": council.report,
+        "project": council.project,
     }
 
 
-def _table(runs: list[Run], now: dt.datetime, width: int) -> str:
-    if not runs:
+def _table(councils: Sequence[CouncilLine], now: dt.datetime, width: int) -> str:
+    if not councils:
         return "no council was held here yet; begin with: bridgehead council review\n"
     from bridgehead.host.clock import parse_iso
 
-    head = ("id", "since", "verdict", "what", "report")
-    return columns(
-        [head, *(_row(run, ago(parse_iso(run.started_at), now)) for run in runs)], width=width, flexible=3
-    )
+    head = ("id", "since", "verdict", "state", "what", "report")
+    rows = [_row(one, ago(parse_iso(one.started_at), now)) for one in councils]
+    return columns([head, *rows], width=width, flexible=4)
 
 
-def _row(run: Run, since: str) -> tuple[str, ...]:
-    verdict = run.data.get("verdict") or run.data.get("status") or run.state.value
-    report = run.data.get("report") or {}
+def _row(council: CouncilLine, since: str) -> tuple[str, ...]:
     return (
-        run.id,
+        council.id,
         since,
-        str(verdict),
-        escape_controls(one_line(run.title)),
-        str(report.get("markdown", "")),
+        council.verdict or "–",
+        council.status.value,
+        escape_controls(one_line(council.title)),
+        (council.report or {}).get("markdown", ""),
     )

@@ -15,7 +15,7 @@ from bench.harness import REPOSITORY, Comparison, cpu_milliseconds
 INTERPRETER = REPOSITORY / ".venv" / "flow-engines" / "bin" / "python"
 PROGRAMS = Path(__file__).with_name("flow_engine_programs")
 RECORDED_STEPS = 200
-ROUNDS = 3
+ROUNDS = 2
 
 
 class Ours(NamedTuple):

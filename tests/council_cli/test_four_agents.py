@@ -13,7 +13,6 @@ from council_cli.reviewers import review
 from installed import Machine
 
 pytestmark = [
-    pytest.mark.xdist_group("council_cli"),
     pytest.mark.peer,
     pytest.mark.slow,
     pytest.mark.timeout(900),

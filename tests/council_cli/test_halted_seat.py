@@ -12,8 +12,6 @@ from council_cli.conftest import Hall, StandIn
 from council_cli.terminal_screen import Terminal
 from installed import SCRIPTS, Machine
 
-pytestmark = pytest.mark.xdist_group("council_cli")
-
 REVIEW = (
     *("council", "review", "orders/store.py", "--runtime", "codex"),
     *("--intensity", "quick", "--domain", "security"),

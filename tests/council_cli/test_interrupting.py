@@ -12,7 +12,7 @@ import peer_clis
 from bridgehead.testing.model_server import ModelServer
 from installed import Machine
 
-pytestmark = [pytest.mark.xdist_group("council_cli"), pytest.mark.peer]
+pytestmark = pytest.mark.peer
 
 PATIENCE_SECONDS = 120
 

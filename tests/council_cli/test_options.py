@@ -17,8 +17,6 @@ from bridgehead.council.report import CouncilReport
 from bridgehead.errors import ConfigError, UserError
 from council_cli.conftest import Hall, StandIn
 
-pytestmark = pytest.mark.xdist_group("council_cli")
-
 GAP = {
     "type": "compliance-gap",
     "severity": "LOW",

@@ -17,8 +17,6 @@ from bridgehead.council.report import CouncilReport
 from bridgehead.council.scope import ScopeRequest
 from council_cli.conftest import Hall, StandIn
 
-pytestmark = pytest.mark.xdist_group("council_cli")
-
 CHANGED = "scope_changed_since_start"
 
 

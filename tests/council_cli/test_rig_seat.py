@@ -7,13 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from council_cli.conftest import EXAMPLE
 from installed import SCRIPTS
 from rig_bridges import Clone, Done, make_bridge
-
-pytestmark = pytest.mark.xdist_group("council_cli")
 
 CHANGED = "scope_changed_since_start"
 

@@ -35,7 +35,7 @@ def test_a_review_without_any_agent_reports_what_the_analysers_found_and_says_th
     assert done.out.startswith("CONCERNS   ")
     assert "orders/store.py:10" in done.out
     assert "no model took part" in done.out
-    assert "claude (not installed)" in done.out
+    assert "claude, gemini, codex and opencode (not installed)" in done.out
     written = sorted(path.suffix for path in (orders.project / ".outputs" / "council").iterdir())
     assert written == [".html", ".json", ".md"]
 

@@ -16,8 +16,6 @@ from bridgehead.assembly.council_views import (
 from bridgehead.contract.words import Intensity
 from council_cli.conftest import Hall, StandIn
 
-pytestmark = pytest.mark.xdist_group("council_cli")
-
 EVERYTHING = {
     "outputs": [
         {

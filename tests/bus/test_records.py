@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.bus_settings import Address, BusSettings
-from bridgehead.bus.directory import Directory
+from bridgehead.bus.directory import REST_S, Directory, DirectoryChange
 from bridgehead.bus.enrolment import Enrolment, enrol, listing, parse_duration, revoke, set_key
 from bridgehead.bus.join_file import BadJoinFile, read_join_file
 from bridgehead.bus.limits import TokenBucket, ViolationCount, frame_may_be_deep, is_deeper_than
@@ -161,7 +161,7 @@ def test_a_broken_file_leaves_what_is_in_force(tmp_path: Path, content: str) -> 
     enrol(folder, Enrolment("den", {"tts": False}, "ws://x/bridge/v1", None), ManualClock())
     directory = Directory(folder)
     folder.records_file.write_bytes(content.encode("latin-1"))
-    change = directory.reload()
+    change = directory.reload(0.0)
     assert change.changed == change.revoked == () and directory.problem is not None
     assert directory.records["den"].tts is False
     with pytest.raises(BridgeheadError):
@@ -175,10 +175,24 @@ def test_a_reload_tells_whose_record_changed_and_who_was_revoked(tmp_path: Path)
     directory = Directory(folder)
     set_key(folder, "a", "tts", "false")
     revoke(folder, "b")
-    change = directory.reload()
+    change = directory.reload(0.0)
     assert ([record.id for record in change.changed], change.revoked) == (["a"], ("b",))
     assert directory.by_certificate("b") is None and directory.by_certificate("c") is not None
-    assert directory.reload().changed == ()
+    assert directory.reload(0.0).changed == ()
+
+
+def test_a_file_that_is_being_saved_by_an_editor_revokes_nobody(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    folder.put_table("kitchen", {})
+    folder.put_table("study", {})
+    directory = Directory(folder)
+    whole = folder.records_file.read_text()
+
+    folder.records_file.write_text("")  # truncated, not yet written
+    assert directory.reload(10.0) == DirectoryChange()
+    folder.records_file.write_text(whole.replace("[study]", ""))
+    assert directory.reload(10.0 + REST_S) == DirectoryChange(), "it changed again meanwhile"
+    assert directory.reload(10.0 + 2 * REST_S).revoked == ("study",)
 
 
 def test_the_bridges_secret_is_made_once(tmp_path: Path) -> None:

@@ -17,10 +17,12 @@ from bridgehead.bus.credentials import (
     token_participant,
 )
 from bridgehead.bus.record import ParticipantRecord
-from bridgehead.bus.state_folder import StateFolder
+from bridgehead.bus.state_folder import Stamp, StateFolder
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
+
+REST_S: Final = 0.4
 
 
 class DirectoryChange(msgspec.Struct, frozen=True):
@@ -38,6 +40,8 @@ class Directory:
         self._stamp = folder.stamp()
         self.records: dict[str, ParticipantRecord] = folder.records()
         self.credentials: dict[str, Credential] = folder.credentials()
+        self._missing: tuple[Stamp, float] = (self._stamp, 0.0)
+        """Files in which records are missing, and when that was first seen."""
         self.problem: str | None = None
         """Why the files as they are now could not be taken over, None if they were."""
 
@@ -61,18 +65,20 @@ class Directory:
             return None
         return self.records.get(participant_id)
 
-    def reload(self) -> DirectoryChange:
+    def reload(self, now: float) -> DirectoryChange:
         """Take over changed files; ones that do not parse leave everything as it is and are reported once."""
         stamp = self._folder.stamp()
         if stamp == self._stamp:
             return DirectoryChange()
-        self._stamp = stamp
         try:
             records, credentials = self._folder.records(), self._folder.credentials()
         except BridgeheadError as error:
-            self.problem = error.message
+            self._stamp, self.problem = stamp, error.message
             _log.error("%s; the records in force stay as they are", error)
             return DirectoryChange()
+        if self.records.keys() - records.keys() and not self._has_rested(stamp, now):
+            return DirectoryChange()
+        self._stamp = stamp
         self.problem = None
         change = DirectoryChange(
             tuple(record for name, record in records.items() if self.records.get(name) != record),
@@ -84,6 +90,16 @@ class Directory:
         )
         self.records, self.credentials = records, credentials
         return change
+
+    def _has_rested(self, stamp: Stamp, now: float) -> bool:
+        """Whether the files have been like this for a moment.
+
+        Commands never remove a record. Where some are missing an editor may be in the middle of saving, and half a
+        file would revoke everybody in its other half.
+        """
+        if stamp != self._missing[0]:
+            self._missing = (stamp, now)
+        return now - self._missing[1] >= REST_S
 
     def expired(self, now: datetime) -> list[str]:
         """Participants whose token is over."""

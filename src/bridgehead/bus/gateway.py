@@ -218,7 +218,7 @@ class Gateway:
             self.reload()
 
     def reload(self) -> None:
-        change = self.directory.reload()
+        change = self.directory.reload(self._clock.monotonic())
         for record in change.changed:
             self.relay.change_record(record)
             self._announce("bus.changed", participant=record.id)

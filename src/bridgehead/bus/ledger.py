@@ -76,8 +76,8 @@ class Ledger:
         while len(self._own) > MAX_PARTICIPANTS:
             del self._own[next(iter(self._own))]
 
-    def prometheus(self, gauges: Iterable[tuple[str, str, float]] = ()) -> str:
-        """All counters as text; `gauges` are (name, meaning, value) of this moment."""
+    def prometheus(self, figures: Iterable[tuple[str, str, int]] = ()) -> str:
+        """All counters as text; `figures` are (name, meaning, value) of this moment."""
         lines = [
             "# HELP bridgehead_bus_messages_total What became of messages.",
             "# TYPE bridgehead_bus_messages_total counter",
@@ -96,8 +96,9 @@ class Ledger:
         ]
         lines += self.to_bus.lines("bridgehead_bus_to_bus_seconds")
         lines += self.to_participant.lines("bridgehead_bus_to_participant_seconds")
-        for name, meaning, value in gauges:
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge", f"{name} {value:g}"]
+        for name, meaning, value in figures:
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value}"]
         return "\n".join(lines) + "\n"
 
 

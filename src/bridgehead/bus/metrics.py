@@ -31,7 +31,7 @@ class MetricsRoom:
 
     def text(self) -> str:
         known = list(self._relay.bridge.known)
-        gauges = [
+        figures = [
             (
                 "bridgehead_bus_participants_connected",
                 "Participants that are connected.",
@@ -47,7 +47,7 @@ class MetricsRoom:
             ("bridgehead_bus_taken_total", "Messages taken from participants.", self._relay.bridge.taken),
             ("bridgehead_bus_offered_total", "Messages offered to participants.", self._relay.bridge.offered),
         ]
-        return self._relay.ledger.prometheus(gauges) + self._hub_lines()
+        return self._relay.ledger.prometheus(figures) + self._hub_lines()
 
     def _hub_lines(self) -> str:
         if self._hub is None:

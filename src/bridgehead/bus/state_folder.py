@@ -25,6 +25,10 @@ SECRET_BYTES: Final = 32
 _HEADER: Final = "# Participants of this bridge. May be edited by hand; a running bridge notices.\n"
 
 
+Stamp = tuple[tuple[int, int, int], ...]
+"""Time, size and inode of each file an operator edits."""
+
+
 class StateFolder:
     """The files of one bridge."""
 
@@ -141,7 +145,7 @@ class StateFolder:
     def state(self) -> SqliteState:
         return SqliteState(self.path / "bridge.db")
 
-    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+    def stamp(self) -> Stamp:
         """Changes whenever one of the files an operator edits does."""
         return tuple(_stamp(path) for path in (self.records_file, self.credentials_file))
 

@@ -1,0 +1,74 @@
+"""Whether a soak was passed: the books balance and agree with what satellites saw, and memory stays flat. Pure."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ALLOWED_GROWTH = 1.05
+ALLOWED_MIB = 4.0
+FEWEST_SAMPLES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The bridge's own books, from its metrics."""
+
+    taken: int
+    offered: int
+    outcomes: int
+    waiting: int
+    delivered_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    lines: tuple[str, ...]
+    passed: bool
+
+
+def counted(metrics: str) -> Counted:
+    """Read the books from the text that `/metrics` serves."""
+
+    def total(name: str, labels: str = "") -> int:
+        pattern = rf"^{name}(?:\{{[^}}]*{labels}[^}}]*\}})? ([0-9.e+]+)$"
+        return sum(int(float(value)) for value in re.findall(pattern, metrics, re.MULTILINE))
+
+    return Counted(
+        total("bridgehead_bus_taken_total"),
+        total("bridgehead_bus_offered_total"),
+        total("bridgehead_bus_messages_total"),
+        total("bridgehead_bus_held") + total("bridgehead_bus_queued"),
+        total("bridgehead_bus_messages_total", 'direction="out",outcome="delivered"'),
+    )
+
+
+def judge(books: Counted, *, sent: int, heard: int, memory: Sequence[float]) -> Verdict:
+    """`sent` and `heard` are what satellites counted, `memory` the samples after the warm-up, oldest first."""
+    came, ended = books.taken + books.offered, books.outcomes + books.waiting
+    balanced = came == ended and came > 0
+    # What was under way when a connection broke is known to the sender alone, so these are bounds.
+    plausible = books.taken <= sent and heard <= books.delivered_out and heard > 0
+    flat, words = _flatness(memory)
+    lines = (
+        f"accounted for: {ended} of {came} messages   {_said(balanced)}",
+        f"taken {books.taken} of {sent} sent, {heard} heard of {books.delivered_out} delivered   {_said(plausible)}",
+        f"{words}   {_said(flat)}",
+    )
+    return Verdict(lines, balanced and plausible and flat)
+
+
+def _flatness(memory: Sequence[float]) -> tuple[bool, str]:
+    """Compare the first third with the last; medians, so that one moment does not decide."""
+    if len(memory) < FEWEST_SAMPLES:
+        return False, f"only {len(memory)} samples of memory, which prove nothing"
+    third = len(memory) // 3
+    before, after = statistics.median(memory[:third]), statistics.median(memory[-third:])
+    flat = after <= max(before * ALLOWED_GROWTH, before + ALLOWED_MIB)
+    return flat, f"memory: {before:.1f} MiB after the warm-up, {after:.1f} MiB at the end"
+
+
+def _said(fine: bool) -> str:
+    return "yes" if fine else "NO"

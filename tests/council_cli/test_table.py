@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 
 import pytest
 
 from bridgehead.assembly.council_live import LiveCouncil, LiveSeat, picture_after
+from bridgehead.cli.council_display import WatchLines
 from bridgehead.cli.council_table import table_lines
+from bridgehead.cli.output import App
 from bridgehead.host.terminal import display_width
 
 NOW = dt.datetime(2026, 11, 15, 10, 15, 41, tzinfo=dt.UTC)
@@ -68,3 +71,12 @@ def test_no_line_is_wider_than_the_terminal_and_no_seat_takes_two(width: int) ->
 
     assert len(lines) == 7
     assert max(map(display_width, lines)) < width
+
+
+def test_a_reader_of_the_events_who_goes_away_does_not_end_the_council() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stdout:
+        watching = WatchLines(App(stdout=stdout))
+        for event in ("council_start", "report"):
+            watching.write({"event": event})

@@ -40,8 +40,6 @@ from bridgehead.host.clock import Clock, SystemClock, iso_ms
 __all__ = ["Company", "Councils", "Finished"]
 
 SCOPE_CHANGED: Final = "scope_changed_since_start"
-BY_ENVELOPE: Final = "asked by envelope"
-_NO_CALLS: Final = {"static": "static analysis"}
 
 
 @dataclass

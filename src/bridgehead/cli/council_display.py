@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -122,8 +123,12 @@ class WatchLines:
         return
 
     def write(self, document: Mapping[str, Any]) -> None:
-        self._app.stdout.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
-        self._app.stdout.flush()
+        """A reader who has gone away misses the rest; the council and its report are worth more than the reader."""
+        try:
+            self._app.stdout.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
+            self._app.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._app.stdout.fileno())
 
 
 class SpokenWarnings:

@@ -73,6 +73,18 @@ def test_every_host_is_set_up_beside_what_was_there_and_restored_to_the_byte(use
     assert not (user.home / ".claude").exists(), "directories made for it are gone"
 
 
+def test_a_key_beside_the_change_is_not_shown(user: Machine) -> None:
+    secret = "ghp_" + "q7Zr2Lm9Xv4Ks8Tn1Bw6" + "Yc3Hd5Jf0PaGeUiO"
+    settings = user.home / ".codex" / "config.toml"
+    settings.write_text(f'model = "x"\n[mcp_servers.other.env]\nTOKEN = "{secret}"\n')
+
+    shown = user.run("setup", "codex", "--dry-run")
+
+    assert shown.code == 0, shown.err
+    assert secret not in shown.out
+    assert "+[mcp_servers.bridgehead]" in shown.out
+
+
 def test_what_the_user_edits_afterwards_survives_the_way_back(user: Machine) -> None:
     user.run("setup", "claude", "--yes")
     path = user.home / ".claude.json"

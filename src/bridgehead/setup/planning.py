@@ -11,11 +11,13 @@ from typing import Final
 from bridgehead.errors import UserError
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded
+from bridgehead.host.secrets_scan import scan
 from bridgehead.setup.hosts import Edit
 from bridgehead.setup.hunk import Hunk
 from bridgehead.setup.notes import Noted, Notes
 
 MOST_BYTES: Final = 64 << 20
+LONGEST_LINE: Final = 400
 
 
 class LeftAlone(UserError):
@@ -46,7 +48,7 @@ class Change:
         return "create" if self.old is None else "remove" if self.new is None else "change"
 
     def diff(self) -> str:
-        """As `diff -u` would show it."""
+        """As `diff -u` would show it, but for secrets that stand nearby and the rest of endless lines."""
         lines = difflib.unified_diff(
             (self.old or "").splitlines(keepends=True),
             (self.new or "").splitlines(keepends=True),
@@ -54,7 +56,10 @@ class Change:
             tofile=str(self.path) if self.new is not None else "/dev/null",
         )
         return "".join(
-            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+            _fit_to_show(line)
+            if line.endswith("\n")
+            else f"{_fit_to_show(line)}\n\\ No newline at end of file\n"
+            for line in lines
         )
 
     def noted(self, user: str, directories: tuple[str, ...], earlier: Noted | None) -> Noted:
@@ -106,6 +111,16 @@ def _undone(edit: Edit, notes: Notes, user: str) -> Change:
             raise LeftAlone(edit.path, error) from error
     is_empty = not new.strip() and (noted is None or noted.created)
     return Change(edit.path, edit.root, old, None if is_empty and new != old else new)
+
+
+def _fit_to_show(line: str) -> str:
+    """A line of a diff; settings hold keys, and what is shown may be read by an agent."""
+    end = "\n" if line.endswith("\n") else ""
+    if scan(line):
+        return f"{line[:1]}[a line that looks like it holds a secret]{end}"
+    if len(line) > LONGEST_LINE:
+        return f"{line[:LONGEST_LINE]}… ({len(line) - LONGEST_LINE} more characters){end}"
+    return line
 
 
 def _text(edit: Edit) -> str | None:

@@ -129,7 +129,12 @@ def open_council(
         records=records_in_scope(history, scope, assembly.places.project),
         previous_review_id=history.review_id,
         notes=tuple(f"assumed: {one}" for one in settled.assumptions),
-        warnings=_warnings(settings, scope, rewritten=request.rewrites_settings),
+        warnings=_warnings(
+            settings,
+            scope,
+            rewritten=request.rewrites_settings,
+            makes=task.task_type is TaskType.IMPLEMENTATION,
+        ),
         discovery=discovery_manifest(machine, None, executor),
     )
     return Opened(kept, scope, settled, seats)
@@ -290,12 +295,13 @@ def _base_dismissals(
     return dismissals_at(assembly.places.project, machine.environment, scope.base_commit)
 
 
-def _warnings(settings: Settings, scope: Scope, *, rewritten: bool) -> tuple[str, ...]:
+def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool) -> tuple[str, ...]:
     # A project without a settings file is the ordinary case, not one to warn about.
     said = [code for code in settings.warnings if code != "file_missing"]
     is_stale = settings.stale and "file_missing" not in settings.warnings and not rewritten
     stale = ["settings_stale"] if is_stale else []
-    return (*said, *stale, *scope.warnings, *_left_out(scope))
+    made_on_head = ["uncommitted_left_out"] if makes and scope.dirty else []
+    return (*said, *stale, *made_on_head, *scope.warnings, *_left_out(scope))
 
 
 def _left_out(scope: Scope) -> list[str]:

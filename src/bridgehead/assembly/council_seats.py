@@ -51,7 +51,7 @@ class Workplace:
             return cls(snapshot)
         git = repository_at(assembly.places.project, assembly.environ)
         if git is None:
-            raise NoRepository("implement")
+            raise NoRepository("implement", hint="git init, commit what you have, then repeat")
         return cls(snapshot, _worktree(git, assembly.places.project, kept.review_id))
 
     @classmethod

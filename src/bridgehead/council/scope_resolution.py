@@ -20,10 +20,8 @@ THE_WHOLE: Final = "the whole project"
 class NoRepository(UserError):
     """A scope that only git can tell, outside a git repository."""
 
-    def __init__(self, kind: str) -> None:
-        super().__init__(
-            f"{kind} needs a git repository, and this directory is in none", hint="name paths instead"
-        )
+    def __init__(self, kind: str, hint: str = "name paths instead") -> None:
+        super().__init__(f"{kind} needs a git repository, and this directory is in none", hint=hint)
 
 
 def resolve_scope(

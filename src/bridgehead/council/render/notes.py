@@ -10,6 +10,7 @@ _SENTENCES: Final = {
     "interrupted": "stopped before its end: this is what was there",
     "scope_changed_since_start": "the files have changed meanwhile; this is about their state at the start",
     "budget_reached": "the budget ended it early; raise --max-calls or --max-cost to let them finish",
+    "uncommitted_left_out": "made on top of the last commit; what you have not committed is not in it",
     "material_left_out": "not everything fitted into the prompts; the report names what was left out",
     "cost_unknown": "{detail} does not say what it costs and counted as 0",
 }

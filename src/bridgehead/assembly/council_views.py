@@ -214,7 +214,7 @@ def _line(assembly: Assembly, run: Run, halted: frozenset[str], clock: Clock) ->
         status=_status(assembly, run, halted),
         verdict=data.get("verdict"),
         counts=dict(data.get("findings") or {}),
-        seats=tuple(data.get("bridges") or ()),
+        seats=tuple(data.get("seats") or data.get("bridges") or ()),
         waiting_for=tuple(data.get("waiting_for") or data.get("pending") or ()),
         started_at=run.started_at,
         ended_at=run.ended_at,

@@ -40,7 +40,8 @@ class Lane:
 
     @property
     def height(self) -> float:
-        return HEAD + ROW * max(1, len(self.agents))
+        rows = len(self.agents) if self.seat.state == "skipped" else max(1, len(self.agents))
+        return HEAD + ROW * rows
 
     def row(self, agent: str) -> float:
         place = self.agents.index(agent) if agent in self.agents else 0

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from bridgehead.assembly.council_live import JoinedFinding, LiveChallenge, LiveCouncil, LiveOutput
 from bridgehead.contract.words import Severity
 from bridgehead.council.render.markup import element
+from bridgehead.council.render.reasons import reason_in_words
 from bridgehead.dashboard.lane_layout import (
     COUNCIL_X,
     GAP,
@@ -99,7 +100,7 @@ def _drawn_lane(lane: Lane, band: float) -> Iterator[str]:
     seat = lane.seat
     yield element("rect", x=0.5, y=lane.y, width=band, height=lane.height, rx=6, class_="lane")
     yield element("text", _cut(seat.bridge), x=10, y=lane.y + 17, class_="seat")
-    told = seat.state + (f": {_cut(seat.reason, 60)}" if seat.reason else "")
+    told = seat.state + (f": {reason_in_words(seat.reason)}" if seat.reason else "")
     yield element("text", told, x=LABELS + 8, y=lane.y + 17, class_=f"seat-state {_state_class(seat.state)}")
     for agent in lane.agents:
         yield element("text", _cut(agent), x=18, y=lane.row(agent) + 4, class_="agent")

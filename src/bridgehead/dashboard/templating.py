@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
+from bridgehead.council.render.notes import notes
+from bridgehead.council.render.reasons import reason_in_words
 from bridgehead.council.render.telling import visible
 from bridgehead.dashboard import moments
 from bridgehead.dashboard.static_files import address_of
@@ -31,6 +34,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(ago=_ago, clock=_clock, span=moments.span, number=number, short=short_id)
+    made.filters.update(why=reason_in_words, sentences=sentences)
     made.globals.update(static=address_of)
     return made
 
@@ -40,6 +44,11 @@ def shown(value: Any) -> Any:
     if type(value) is str and not _PLAIN.fullmatch(value):
         return visible(value)
     return value
+
+
+def sentences(warnings: Iterable[str]) -> list[str]:
+    """A report's warnings as people read them; what has no words of its own stays a code."""
+    return list(notes(warnings, codes=True))
 
 
 def number(value: float | None, digits: int = 0) -> str:

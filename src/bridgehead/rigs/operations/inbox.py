@@ -22,10 +22,14 @@ def waiting_envelopes(rig: Rig, survey: Survey | None = None) -> list[tuple[List
     own = rig.config.rig_id
     known = catalogue(rig, survey=survey, with_findings=True)
     threads = [_open_thread(known, name) for name in known.thread_ids() if not known.is_closed(name)]
-    by_path = {envelope.path: envelope for envelope in known.envelopes()}
-    waiting = [by_path[turn.path] for turn in waiting_for(own, threads)]
+    turns = waiting_for(own, threads)
+    concerned = dict.fromkeys(turn.thread_id for turn in turns)
+    by_path = {envelope.path: envelope for name in concerned for envelope in known.listing(name).envelopes}
+    waiting = [by_path[turn.path] for turn in turns]
     return list(zip(waiting, verify_listed(rig, known, waiting), strict=True))
 
 
 def _open_thread(known: Catalogue, thread_id: str) -> OpenThread:
-    return OpenThread(known.turns(thread_id), lambda: known.causality(thread_id))
+    """In no order: what waits is sorted once it is found, which in most threads is nothing."""
+    turns = [envelope.turn for envelope in known.listing(thread_id).envelopes]
+    return OpenThread(turns, lambda: known.causality(thread_id))

@@ -124,17 +124,10 @@ class Councils:
         if retry and (ids := book.ids()):
             return ids[0]
         told = councils_told_to_retry(self.assembly)
-        found = next(
-            (
-                one
-                for one in book.ids()
-                if book.is_open(one) or (one in told and self._answered_retry(one, book))
-            ),
-            None,
-        )
-        if found is None:
-            raise NothingToResume
-        return found
+        for review_id in book.ids():
+            if book.is_open(review_id) or (review_id in told and self._answered_retry(review_id, book)):
+                return review_id
+        raise NothingToResume
 
     def _resumable(self, review_id: str, book: CouncilBook, retry: Sequence[str]) -> KeptCouncil:
         kept = book.kept(review_id)

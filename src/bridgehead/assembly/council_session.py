@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,7 @@ from bridgehead.council.report import AbortedReport, CouncilReport
 from bridgehead.council.run_log import RunLog
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.scope import Scope
+from bridgehead.council.seating import LocalSeats
 from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import Clock
@@ -76,10 +77,10 @@ class Session:
     machine: Machine
     clock: Clock
     resumed: bool = False
-    mask: Mask = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.mask = Mask(self.assembly.environ)
+    @cached_property
+    def mask(self) -> Mask:
+        return Mask(self.assembly.environ)
 
     @cached_property
     def run(self) -> CouncilRun:
@@ -134,7 +135,7 @@ class Session:
                     self._settle()
                     return Finished(self.kept, report, self.earlier_report, self.run.waiting_for)
 
-    def _means(self, company: Company, observer: RecordObserver) -> tuple[Any, Means]:
+    def _means(self, company: Company, observer: RecordObserver) -> tuple[LocalSeats, Means]:
         seats = local_seats(self.assembly, self.kept, self.scope, self.machine, self.clock, self.workplace)
         means = Means(
             log=RunLog(self.outputs, Everybody((observer, *company.watchers)), self.clock),

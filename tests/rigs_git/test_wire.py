@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from bridgehead.rigs.repositories.errors import DetachedHead, GitFailed, NoUpstream, OffTheWire, PushFailed
+from bridgehead.rigs.repositories.errors import (
+    DetachedHead,
+    FetchFailed,
+    GitFailed,
+    NoUpstream,
+    OffTheWire,
+    PushFailed,
+)
 from bridgehead.rigs.repositories.git import GitRepository
 from bridgehead.rigs.repositories.records import InTheWay, Pushed, Raced, Wire
 from rigs_git.git_world import envelope
@@ -32,6 +41,21 @@ def test_a_branch_of_another_name_that_follows_the_wire_is_on_it(world, clone, o
     assert repository.push(WIRE, commit) == Pushed(commit)
     assert world.git("rev-parse", "main", at=world.remote).strip() == commit
     assert world.git("branch", "--list", "mine", at=world.remote) == ""
+
+
+def test_a_lock_that_a_killed_fetch_left_is_cleared_once_it_is_old(world, clone, other_clone):
+    theirs = world.commit(other_clone, {"demo-01/ACK.md": envelope("demo-01")})
+    lock = clone / ".git/refs/remotes/origin/main.lock"
+    lock.touch()
+    repository = GitRepository(clone)
+
+    with pytest.raises(FetchFailed, match="cannot lock ref"):
+        repository.fetch(WIRE)
+    assert lock.exists()
+
+    os.utime(lock, (1, 1))
+    assert repository.fetch(WIRE) == theirs
+    assert not lock.exists()
 
 
 def test_a_detached_head_is_on_no_wire(world, clone):

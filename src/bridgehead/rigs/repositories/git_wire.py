@@ -17,9 +17,10 @@ from bridgehead.rigs.repositories.errors import (
 )
 from bridgehead.rigs.repositories.git_changes import diff
 from bridgehead.rigs.repositories.git_clone import Clone
-from bridgehead.rigs.repositories.git_command import NETWORK_TIMEOUT_SECONDS, demand
+from bridgehead.rigs.repositories.git_command import NETWORK_TIMEOUT_SECONDS, GitAnswer, demand
 from bridgehead.rigs.repositories.git_freeze import FETCHED_FREEZES
 from bridgehead.rigs.repositories.git_refs import push_ref
+from bridgehead.rigs.repositories.git_stale_locks import clear_stale_locks
 from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, Wire
 
 _BRANCHES = "refs/heads/"
@@ -92,7 +93,16 @@ def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:
 
 def fetch(clone: Clone, wire: Wire) -> str:
     """Fetch the wire branch and the freezes and return the commit the branch is at."""
-    answer = clone.git.ask(
+    answer = _fetch(clone, wire)
+    if answer.code != 0 and clear_stale_locks(clone, answer):
+        answer = _fetch(clone, wire)
+    if answer.code != 0:
+        raise FetchFailed(wire.remote, answer.says)
+    return clone.git.read("rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}").text.strip()
+
+
+def _fetch(clone: Clone, wire: Wire) -> GitAnswer:
+    return clone.git.ask(
         "fetch",
         "--quiet",
         "--no-tags",
@@ -106,9 +116,6 @@ def fetch(clone: Clone, wire: Wire) -> str:
         FETCHED_FREEZES,
         timeout_seconds=NETWORK_TIMEOUT_SECONDS,
     )
-    if answer.code != 0:
-        raise FetchFailed(wire.remote, answer.says)
-    return clone.git.read("rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}").text.strip()
 
 
 def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:

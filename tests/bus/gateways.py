@@ -27,6 +27,12 @@ from bridgehead.bus.transports.memory import MemoryTransport
 from bridgehead.host.clock import Clock, SystemClock
 from bus.running import until
 
+HANDLE = "ovos.utterance.handle"
+
+
+def utterance(text: str, **context: Any) -> Message:
+    return Message(HANDLE, {"utterances": [text]}, context)
+
 
 class Announcements:
     """Remembers what was announced."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -23,6 +24,11 @@ def run(main: Coroutine[Any, Any, Result], *, uvloop: bool = True) -> Result:
     factory = new_event_loop if uvloop else asyncio.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(bounded())
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 async def until(condition: Callable[[], bool]) -> None:

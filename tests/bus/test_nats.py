@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -22,7 +21,7 @@ from bridgehead.bus.sockets.mailbox import ConnectionEnded
 from bridgehead.bus.subjects import Subjects, token, untoken
 from bridgehead.bus.transports.nats_client import NatsUnreachable
 from bus.gateways import next_message
-from bus.running import run, until
+from bus.running import free_port, run, until
 from bus.serving import Served, served_bus
 
 SERVER = shutil.which("nats-server") or str(Path(sys.executable).parent / "nats-server")
@@ -43,11 +42,6 @@ def test_subjects_are_those_of_the_specification() -> None:
     assert subjects.said_by("sat.1") == f"bh.{home}.in.{token('sat.1')}"
     assert subjects.for_source("sat.1") == f"bh.{home}.out.{token('sat.1')}"
     assert subjects.for_site("hall") == f"bh.{home}.site.{token('hall')}"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 class NatsServer:

@@ -81,6 +81,7 @@ RIM = (
     "bus/hub_link.py",
     "bus/interfaces.py",
     "bus/join_file.py",
+    "bus/link_board.py",
     "bus/loop.py",
     "bus/operator_door.py",
     "bus/pairing.py",

@@ -20,6 +20,7 @@ from bridgehead.bus.hub_link import HubLink
 from bridgehead.bus.message import Message
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade, text_frame
 from bridgehead.bus.sockets.listening import listen
+from bridgehead.bus.topics import HEALTH
 from bridgehead.bus.transports.memory import MemoryTransport
 from bridgehead.bus.transports.websocket import WebSocketTransport
 from bus.hubs import served_hub
@@ -252,5 +253,23 @@ def test_a_hub_that_ends_in_the_middle_of_a_message_is_dialled_again(tmp_path: P
         server.close()
         assert [message.data["utterance"] for message in ear.messages] == ["half", "half"]
         assert "transient_disconnect" in health
+
+    run(main())
+
+
+def test_changes_of_health_are_put_on_the_hub_where_that_is_wanted(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_hub() as (hub, url):
+            heard: list[Message] = []
+            hub.listen(heard.append)
+            async with served_bus(tmp_path, hub=url, health_on_bus=True):
+                await until(lambda: any(message.type == HEALTH for message in heard))
+        (said,) = [message for message in heard if message.type == HEALTH]
+        assert (said.data["link"], said.data["state"], said.data["previous"]) == (
+            "hub",
+            "connected",
+            "connecting",
+        )
+        assert said.context == {"source": "bridgehead"}
 
     run(main())

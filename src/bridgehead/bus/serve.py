@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from bridgehead.bus.assistant import AssistantConfig
 from bridgehead.bus.assistant_host import AssistantHost
@@ -19,12 +19,12 @@ from bridgehead.bus.chat import ChatRoom
 from bridgehead.bus.credentials import NO_BINDING, certificate_binding
 from bridgehead.bus.directory import Directory
 from bridgehead.bus.gateway import Gateway, GatewaySettings
-from bridgehead.bus.health import HealthEvent
 from bridgehead.bus.hooks import HookRoom
 from bridgehead.bus.hub import Hub, HubSettings
 from bridgehead.bus.hub_link import HubLink
 from bridgehead.bus.interfaces import Agent, Notices, Outside
 from bridgehead.bus.join_file import JoinFile
+from bridgehead.bus.link_board import LinkBoard
 from bridgehead.bus.message import Message
 from bridgehead.bus.metrics import MetricsRoom
 from bridgehead.bus.notices import Notice
@@ -37,14 +37,13 @@ from bridgehead.bus.state_folder import StateFolder
 from bridgehead.bus.state_store import StateStore
 from bridgehead.bus.status import (
     BusStatus,
-    LinkStatus,
     MessageHead,
     Rate,
     outcomes_counted,
     participants_listed,
 )
 from bridgehead.bus.tls_files import TlsFiles, public_url
-from bridgehead.bus.topics import HEALTH, NOTICE
+from bridgehead.bus.topics import NOTICE
 from bridgehead.bus.transports import transport_for
 from bridgehead.bus.transports.base import Audience, Transport
 from bridgehead.bus.transports.memory import MemoryTransport
@@ -86,7 +85,12 @@ class BusServer:
         self.gateway_address = ""
         self.hub_address = ""
         self._since = iso_ms(outside.clock.now())
-        self._links: dict[str, LinkStatus] = {}
+        self._board = LinkBoard(
+            settings.bridge.bridge_id,
+            outside.announcer,
+            outside.clock,
+            (lambda message: self.relay.publish(message)) if settings.bridge.health_on_bus else None,
+        )
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -106,7 +110,7 @@ class BusServer:
         if self.fabric_link is not None:
             self.fabric_link.start()
         if self._upstream_join is not None:
-            self.upstream = Upstream(self.relay, self._upstream_join, self._announcing("upstream"))
+            self.upstream = Upstream(self.relay, self._upstream_join, self._board.announcing("upstream"))
             self.upstream.start()
             self._closing.push_async_callback(self.upstream.stop)
         if self.hub is not None and self._outside.agent is not None:
@@ -160,7 +164,7 @@ class BusServer:
         if self.hub is not None:
             fabric = Fabric(self.hub, url, serving.deployment, self._registry, bridge.group_topics)
             self._tell_fabric = fabric.expect
-            self.fabric_link = keep_up(fabric, self._announcing("fabric"))
+            self.fabric_link = keep_up(fabric, self._board.announcing("fabric"))
             self._closing.push_async_callback(self.fabric_link.stop)
 
     @property
@@ -202,7 +206,7 @@ class BusServer:
         if self._registry is not None:
             self._registry.moved = self.relay.moved
             self._registry.renew(lambda: list(self.relay.connected), self.relay.clean_up)
-        self.link = HubLink(transport, self.relay, self._announcing("hub"), jitter=_jitter)
+        self.link = HubLink(transport, self.relay, self._board.announcing("hub"), jitter=_jitter)
         self._closing.push_async_callback(self.link.stop)
         self._closing.push_async_callback(self.relay.stop)
 
@@ -285,7 +289,7 @@ class BusServer:
             rates=rates,
             outcomes=outcomes_counted(ledger),
             hub_ignored=dict(ledger.hub_ignored),
-            links=tuple(self._links.values()),
+            links=self._board.links,
             problem=self._directory.problem,
             tail=tail,
         )
@@ -303,27 +307,6 @@ class BusServer:
             if not self.relay.publish(Message(NOTICE, notice.to_data(), context)):
                 _log.warning("a notice did not reach %s: the hub is away", participant.id)
         return len(told)
-
-    # -- health ---------------------------------------------------------------------------------------------------
-
-    def _announcing(self, link: str) -> Any:
-        def announce(event: HealthEvent) -> None:
-            facts: dict[str, Any] = {
-                "at": iso_ms(self._outside.clock.now()),
-                "bridge": self.settings.bridge.bridge_id,
-                "link": link,
-                "state": str(event.state),
-                "previous": None if event.previous is None else str(event.previous),
-                "reason": event.reason,
-                "ttl_s": event.ttl_s,
-                "refresh": event.refresh,
-            }
-            self._links[link] = LinkStatus(link, facts["state"], event.reason, facts["at"])
-            self._outside.announcer.announce("bus.bridge.health", facts)
-            if self.settings.bridge.health_on_bus and not event.refresh:
-                self.relay.publish(Message(HEALTH, facts, {"source": self.settings.bridge.bridge_id}))
-
-        return announce
 
     # -- stop -----------------------------------------------------------------------------------------------------
 

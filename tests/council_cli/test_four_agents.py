@@ -36,19 +36,13 @@ def processes_at_home(home: str) -> list[str]:
 def test_four_agents_and_the_analysers_agree_on_the_seeded_defect(orders: Machine) -> None:
     (orders.project / "CLAUDE.md").write_text("CANARY\n")
     (orders.project / ".env").write_text("A_KEY=CANARY\n")
+    # Real agents need their time on a busy machine, and the time they are given grows with the scope (council §5).
+    (orders.project / "orders" / "prices.csv").write_text("1,2\n" * 2_000)
     with ModelServer(script=review) as server:
         peers = peer_clis.furnish(orders.home.parent / "peers", lambda _: server.base_url())
         running = orders.start(
-            *(
-                "council",
-                "review",
-                "orders/store.py",
-                "--domain",
-                "security",
-                "--intensity",
-                "quick",
-                "--json",
-            ),
+            *("council", "review", "orders/store.py", "orders/prices.csv", "--domain", "security"),
+            *("--intensity", "quick", "--json"),
             **peers.environment,
         )
         out, err = running.communicate(timeout=PATIENCE_SECONDS)

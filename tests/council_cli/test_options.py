@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.assembly import council_runtimes
 from bridgehead.assembly.council_runtimes import look_around
 from bridgehead.assembly.council_seeds import NoFindings, read_seed_findings
 from bridgehead.cli.council_options import read_requirements
@@ -161,3 +162,16 @@ def test_a_refusal_is_shown_until_a_call_succeeds(hall: Hall, at_work: StandIn) 
 
     assert refused is not None and "429" in refused
     assert remembered() is None
+
+
+def test_an_adapter_that_breaks_does_not_keep_the_others_from_being_looked_at(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise LookupError("a bug of a plug-in")
+
+    monkeypatch.setattr(council_runtimes, "check_seat", broken)
+    seats = {seat.bridge: seat for seat in look_around(hall.assembly)}
+
+    assert seats["codex"].reason == "its adapter failed: a bug of a plug-in"
+    assert seats["static"].can_sit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -19,6 +20,9 @@ from bridgehead.council.settings import BridgeSettings, Settings, is_rig
 from bridgehead.host.clock import SystemClock
 
 STATIC: Final = "static"
+
+logger = logging.getLogger(__name__)
+
 _NOTHING_TO_DO: Final = BridgeInput(
     session_id="look", scope=".", task_description="look around", domains=("architecture",)
 )
@@ -91,8 +95,13 @@ def _look(
     setup = _setup(bridge, assembly, settings, machine, retired)
     if bridge == STATIC:
         return _look_at_analysers(setup, machine)
-    runtime = find_runtime(bridge)
-    found = check_seat(runtime, setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
+    try:
+        found = check_seat(
+            find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level)
+        )
+    except Exception as error:  # an adapter from outside is a guest, and the others are still to be looked at
+        logger.warning("%s failed while it was looked at", bridge, exc_info=True)
+        return Sitting(bridge, False, status="SKIPPED", reason=f"its adapter failed: {error}")
     if isinstance(found, Ready):
         seat = found.seat
         return Sitting(

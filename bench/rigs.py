@@ -6,6 +6,8 @@ is, and the command builds it anew.
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -32,6 +34,7 @@ class Bench:
 
     def __init__(self, name: str, *, threads: int, envelopes: int) -> None:
         home = Path(tempfile.mkdtemp(prefix="bridgehead-bench-"))
+        atexit.register(shutil.rmtree, home, ignore_errors=True)
         self.bridge = make_bridge(home, name, threads=threads, envelopes=envelopes)
         self._environ = environ(home)
 

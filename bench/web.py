@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 from starlette.testclient import TestClient
 
+from bench import web_parts
 from bench.harness import Report, aligned
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.events import Event
@@ -65,6 +66,8 @@ def report(rounds: int | None) -> Report:
             last = _fill(store, project)
             pages = _pages(assembly, store, last, rounds or ROUNDS)
             heard = asyncio.run(_listen(assembly, store))
+    parts = web_parts.pages(rounds or ROUNDS)
+    pages |= {f"{path}, {web_parts.OVER}": took for path, took in parts.items()}
     met = max(pages.values()) <= PAGE_MS and heard.lost == 0
     document = {"pages_ms": pages, "live": msgspec.to_builtins(heard)}
     return Report(text=_told(pages, heard), met=met, document=document)

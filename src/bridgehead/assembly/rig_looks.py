@@ -7,7 +7,7 @@ signature was judged; nothing remembered outlives what it was made from.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,11 +16,14 @@ from bridgehead.rigs.index_rows import ListedEnvelope
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
 from bridgehead.rigs.operations.inbox import waiting_envelopes
 from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.status import status_of
 from bridgehead.rigs.operations.thread import verify_listed
 from bridgehead.rigs.operations.verification import allowed_signers_file
+from bridgehead.rigs.status_view import Status
 from bridgehead.rigs.verification_kinds import PathFindings, Verification
 from bridgehead.rigs.work_tree_state import state_of
 
+MOST_CLONES: Final = 8
 MOST_INBOXES: Final = 100
 MOST_LOOKS: Final = 16
 MOST_VERDICTS: Final = 10_000
@@ -43,22 +46,41 @@ class ThreadLook(NamedTuple):
 
 Inbox = Sequence[tuple[ListedEnvelope, Verification]]
 
-_LookKey = tuple[str, str, str]
-_VerdictKey = tuple[str, ListedEnvelope, str, str]
-_inboxes: Remembering[_LookKey, Inbox] = Remembering(MOST_INBOXES)
-_looks: Remembering[_LookKey, ThreadLook] = Remembering(MOST_LOOKS)
-_verdicts: Remembering[_VerdictKey, Verification] = Remembering(MOST_VERDICTS)
+_clones: Remembering[str, Catalogue] = Remembering(MOST_CLONES)
+_statuses: Remembering[str, Status] = Remembering(MOST_CLONES)
+_inboxes: Remembering[str, Inbox] = Remembering(MOST_INBOXES)
+_looks: Remembering[tuple[str, str], ThreadLook] = Remembering(MOST_LOOKS)
+_verdicts: Remembering[tuple[str, str], Verification] = Remembering(MOST_VERDICTS)
+
+
+def look_around(rig: Rig) -> tuple[Catalogue, Status]:
+    """All threads of a clone as they lie now, and how they stand. Freezes end by themselves: ask for them anew."""
+    known, state = _look_around(rig)
+    if state is None:
+        return known, status_of(rig, known)
+    shared = (state, known.survey.ahead)
+    return known, _statuses.recall_or(rig.repository.root, shared, lambda: status_of(rig, known))
 
 
 def look_into_inbox(rig: Rig) -> Inbox:
     """What waits for a rig, newest first."""
+    known, state = _look_around(rig)
+    if state is None:
+        return waiting_envelopes(rig, known)
+    judged_with = (state, _stamp(allowed_signers_file(rig)))
+    return _inboxes.recall_or(rig.repository.root, judged_with, lambda: waiting_envelopes(rig, known))
+
+
+def _look_around(rig: Rig) -> tuple[Catalogue, str | None]:
+    """The look, and the state of which it tells; without one it is not remembered."""
     repository = rig.repository
     survey = repository.survey()
     state = state_of(survey, repository.stamp, time.time_ns())
-    if state is None:
-        return waiting_envelopes(rig, survey)
-    key = (repository.root, state, _stamp(allowed_signers_file(rig)))
-    return _inboxes.recall_or(key, lambda: waiting_envelopes(rig, survey))
+
+    def look() -> Catalogue:
+        return catalogue(rig, survey=survey, with_findings=True)
+
+    return look() if state is None else _clones.recall_or(repository.root, state, look), state
 
 
 def look_at(rig: Rig, thread_id: str) -> ThreadLook:
@@ -70,23 +92,23 @@ def look_at(rig: Rig, thread_id: str) -> ThreadLook:
     def look() -> ThreadLook:
         return _look(catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id)
 
-    return look() if state is None else _looks.recall_or((repository.root, thread_id, state), look)
+    return look() if state is None else _looks.recall_or((repository.root, thread_id), state, look)
 
 
 def judged(rig: Rig, look: ThreadLook, envelopes: Sequence[ListedEnvelope]) -> list[Verification]:
     """What speaks for and against envelopes of a thread, in the order given."""
+    root, head = rig.repository.root, look.known.survey.head
     signers = _stamp(allowed_signers_file(rig))
-    head = look.known.survey.head or ""
 
-    def key(envelope: ListedEnvelope) -> _VerdictKey:
+    def judged_with(envelope: ListedEnvelope) -> Hashable:
         # A relay turn is judged against the whole repository: its nonce must be new, its parent known.
-        return (rig.repository.root, envelope, signers, head if envelope.is_relay else "")
+        return (envelope, signers, head if envelope.is_relay else None)
 
-    found = {one.path: verdict for one in envelopes if (verdict := _verdicts.recall(key(one))) is not None}
-    missing = [envelope for envelope in envelopes if envelope.path not in found]
-    for envelope, verdict in zip(missing, verify_listed(rig, look.known, missing), strict=True):
-        found[envelope.path] = _verdicts.keep(key(envelope), verdict)
-    return [found[envelope.path] for envelope in envelopes]
+    found = {one.path: _verdicts.recall((root, one.path), judged_with(one)) for one in envelopes}
+    missing = [envelope for envelope in envelopes if found[envelope.path] is None]
+    for envelope, fresh in zip(missing, verify_listed(rig, look.known, missing), strict=True):
+        found[envelope.path] = _verdicts.keep((root, envelope.path), judged_with(envelope), fresh)
+    return [verdict for envelope in envelopes if (verdict := found[envelope.path]) is not None]
 
 
 def _look(known: Catalogue, thread_id: str) -> ThreadLook:

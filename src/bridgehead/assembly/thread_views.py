@@ -13,16 +13,18 @@ import msgspec
 
 from bridgehead.assembly.envelope_ids import envelope_item_id
 from bridgehead.assembly.rig_clones import RigClone
-from bridgehead.assembly.rig_looks import ThreadLook, judged, look_at
+from bridgehead.assembly.rig_looks import ThreadLook, judged, look_around, look_at
 from bridgehead.assembly.rigs import make_rig
 from bridgehead.assembly.verification_words import reasons_for
 from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.words import PendingKind
 from bridgehead.errors import BridgeheadError, NotFound, UserError
 from bridgehead.rigs.envelope import Envelope
+from bridgehead.rigs.freeze import Freeze
 from bridgehead.rigs.index_rows import ListedEnvelope
+from bridgehead.rigs.operations.catalogue import Catalogue
 from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.operations.status import standing_freezes, status
+from bridgehead.rigs.operations.status import standing_freezes
 from bridgehead.rigs.operations.wanted_thread import wanted_thread
 from bridgehead.rigs.rig_id import is_rig_id
 from bridgehead.rigs.thread import ThreadSummary, Turn
@@ -41,6 +43,13 @@ class ThreadLine(NamedTuple):
     summary: ThreadSummary
     waiting: int
     """Envelopes of it that wait for this rig."""
+    frozen: Freeze | None
+    known: Catalogue
+
+    @property
+    def heads(self) -> int:
+        """How many turns do not know of each other; worked out for those who ask only."""
+        return len(self.known.causality(self.id).heads())
 
     @property
     def id(self) -> str:
@@ -125,7 +134,8 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
     told: list[str] = []
     try:
         rig = make_rig(clone.root, told.append)
-        found = status(rig, wide=True, with_findings=True)
+        known, found = look_around(rig)
+        freezes = standing_freezes(rig)
         rig_id = str(rig.config.rig_id)
     except BridgeheadError as error:
         return CloneView(clone, problem=error.message)
@@ -133,7 +143,10 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
     return CloneView(
         clone,
         rig_id,
-        tuple(ThreadLine(summary, counted.get(summary.thread_id, 0)) for summary in found.threads),
+        tuple(
+            ThreadLine(one, counted.get(one.thread_id, 0), freezes.get(one.thread_id), known)
+            for one in found.threads
+        ),
         len(found.dirty_files),
         len(found.unpushed_commits),
     )

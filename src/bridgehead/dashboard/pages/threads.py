@@ -27,7 +27,7 @@ CLONES_SHOWN: Final = 10
 THREADS_SHOWN: Final = 8
 """Of each clone, in the list of all."""
 FRESH: Final = Reply("RESPONSE", recipients="", text="")
-STATES: Final = ("open", "closed", "waiting for you", "diverged", "unverified")
+STATES: Final = ("open", "closed", "waiting for you", "diverged", "broken")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +183,18 @@ def _most_wanted(threads: Sequence[ThreadLine]) -> list[ThreadLine]:
 
 
 def _is(line: ThreadLine, state: str) -> bool:
-    summary = line.summary
-    return {
-        "open": not summary.is_closed,
-        "closed": summary.is_closed,
-        "waiting for you": bool(line.waiting),
-        "diverged": summary.heads > 1,
-        "unverified": bool(summary.unverified),
-    }.get(state, False)
+    match state:
+        case "open":
+            return not line.summary.is_closed
+        case "closed":
+            return line.summary.is_closed
+        case "waiting for you":
+            return bool(line.waiting)
+        case "diverged":
+            return line.heads > 1
+        case "broken":
+            return bool(line.summary.unverified)
+    return False
 
 
 PAGE: Final = Page(

@@ -8,7 +8,6 @@ from bridgehead.rigs.index_rows import ListedEnvelope
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.operations.thread import verify_listed
-from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.verification_kinds import Verification
 
 
@@ -17,10 +16,10 @@ def inbox(rig: Rig) -> Inbox:
     return Inbox([Notice(envelope.turn, verification) for envelope, verification in waiting_envelopes(rig)])
 
 
-def waiting_envelopes(rig: Rig, survey: Survey | None = None) -> list[tuple[ListedEnvelope, Verification]]:
-    """The same with everything the index knows."""
+def waiting_envelopes(rig: Rig, known: Catalogue | None = None) -> list[tuple[ListedEnvelope, Verification]]:
+    """The same with everything the index knows; a look that was taken already must have findings."""
     own = rig.config.rig_id
-    known = catalogue(rig, survey=survey, with_findings=True)
+    known = known or catalogue(rig, with_findings=True)
     threads = [_open_thread(known, name) for name in known.thread_ids() if not known.is_closed(name)]
     turns = waiting_for(own, threads)
     concerned = dict.fromkeys(turn.thread_id for turn in turns)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.assembly.remembering import Remembering
 from bridgehead.assembly.rig_clones import clone_id
 from bridgehead.assembly.thread_views import PAGE_LENGTH
 from bridgehead.dashboard.rig_marks import letters_of, marks_of
@@ -290,6 +291,17 @@ def test_a_broken_clone_is_named_and_the_others_are_shown(scene: Scene) -> None:
         config.write_text(kept)
 
     assert "cuda-build-03" in shown and 'class="note bad"' in shown
+
+
+def test_an_answer_is_remembered_while_its_state_is_the_same_and_the_oldest_goes_first() -> None:
+    memory: Remembering[str, int] = Remembering(2)
+    memory.keep("a", "then", 1)
+    memory.keep("b", "then", 2)
+    assert memory.recall_or("a", "then", lambda: pytest.fail("it was known")) == 1
+    memory.keep("c", "then", 3)
+
+    assert [memory.recall(key, "then") for key in "abc"] == [1, None, 3]
+    assert memory.recall("a", "now") is None and memory.recall_or("a", "now", lambda: 4) == 4
 
 
 @pytest.mark.parametrize("name", ["violet", "teal", "plum", "text"])

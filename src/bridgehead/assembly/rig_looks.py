@@ -1,7 +1,7 @@
 """Looks at a clone, remembered while nothing in it has changed: pages are asked for again every few seconds.
 
-What lies in the work tree is part of the key (rigs/work_tree_state.py), and so is the list of allowed signers where a
-signature was judged; nothing remembered outlives what it was made from.
+An answer is good for the state of the work tree it was made from (rigs/work_tree_state.py) and, where a signature was
+judged, for the list of allowed signers; nothing remembered outlives either.
 """
 
 from __future__ import annotations

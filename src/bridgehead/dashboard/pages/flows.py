@@ -125,7 +125,8 @@ def _unfit(view: FlowView, item_id: str, given: Answer) -> str | None:
     if given.status is not AnswerStatus.SUCCESS or not (given.text or "").strip():
         return None
     asked = next((one for one in view.requests if one.item_id == item_id), None)
-    return why_unfit(view.summary.name, asked, given.text or "") if asked else None
+    reason = why_unfit(view.summary.name, asked, given.text or "") if asked else None
+    return f"The flow could not use this answer. {reason}" if reason else None
 
 
 def _asked(desk: Desk, request: OpenFlowRequest) -> Asked:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from console_blocks import environment, matches, run, steps
-from installed import Machine, machine
+from installed import SCRIPTS, Machine, machine
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 GUIDE = REPOSITORY / "docs" / "guides" / "first-satellite.md"
@@ -140,6 +140,28 @@ def test_a_join_file_is_private_and_never_overwrites_something_else(tmp_path: Pa
     state = home.home / "bridgehead" / "data" / "bus"
     assert state.stat().st_mode & 0o777 == 0o700
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in state.iterdir() if path.is_file())
+
+
+def test_a_signal_ends_a_chat_without_waiting_for_a_line(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    with serving(home, "--assistant", "scripted") as (facts, _places):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            chat = subprocess.Popen(
+                [str(SCRIPTS / "bridgehead"), "bus", "chat", "--hub", facts["hub"]],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=home.project,
+                env=home.environ(),
+                text=True,
+            )
+            assert chat.stdin is not None and chat.stdout is not None
+            chat.stdin.write("hello\n")
+            chat.stdin.flush()
+            assert chat.stdout.readline() == "You said: hello\n"
+            chat.send_signal(number)
+            assert chat.wait(timeout=20) == code, "its input is still open"
+            chat.communicate()
 
 
 def test_an_interrupted_tail_ends_like_an_interrupted_command(tmp_path: Path) -> None:

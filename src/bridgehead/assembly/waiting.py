@@ -76,7 +76,18 @@ class WaitingList:
         for source in self._computed:
             if any(own.id == item.id for own in source.items()):
                 return source.answer(item, answer)
-        carry = self._carriers.get(item.question.kind)
-        if carry is not None:
-            carry(item, answer)
+        self._carry(item, answer)
         return self._store.answer_pending(item.id, answer)
+
+    def _carry(self, item: PendingItem, answer: Answer) -> None:
+        """Hand the answer to the part that keeps it; one that was first there may not be in the record yet."""
+        carry = self._carriers.get(item.question.kind)
+        if carry is None:
+            return
+        try:
+            carry(item, answer)
+        except AlreadyAnswered as error:
+            first = self.find(item.id).answer
+            raise AlreadyAnswered(
+                item.id, by=first.by if first else None, at=first.at if first else None
+            ) from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
+import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -20,9 +22,38 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run `main` to its end on a loop of its own."""
+    """Run `main` to its end on a loop of its own.
+
+    SIGTERM cancels it, and is given to its handler when everything is closed: an exception raised by a handler inside
+    one of the loop's callbacks would be logged and lost.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return _run(main)
+    handler = signal.getsignal(signal.SIGTERM)
+    terminated = threading.Event()
+    try:
+        return _run(_cancelled_by_sigterm(main, terminated))
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+        if terminated.is_set():
+            signal.raise_signal(signal.SIGTERM)
+
+
+def _run(main: Coroutine[Any, Any, Result]) -> Result:
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
+
+
+async def _cancelled_by_sigterm(main: Coroutine[Any, Any, Result], terminated: threading.Event) -> Result:
+    task = asyncio.current_task()
+    assert task is not None
+
+    def terminate() -> None:
+        terminated.set()
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+    return await main
 
 
 def settle_memory() -> None:

@@ -24,6 +24,7 @@ from bridgehead.bus.tailing import described, line
 from bridgehead.bus.topics import NOTICE
 from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import App
+from bridgehead.cli.typed_lines import TypedLines
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import SystemClock, iso_ms
@@ -152,7 +153,8 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str, hub_token: str
         async with await _reach(join, hub, hub_token) as reached:
             if isinstance(reached, Satellite):
                 reached.aside = partial(_show_notice, app)
-            while said := (await _next_line(app, reached)).strip():
+            lines = TypedLines()
+            while said := (await _next_line(app, reached, lines)).strip():
                 if (given := typed_answer(said)) is not None and isinstance(reached, Satellite):
                     await _answer(app, reached, given)
                     continue
@@ -176,16 +178,12 @@ def _words(spoken: Spoken) -> str:
     return escape_controls(spoken.text or silence)
 
 
-def _prompt(app: App) -> str:
+async def _next_line(app: App, reached: Satellite | HubClient, lines: TypedLines) -> str:
+    """What is typed next; notices that arrive meanwhile are shown at once."""
     if sys.stdin.isatty():
         app.stderr.write("> ")
         app.stderr.flush()
-    return sys.stdin.readline()
-
-
-async def _next_line(app: App, reached: Satellite | HubClient) -> str:
-    """What is typed next; notices that arrive meanwhile are shown at once."""
-    typing = asyncio.create_task(asyncio.to_thread(_prompt, app))
+    typing = asyncio.create_task(lines.next())
     if isinstance(reached, Satellite):
         telling = asyncio.create_task(_tell_notices(reached))
         await asyncio.wait((typing, telling), return_when=asyncio.FIRST_COMPLETED)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from console_blocks import environment, matches, run, steps
-from installed import SCRIPTS, Machine, machine
+from installed import Machine, machine
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 GUIDE = REPOSITORY / "docs" / "guides" / "first-satellite.md"

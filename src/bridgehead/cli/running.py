@@ -13,8 +13,11 @@ from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
 
 
-class Terminated(BaseException):
-    """SIGTERM arrived; raised in the main thread so that everything on the way out can clean up."""
+class Terminated(SystemExit):
+    """SIGTERM arrived; raised in the main thread so that everything on the way out can clean up.
+
+    A `SystemExit`, because event loops let only that and `KeyboardInterrupt` out of a callback.
+    """
 
 
 def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoReturn:

@@ -13,10 +13,10 @@ from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
 
 
-class Terminated(SystemExit):
+class Terminated(BaseException):
     """SIGTERM arrived; raised in the main thread so that everything on the way out can clean up.
 
-    A `SystemExit`, because event loops let only that and `KeyboardInterrupt` out of a callback.
+    Event loops lose it inside their callbacks; a command that runs one handles the signal there.
     """
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from bridgehead.bus.bridge import Bridge
-from bridgehead.bus.effects import Close, Effect, Outcome, ToBus, ToParticipant
+from bridgehead.bus.effects import Close, Effect, Left, Outcome, ToBus, ToParticipant
 from bridgehead.bus.message import Message
 from bus.bridging import UNLIMITED, frame, handed_over, make_bridge, make_record, written
 
@@ -240,3 +240,18 @@ Accounting.TestCase.settings = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 test_every_message_has_exactly_one_outcome = Accounting.TestCase
+
+
+def test_somebody_who_left_twice_is_gone_once_even_if_the_clock_comes_late() -> None:
+    bridge = make_bridge(grace_s=30)
+    record = make_record("kitchen")
+    for second in (0, 2):
+        bridge.connected(record, float(second))
+        bridge.disconnected("kitchen", second + 1.0)
+
+    effects = bridge.tick(100.0)
+
+    assert [effect for effect in effects if isinstance(effect, Left)] == [
+        Left("kitchen", gone=True, reason="grace_over")
+    ]
+    assert bridge.known.get("kitchen") is None

@@ -184,16 +184,16 @@ class Register:
 
     def expired(self, now: float, grace_s: float) -> list[Participant]:
         """Participants whose grace is over at this moment, in the order they left."""
-        due = []
+        due: dict[str, Participant] = {}
         while self._leaving and self._leaving[0][0] <= now:
             _at, ordinal, participant_id = heapq.heappop(self._leaving)
             participant = self._by_id.get(participant_id)
-            # A reconnect leaves its entry behind; only one that matches the last departure counts.
+            # Each departure leaves an entry behind; only the last one counts, and somebody late finds several.
             if participant is None or participant.ordinal != ordinal or participant.connected:
                 continue
             if now - participant.left_at >= grace_s:
-                due.append(participant)
-        return due
+                due[participant_id] = participant
+        return list(due.values())
 
 
 def _discard(index: dict[str, dict[str, Participant]], key: str, participant_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -47,6 +48,14 @@ class Stage:
     ) -> None:
         for companion in reversed(self._companions):
             companion.leave()
+
+    @property
+    def program_for_people(self) -> str:
+        """How somebody who stands where the demo was started calls this installation."""
+        program = self._scripts / "bridgehead"
+        if shutil.which("bridgehead") == str(program):
+            return "bridgehead"
+        return os.path.relpath(program) if program.is_relative_to(Path.cwd()) else str(program)
 
     def say(self, text: str) -> None:
         sys.stdout.write(f"{text}\n")

@@ -153,7 +153,8 @@ def _ending(stage: Stage, project: Path) -> None:
     page = max((project / ".outputs" / "council").glob("*.html"))
     stage.say(f"\nThe report as a page     {page}\nEverything in one place  {stage.folder}")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        stage.say(f"The dashboard            BRIDGEHEAD_HOME={stage.folder / 'home'} bridgehead web --open")
+        home = f"BRIDGEHEAD_HOME={stage.folder / 'home'}"
+        stage.say(f"The dashboard            {home} {stage.program_for_people} web --open")
         return
     stage.scene("The dashboard: councils, threads, flows, the bus, what waits for someone")
     web = stage.companion("web", "--port", "0", at=project)

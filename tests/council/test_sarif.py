@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jsonschema
 import pytest
 
+import peer_clis
 from bridgehead.contract.words import OutputType, Severity
 from bridgehead.council.findings.evidence import Anchor
 from bridgehead.council.findings.sarif import (
@@ -42,10 +44,23 @@ def finding(number: int = 1, **fields: Any) -> SarifFinding:
     return SarifFinding(**{**usual, **fields})
 
 
+@cache
+def published() -> jsonschema.Draft4Validator | None:
+    """The schema as OASIS published it, from the npm package that carries it; None where that is not installed."""
+    found = (
+        peer_clis.FOLDER.parent / "@microsoft" / "jest-sarif" / "lib" / "schemas" / "sarif-2.1.0-rtm.5.json"
+    )
+    if not found.exists():
+        return None
+    return jsonschema.Draft4Validator(json.loads(found.read_text(encoding="utf-8")))
+
+
 def valid(log: dict[str, Any]) -> dict[str, Any]:
     written = json.loads(json.dumps(log))
     checker = jsonschema.Draft7Validator.FORMAT_CHECKER
     jsonschema.Draft7Validator(SARIF, format_checker=checker).validate(written)
+    if (standard := published()) is not None:
+        standard.validate(written)
     assert list(prose_violations(written)) == []
     return log
 
@@ -57,6 +72,18 @@ def test_a_councils_report_is_valid_sarif_with_its_dismissals_as_suppressions() 
     (result,) = valid(sarif_of(report).log)["runs"][0]["results"]
     assert result["suppressions"][0]["justification"] == "checked"
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 4
+
+
+def test_the_published_schema_accepts_what_we_write_and_nothing_else() -> None:
+    standard = published()
+    if standard is None:
+        pytest.skip("the npm package with the published SARIF schema is not installed (make .venv/peers)")
+    log = json.loads(
+        json.dumps(to_sarif([finding(1), finding(2, related=(Anchor("b.py", (1, 2)),))], RUN).log)
+    )
+    assert list(standard.iter_errors(log)) == []
+    log["runs"][0]["results"][0]["level"] = "fatal"
+    assert [error.validator for error in standard.iter_errors(log)] == ["enum"]
 
 
 def test_an_empty_log_is_valid() -> None:

@@ -59,7 +59,7 @@ class Fence:
 
 
 def neutralise(text: str, marker: str) -> str:
-    """Make what could deceive visible: hidden characters become `[U+XXXX]`, fence look-alikes are quoted."""
+    """Make what could deceive visible: hidden characters become `[U+200B]`, fence look-alikes are quoted."""
     visible = _UNUSUAL.sub(_visible, text.replace("\r\n", "\n"))
     # The marker is random, so meeting it means that an earlier prompt was read; never let it stand.
     visible = re.sub(re.escape(marker), "[marker removed]", visible, flags=re.IGNORECASE)

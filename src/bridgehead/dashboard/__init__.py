@@ -8,9 +8,9 @@ Adding a page:
    `desk.go(request, path, note)`. A `BridgeheadError` raised by either becomes a page with its sentence and hint.
 2. Its line in `registry.py`, in the order of the navigation.
 3. A template that extends `base.html` and fills `block content`; markup shared between pages is in `parts.html`
-   (`empty`, `answer_form`, `choose`, `field`, `csrf`). Everything is escaped and invisible characters are spelled
-   out; `|ago` writes a moment, `|clock` the time of day, `|span` seconds. Scripts and styles live in `static/`, never
-   inline.
+   (`empty`, `answer_form`, `refuse_form`, `choose`, `field`, `pager`, `csrf`). Everything is escaped and invisible
+   characters are spelled out; `|ago` writes a moment, `|clock` the time of day, `|span` seconds. Scripts and styles
+   live in `static/`, never inline.
 4. Live parts: an element with an `id` and `data-live="council. pending."` (beginnings of event kinds, `*` for all) is
    fetched again and exchanged when such an event is recorded; `data-run="ID"` limits it to one run. A part in which
    someone is typing is left alone; children with ids are exchanged one by one. What changes without an event says

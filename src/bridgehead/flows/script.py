@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ def main(flow: Flow, words: Sequence[str] | None = None, surroundings: Surroundi
     if "--help" in given or "-h" in given:
         sys.stdout.write(usage_of(flow))
         return ExitCode.DONE
+    gc.freeze()  # what a program has loaded stays; looking through it again costs a pause 5 ms
     try:
         around = surroundings or Surroundings(on_wait=lambda pause: _say(flow, waiting_for(pause)))
         result = run_with_options(flow, _source(flow), split_words(given), around)

@@ -219,7 +219,9 @@ def gpg_home(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     if made.returncode != 0:
         pytest.skip(f"gpg cannot make a key here: {made.stderr.decode()}")
     yield directory
-    subprocess.run(["gpgconf", "--kill", "all"], capture_output=True, check=False)
+    subprocess.run(
+        ["gpgconf", "--homedir", str(directory), "--kill", "all"], capture_output=True, check=False
+    )
 
 
 def test_openpgp_signatures_are_judged_by_the_keyring(world, clone, gpg_home, monkeypatch, tmp_path):

@@ -30,7 +30,7 @@ from bridgehead.errors import BridgeheadError
 
 SECONDS = 600.0
 PARTICIPANTS = 40
-WARM_UP_S = 240.0  # memory grows to the worst burst seen so far, and the worst takes a while to come
+WARM_UP_S = 60.0
 SAMPLE_S = 1.0
 HUB_LIVES_S = 7.0
 RECORDS_LAST_S = 2.0

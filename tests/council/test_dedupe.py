@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.council_labels import agreement, join, labelled_outputs
@@ -62,6 +62,7 @@ def by_every_pair(given_ones: Sequence[Candidate], *, same_domain: bool) -> list
     return [tuple(member.id for member in group) for group in groups]
 
 
+@settings(max_examples=150)
 @given(candidates(), st.booleans())
 def test_property_the_index_finds_what_comparing_every_pair_finds(
     given_ones: list[Candidate], same_domain: bool

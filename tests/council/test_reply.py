@@ -134,7 +134,7 @@ CORPUS: dict[str, tuple[str, list[str] | None]] = {
     "opencode events": (OPENCODE, ["One"]),
     "opencode error event": ('{"type":"error","error":{"name":"X","data":{"message":"no"}}}\n', None),
     "opencode over http": (OPENCODE_HTTP, ["One", "Two"]),
-    "deeply nested": ("[" * 20_000, None),
+    "deeply nested": ("[" * 100_000, None),
     "a number nobody can hold": ('{"outputs":[' + "9" * 5000 + "]}", None),
     "unrelated object": ('{"status":"ok","count":3}', None),
 }  # fmt: skip

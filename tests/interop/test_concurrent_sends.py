@@ -16,8 +16,8 @@ import pytest
 from rig_bridges import OURS, REFERENCE, Bridge, Clone
 
 CLONES, PROCESSES = 2, 8
-# Each process sends three times and is killed about twice; more with the variable.
-SENDS = int(os.environ.get("BRIDGEHEAD_RACE_SENDS", 20))
+# Each process sends seven times and is killed now and then; more with the variable.
+SENDS = int(os.environ.get("BRIDGEHEAD_RACE_SENDS", 50))
 DEADLINE_SECONDS = 240 + 2 * SENDS
 
 # Sends its share; says which were acknowledged. It is killed and started again by the test.

@@ -115,3 +115,5 @@ def test_a_question_is_answered_once_from_shell_page_agent_or_chat(user: Machine
     [winner] = [text for text, answer in told.items() if TAKEN not in answer]
     assert "q-1" in told[winner] and "answered" in told[winner]
     assert user.run("flow", "resume").out == f"{winner}\n"
+    late = user.run("answer", "q-1", "too late")
+    assert late.code == 1 and f"{TAKEN} by" in late.err, "also when the flow has ended and put its files away"

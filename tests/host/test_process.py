@@ -37,7 +37,12 @@ def nothing_is_left_alive() -> Iterator[None]:
 
 
 def left_alive() -> list[process_table.Entry]:
-    return [entry for entry in process_table.living() if process_table.carries(entry, TAG, TAGGED)]
+    return [
+        entry
+        for listed in process_table.living()
+        for entry in listed
+        if process_table.carries(entry, TAG, TAGGED)
+    ]
 
 
 def python(source: str, *arguments: str, **options: object) -> Command:

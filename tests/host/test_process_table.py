@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from bridgehead.host import process_table
 from bridgehead.host.process_table import Entry, carries, living, look_up, with_descendants
 
+everybody = itertools.chain.from_iterable
 WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
 
 
@@ -33,7 +35,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_child_is_listed_with_its_parent_and_session(child: subprocess.Popen[bytes]) -> None:
-    [entry] = [entry for entry in living() if entry.pid == child.pid]
+    [entry] = [entry for entry in everybody(living()) if entry.pid == child.pid]
     assert (entry.parent, entry.session) == (os.getpid(), os.getsid(0))
     assert look_up(child.pid) == entry
 
@@ -42,7 +44,7 @@ def test_without_proc_ps_lists_the_same_child(
     child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(process_table, "PROC", str(tmp_path / "none"))
-    [entry] = [entry for entry in living() if entry.pid == child.pid]
+    [entry] = [entry for entry in everybody(living()) if entry.pid == child.pid]
     assert (entry.parent, entry.session, entry.born) == (os.getpid(), os.getpgid(0), 0)
     assert look_up(child.pid) is None
     assert not carries(entry, "MARKER", "one")
@@ -51,14 +53,14 @@ def test_without_proc_ps_lists_the_same_child(
 def test_without_proc_and_ps_nobody_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(process_table, "PROC", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert living() == []
+    assert list(living()) == [[]]
 
 
 def test_a_zombie_is_not_alive(child: subprocess.Popen[bytes]) -> None:
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert look_up(child.pid) is None
-    assert child.pid not in [entry.pid for entry in living()]
+    assert child.pid not in [entry.pid for entry in everybody(living())]
 
 
 def test_a_name_with_parentheses_and_blanks_is_read_past(
@@ -68,8 +70,39 @@ def test_a_name_with_parentheses_and_blanks_is_read_past(
     fields = " ".join(["S", "11", "22", "33", *["0"] * 15, "4444", "0"])
     (tmp_path / "77" / "stat").write_text(f"77 (a ) Z 1 (b) {fields}")
     monkeypatch.setattr(process_table, "PROC", str(tmp_path))
-    assert living() == [Entry(77, 4444, 11, 33)]
-    assert (living()[0].parent, living()[0].session) == (11, 33)
+    [[entry]] = living()
+    assert (entry, entry.parent, entry.session) == (Entry(77, 4444, 11, 33), 11, 33)
+
+
+def test_who_comes_while_the_list_is_read_is_listed_after_it(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    born: list[subprocess.Popen[bytes]] = []
+
+    def fork_first(pid: int) -> Entry | None:
+        if not born:
+            born.append(subprocess.Popen([sys.executable, "-c", WAIT], stdin=subprocess.PIPE))
+        return look_up(pid)
+
+    monkeypatch.setattr(process_table, "look_up", fork_first)
+    lists = [{entry.pid for entry in listed} for listed in living()]
+    with born[0] as late:
+        late.kill()
+    assert child.pid in lists[0]
+    assert late.pid not in lists[0]
+    assert late.pid in set().union(*lists[1:])
+
+
+def test_a_machine_where_somebody_always_comes_is_not_listed_for_ever(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def one_more(pid: int) -> None:
+        (tmp_path / str(pid + 1)).mkdir()
+
+    monkeypatch.setattr(process_table, "PROC", str(tmp_path))
+    monkeypatch.setattr(process_table, "look_up", one_more)
+    one_more(0)
+    assert 1 < len(list(living())) < 1_000
 
 
 def test_two_processes_with_one_pid_are_not_the_same() -> None:

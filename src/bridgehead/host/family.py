@@ -82,9 +82,16 @@ class Family:
             self._beyond_reach.add(member)
 
     def _members(self) -> set[Entry]:
-        everyone = [entry for entry in living() if entry.pid != os.getpid()]
-        rooted = {entry.pid for entry in everyone if self._is_member(entry)}
-        return with_descendants(everyone, rooted) - self._beyond_reach
+        """Return the first members found: a family that forks faster than the whole machine is read must not wait."""
+        everyone: list[Entry] = []
+        rooted: set[int] = set()
+        for listed in living():
+            others = [entry for entry in listed if entry.pid != os.getpid()]
+            everyone += others
+            rooted |= {entry.pid for entry in others if self._is_member(entry)}
+            if members := with_descendants(everyone, rooted) - self._beyond_reach:
+                return members
+        return set()
 
     def _is_member(self, entry: Entry) -> bool:
         if entry in self._remembered:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 PROC = "/proc"
+_MOST_LISTS = 200
 _ENDED = ("Z", "X")  # a zombie holds its pid and nothing else
 
 
@@ -25,14 +26,23 @@ class Entry:
     session: int = field(compare=False)
 
 
-def living() -> list[Entry]:
-    """List every process that has not ended."""
-    try:
-        with os.scandir(PROC) as listing:
-            pids = [int(item.name) for item in listing if item.name.isdigit()]
-    except OSError:
-        return _listed_by_ps()
-    return [entry for pid in pids if (entry := look_up(pid)) is not None]
+def living() -> Iterator[list[Entry]]:
+    """List every process that has not ended, then those that came while the list was read, until nobody comes.
+
+    A process that forks and ends at once is gone before its line in a list is read. It had its child before it went,
+    so the child stands in the next list. A machine where others start without end is listed a bounded number of times.
+    """
+    if (pids := _pids()) is None:
+        yield _listed_by_ps()
+        return
+    seen: set[int] = set()
+    for _ in range(_MOST_LISTS):
+        new = (pids or set()) - seen
+        if not new:
+            return
+        yield [entry for pid in new if (entry := look_up(pid)) is not None]
+        seen |= new
+        pids = _pids()
 
 
 def look_up(pid: int) -> Entry | None:
@@ -47,6 +57,14 @@ def look_up(pid: int) -> Entry | None:
     if fields[0].decode() in _ENDED:
         return None
     return Entry(pid, born=int(fields[19]), parent=int(fields[1]), session=int(fields[3]))
+
+
+def _pids() -> set[int] | None:
+    try:
+        with os.scandir(PROC) as listing:
+            return {int(item.name) for item in listing if item.name.isdigit()}
+    except OSError:
+        return None
 
 
 def carries(entry: Entry, variable: str, value: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from bridgehead.bus.satellite import Satellite
 from bridgehead.bus.sockets.mailbox import ConnectionEnded
 from bridgehead.host.clock import SystemClock
 from bus.gateways import HANDLE, open_house, utterance
-from bus.running import run
+from bus.running import run, until
 
 
 def test_a_flood_of_frames_that_are_no_messages_ends_the_connection_too(tmp_path: Path) -> None:
@@ -50,6 +52,28 @@ def test_who_sends_pings_and_reads_nothing_is_cut_off(tmp_path: Path) -> None:
             deaf._mailbox.peer.abort()
 
     run(main())
+
+
+@pytest.mark.parametrize("ending", ["abort", "close", "goodbye"])
+def test_a_connection_that_ended_is_freed_without_waiting_for_the_collector(
+    tmp_path: Path, ending: str
+) -> None:
+    async def main() -> None:
+        async with open_house(tmp_path) as house:
+            visitor = await house.satellite("visitor")
+            connection = weakref.ref(house.relay._connections["visitor"])
+            peer = weakref.ref(connection()._peer)  # type: ignore[union-attr]
+            if ending == "abort":
+                visitor._mailbox.peer.abort()
+            else:
+                await visitor.close(goodbye=ending == "goodbye")
+            await until(lambda: connection() is None and peer() is None)
+
+    gc.disable()
+    try:
+        run(main())
+    finally:
+        gc.enable()
 
 
 class Jumping(SystemClock):

@@ -131,12 +131,6 @@ class FramedConnection(RawConnection):
         self._server_mac: bytes | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._ref: object = msgspec.UNSET
-        self._handlers: dict[str, Callable[[frames.Frame], None]] = {
-            "ping": self._pinged,
-            "pong": lambda _frame: None,
-            "bye": self._goodbye,
-            "answer": self._answer,
-        }
 
     # -- Conversation ---------------------------------------------------------------------------------------------
 
@@ -160,9 +154,9 @@ class FramedConnection(RawConnection):
             self._take(payload, frame, 0, msgspec.UNSET)
         elif frame.l2 == "msg":
             self._take(payload, None if frame.m is msgspec.UNSET else frame.m, frame.hops, frame.ref)
-        elif (handler := self._handlers.get(frame.l2)) is not None:
+        elif (handler := _HANDLERS.get(frame.l2)) is not None:
             if self._record is not None and self._gateway.relay.admits(self._record.id):
-                handler(frame)
+                handler(self, frame)
         else:
             self._take(payload, Malformed("type_missing_or_not_string"), 0, frame.ref)
 
@@ -239,6 +233,9 @@ class FramedConnection(RawConnection):
     def _pinged(self, frame: frames.Frame) -> None:
         self._reply(frames.pong(frame.t))
 
+    def _ponged(self, _frame: frames.Frame) -> None:
+        pass
+
     def _goodbye(self, _frame: frames.Frame) -> None:
         self._depart(goodbye=True)
         self._peer.close(1000, "bye")
@@ -251,3 +248,12 @@ class FramedConnection(RawConnection):
             self._reply(frames.answered(str(item)[:64], ok=False, sentence="an answer needs id and text"))
         else:
             self._gateway.desk.answer(self._record.id, ItemAnswer(item, text), self._reply)
+
+
+_HANDLERS: Final[dict[str, Callable[[FramedConnection, frames.Frame], None]]] = {
+    "ping": FramedConnection._pinged,
+    "pong": FramedConnection._ponged,
+    "bye": FramedConnection._goodbye,
+    "answer": FramedConnection._answer,
+}
+"""What is done with the frames that are no messages."""

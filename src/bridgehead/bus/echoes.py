@@ -38,7 +38,9 @@ class EchoTable:
         self._limit = limit
         self._lifetime_s = lifetime_s
         self._in_order: deque[_Written] = deque()
-        self._by_digest: dict[bytes, deque[_Written]] = {}
+        self._by_digest: dict[
+            bytes, list[_Written]
+        ] = {}  # nearly always one entry; an empty deque weighs ten
         self._keys: Counter[tuple[str, object]] = Counter()
         self._fresh: tuple[Message, Echo, float] | None = None
 
@@ -57,7 +59,7 @@ class EchoTable:
         (message, echo, at), self._fresh = self._fresh, None
         entry = _Written(_key(message), _digest(message), at, echo)
         self._in_order.append(entry)
-        self._by_digest.setdefault(entry.digest, deque()).append(entry)
+        self._by_digest.setdefault(entry.digest, []).append(entry)
         self._keys[entry.key] += 1
 
     def answer(self, message: Message, now: float) -> Echo | None:
@@ -75,11 +77,11 @@ class EchoTable:
         waiting = self._by_digest.get(_digest(message))
         if not waiting:
             return None
-        entry = waiting.popleft()
+        entry = waiting.pop(0)
         self._use_up(entry, waiting)
         return entry.echo
 
-    def _use_up(self, entry: _Written, waiting: deque[_Written]) -> None:
+    def _use_up(self, entry: _Written, waiting: list[_Written]) -> None:
         if not waiting:
             del self._by_digest[entry.digest]
         self._keys[entry.key] -= 1
@@ -95,7 +97,7 @@ class EchoTable:
             entry = self._in_order.popleft()
             waiting = self._by_digest.get(entry.digest)
             if waiting and waiting[0] is entry:
-                waiting.popleft()
+                waiting.pop(0)
                 self._use_up(entry, waiting)
 
 
@@ -106,7 +108,7 @@ class CopyTable:
         self._limit = limit
         self._window_s = window_s
         self._recent: deque[tuple[float, tuple[str, bytes]]] = deque()
-        self._by_content: dict[tuple[str, bytes], deque[tuple[float, str]]] = {}
+        self._by_content: dict[tuple[str, bytes], list[tuple[float, str]]] = {}
 
     def is_copy(self, message: Message, now: float) -> bool:
         """Whether the same content arrived less than a second ago under the counterpart topic."""
@@ -114,7 +116,7 @@ class CopyTable:
             return False
         self._forget_old(now)
         key = (spec_topic(message.type), content_digest(message))
-        earlier = self._by_content.setdefault(key, deque())
+        earlier = self._by_content.setdefault(key, [])
         for entry in earlier:
             if entry[1] != message.type:
                 earlier.remove(entry)
@@ -129,7 +131,7 @@ class CopyTable:
             at, key = self._recent.popleft()
             earlier = self._by_content.get(key)
             if earlier and earlier[0][0] == at:
-                earlier.popleft()
+                earlier.pop(0)
             if not earlier:
                 self._by_content.pop(key, None)
 

@@ -85,6 +85,27 @@ class Conversation(Protocol):
     def closed(self, code: int, reason: str) -> None: ...
 
 
+class Unheard:
+    """Stands in for a conversation that was told of its end, so that it and its peer do not keep each other alive."""
+
+    def opened(self, peer: Peer) -> None: ...
+
+    def received(self, payload: bytes, *, text: bool) -> None: ...
+
+    def caught_up(self) -> None: ...
+
+    def ponged(self) -> None: ...
+
+    def paused(self) -> None: ...
+
+    def resumed(self) -> None: ...
+
+    def closed(self, code: int, reason: str) -> None: ...
+
+
+UNHEARD: Final = Unheard()
+
+
 class Request(msgspec.Struct, frozen=True):
     """The head of an HTTP request, and its body where there is one."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from typing import Any, Final
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport, WSUpgradeResponse
@@ -18,6 +19,7 @@ from bridgehead.bus.sockets.base import (
     CLOSE_WAIT_S,
     PROTOCOL_ERROR,
     TOO_BIG,
+    UNHEARD,
     UNREAD_PONGS,
     Conversation,
     Upgrade,
@@ -41,7 +43,8 @@ class PicowsPeer(WSListener):
         self._parts_are_text = True
         self._reading_stopped = False
         self._transport: Any = None
-        self.protocol: Any = None
+        self._protocol: weakref.ref[_Protocol] | None = None
+        self._cutting_off: asyncio.TimerHandle | None = None
 
     # -- picows calls these ---------------------------------------------------------------------------------------
 
@@ -69,12 +72,15 @@ class PicowsPeer(WSListener):
             self._conversation.caught_up()
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
+        if self._cutting_off is not None:
+            self._cutting_off.cancel()
+        conversation, self._conversation = self._conversation, UNHEARD
         handshake = transport.close_handshake
         said = (handshake.recv or handshake.sent) if handshake is not None else None
         if said is None:
-            self._conversation.closed(ABNORMAL, "")
+            conversation.closed(ABNORMAL, "")
         else:
-            self._conversation.closed(_code(said.code), said.reason or "")
+            conversation.closed(_code(said.code), said.reason or "")
 
     def pause_writing(self) -> None:
         self._conversation.paused()
@@ -110,8 +116,16 @@ class PicowsPeer(WSListener):
     def ping(self) -> None:
         self._transport.send_ping()
 
+    def grant(self, protocol: _Protocol, allowance: float) -> None:
+        """Let the far side send so many bytes before it is trusted."""
+        # The protocol holds its listener; held in turn, each ended connection would wait for the garbage collector.
+        self._protocol = weakref.ref(protocol)
+        protocol.allowance = allowance
+
     def expect_anything(self) -> None:
-        self.protocol.allowance = float("inf")
+        protocol = self._protocol() if self._protocol is not None else None
+        if protocol is not None:
+            protocol.allowance = float("inf")
 
     def pause_reading(self) -> None:
         if not self._transport.underlying_transport.is_closing():
@@ -124,7 +138,8 @@ class PicowsPeer(WSListener):
     def close(self, code: int, reason: str = "") -> None:
         self._transport.send_close(code, reason)
         # Written data still goes out, but a far side that reads nothing cannot keep the connection.
-        asyncio.get_running_loop().call_later(CLOSE_WAIT_S, self.abort)
+        if self._cutting_off is None:
+            self._cutting_off = asyncio.get_running_loop().call_later(CLOSE_WAIT_S, self.abort)
 
     def abort(self) -> None:
         self._transport.underlying_transport.abort()
@@ -193,13 +208,12 @@ def take_over(transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> No
     protocol = _protocol(
         None, None, False, lambda _request: Accepted(response, peer), upgrade.max_message_bytes
     )
-    peer.protocol = protocol
     # Event loops choose how they read when reading starts, so it is stopped while the protocol changes.
     transport.pause_reading()
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
     _feed(protocol, head)
-    protocol.allowance = upgrade.first_bytes
+    peer.grant(protocol, upgrade.first_bytes)
     if not transport.is_closing():
         transport.resume_reading()
 
@@ -215,7 +229,6 @@ async def call(
     """Ask the server at the other end of an open connection for a WebSocket."""
     peer = PicowsPeer(conversation, max_message_bytes)
     protocol = _protocol(host, path, True, lambda: peer, max_message_bytes, headers)
-    peer.protocol = protocol
     transport.pause_reading()
     transport.set_protocol(protocol)
     protocol.connection_made(transport)

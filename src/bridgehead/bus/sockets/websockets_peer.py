@@ -19,6 +19,7 @@ from bridgehead.bus.sockets.base import (
     ABNORMAL,
     CLOSE_WAIT_S,
     TOO_BIG,
+    UNHEARD,
     UNREAD_PONGS,
     Conversation,
     Upgrade,
@@ -40,6 +41,7 @@ class WebsocketsPeer(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._is_open = False
         self._reading_stopped = False
+        self._cutting_off: asyncio.TimerHandle | None = None
         self.allowance = float("inf")
         self.handshake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -63,10 +65,13 @@ class WebsocketsPeer(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.handshake.done():
             self.handshake.set_exception(ConnectionResetError("the connection ended during the handshake"))
+        if self._cutting_off is not None:
+            self._cutting_off.cancel()
         if self._is_open:
             self._is_open = False
+            conversation, self._conversation = self._conversation, UNHEARD
             said = self._core.close_rcvd or self._core.close_sent
-            self._conversation.closed(*((said.code, said.reason) if said else (ABNORMAL, "")))
+            conversation.closed(*((said.code, said.reason) if said else (ABNORMAL, "")))
 
     def pause_writing(self) -> None:
         self._conversation.paused()
@@ -116,7 +121,8 @@ class WebsocketsPeer(asyncio.Protocol):
         if self._core.state is OPEN:
             self._core.send_close(code, reason)
             self._flush()
-        asyncio.get_running_loop().call_later(CLOSE_WAIT_S, self.abort)
+        if self._cutting_off is None:
+            self._cutting_off = asyncio.get_running_loop().call_later(CLOSE_WAIT_S, self.abort)
 
     def abort(self) -> None:
         self._transport.abort()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib
 import json
 import sys
 from pathlib import Path
 
-from bench.harness import Outcome, Progress, Report, compare, table
+from bench.harness import REPOSITORY, Outcome, Progress, Report, compare, table
 
 SUITES = ("startup", "rigs", "flows", "mcp", "bus", "web", "council", "council_quality")
 
@@ -22,6 +23,9 @@ def main() -> int:
     unknown = set(options.suites) - set(SUITES)
     if unknown:
         parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}")
+    compileall.compile_dir(
+        REPOSITORY / "src", quiet=1
+    )  # as an installer does, and PYTHONDONTWRITEBYTECODE undoes
     outcomes: list[Outcome] = []
     reports: dict[str, Report] = {}
     for name in options.suites or SUITES:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.words import NOTHING
+from bridgehead.named_tuple import NamedTuple
 
 
 class FlowEvent(NamedTuple):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.documents import Contract, validate
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.settlement import Judge, Rules
 from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS, NOTHING, DocumentKind
+from bridgehead.named_tuple import NamedTuple
 
 Fallback = Callable[[Failed], Any]
 

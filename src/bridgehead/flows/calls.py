@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.digests import sha256_hex
 from bridgehead.flows.moments import deadline_after, utc_text
 from bridgehead.flows.words import AttemptStatus
+from bridgehead.named_tuple import NamedTuple
 
 _OUTSTANDING = frozenset({AttemptStatus.QUEUED, AttemptStatus.PENDING})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.calls import Attempt, Call, prompt_sha256
 from bridgehead.flows.documents import InvalidDocument, is_supported, normalise
@@ -19,6 +19,7 @@ from bridgehead.flows.words import (
     DocumentKind,
     Profile,
 )
+from bridgehead.named_tuple import NamedTuple
 
 PENDING_REQUEST = "_pending_request"
 FLOW = "_flow"

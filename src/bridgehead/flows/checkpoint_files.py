@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from bridgehead.errors import FileError
 from bridgehead.flows.json_bytes import Unreadable, file_bytes, read_object
@@ -19,6 +19,7 @@ from bridgehead.flows.words import CHECKPOINT_FILES, REQUEST_FILE, RESPONSE_FILE
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import make_private_dir, opened_regular, write_atomic
+from bridgehead.named_tuple import NamedTuple
 
 MIB: Final = 1024 * 1024
 SIZE_LIMITS: Final = {REQUEST_FILE: 16 * MIB, RESPONSE_FILE: 16 * MIB, STATE_FILE: 64 * MIB}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.requests import RunOptions, RunRequest
 from bridgehead.flows.words import NOTHING
+from bridgehead.named_tuple import NamedTuple
 
 
 class Flag(NamedTuple):

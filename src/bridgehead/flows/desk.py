@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.calls import Call
 from bridgehead.flows.checkpoint_files import CheckpointFiles, Unsafe
@@ -14,6 +14,7 @@ from bridgehead.flows.inbox import Rejected, match_response
 from bridgehead.flows.json_bytes import Unreadable
 from bridgehead.flows.settlement import MatchedAnswer
 from bridgehead.flows.words import DocumentKind, Profile
+from bridgehead.named_tuple import NamedTuple
 
 
 class FiledAnswer(NamedTuple):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.calls import Call
 from bridgehead.flows.json_bytes import Unreadable, read_object
 from bridgehead.flows.schema_check import check
 from bridgehead.flows.settlement import MatchedAnswer
+from bridgehead.named_tuple import NamedTuple
 
 
 class Rejected(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bridgehead.flows.checkpoint_files import CheckpointFiles
 from bridgehead.flows.definition import Flow
@@ -16,6 +16,7 @@ from bridgehead.flows.errors import IncompatibleFlow, NoCheckpoint, OtherRun
 from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.requests import OPTIONS_KEY, RunRequest
 from bridgehead.flows.words import RunStatus
+from bridgehead.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from bridgehead.flows.checkpoint import Checkpoint

@@ -6,11 +6,12 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.codec import Unfit, from_plain, to_plain
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.errors import FlowMistake
+from bridgehead.named_tuple import NamedTuple
 
 
 class Option(NamedTuple):

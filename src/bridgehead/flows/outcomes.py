@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.words import ErrorType
+from bridgehead.named_tuple import NamedTuple
 
 
 class Accepted(NamedTuple):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from bridgehead.flows.calls import Attempt, Call
 from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.settlement import Action
+from bridgehead.named_tuple import NamedTuple
 
 
 class OpenCall(NamedTuple):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.session import Remark
 from bridgehead.flows.words import NOTHING, RunStatus
+from bridgehead.named_tuple import NamedTuple
 
 OPTIONS_KEY: Final = "_options"
 PAUSE_WORD: Final = "BRIDGEHEAD-PAUSE"

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from bridgehead.errors import LockTimeout
 from bridgehead.flows.errors import LockHeld, UnsafeRoot
@@ -19,6 +19,7 @@ from bridgehead.flows.tracked import refuse_tracked
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import make_dir, make_private_dir, write_atomic
 from bridgehead.host.locks import FileLock, LockReentered, read_holder
+from bridgehead.named_tuple import NamedTuple
 
 PROJECT_DIRECTORY: Final = ".bridgehead"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from bridgehead.flows.moments import parse_moment
+from bridgehead.named_tuple import NamedTuple
 
 Schema = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bridgehead.flows.announcer import Announcer
 from bridgehead.flows.asks import Ask, Fallback, refuse_unwritable
@@ -20,6 +20,7 @@ from bridgehead.flows.replay import COMPLETED, FAILED, FALLBACK, Replay, digest
 from bridgehead.flows.settlement import Action, Rules, Settlement, settle
 from bridgehead.flows.words import ANSWER_SCHEMA, HEURISTICS_ONLY, AttemptStatus
 from bridgehead.host.clock import Clock
+from bridgehead.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from bridgehead.flows.agents import AgentInvoker

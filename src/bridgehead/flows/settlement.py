@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.calls import Attempt, Call
 from bridgehead.flows.documents import Contract, InvalidDocument, is_supported, normalise
@@ -25,6 +25,7 @@ from bridgehead.flows.words import (
     Profile,
     RequestStatus,
 )
+from bridgehead.named_tuple import NamedTuple
 
 Judge = Callable[[str], Verdict]
 

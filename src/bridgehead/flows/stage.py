@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.announcer import FlowEvent
 from bridgehead.flows.checkpoint_files import CheckpointFiles
@@ -15,6 +15,7 @@ from bridgehead.flows.requests import OPTIONS_KEY, RunRequest
 from bridgehead.flows.settlement import Rules
 from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, Profile
+from bridgehead.named_tuple import NamedTuple
 
 
 class Stage(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bridgehead.flows.announcer import Announcer
 from bridgehead.flows.ids import new_request_id
@@ -12,6 +12,7 @@ from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.requests import Pause
 from bridgehead.flows.root import FlowRoot
 from bridgehead.host.clock import Clock, SystemClock
+from bridgehead.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from bridgehead.flows.agents import AgentInvoker

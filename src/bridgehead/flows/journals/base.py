@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.words import RunStatus
+from bridgehead.named_tuple import NamedTuple
 
 
 class Run(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.flows.command_line import CommandLine
 from bridgehead.flows.definition import Flow
@@ -15,6 +15,7 @@ from bridgehead.flows.requests import RunResult
 from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import STATE_FILE
+from bridgehead.named_tuple import NamedTuple
 
 
 def run_named(

@@ -7,7 +7,9 @@ file may set them only after the user has trusted that file (design §9).
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+from bridgehead.named_tuple import NamedTuple
 
 
 class Kind(StrEnum):

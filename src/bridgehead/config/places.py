@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+
+from bridgehead.named_tuple import NamedTuple
 
 PROJECT_FILE = "bridgehead.toml"
 USER_FILE = "config.toml"

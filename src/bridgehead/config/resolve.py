@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridgehead.config.declared import SETTINGS, Kind, Setting, Value, setting
 from bridgehead.errors import ConfigError
+from bridgehead.named_tuple import NamedTuple
 
 
 class Origin(StrEnum):

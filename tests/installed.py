@@ -58,6 +58,21 @@ class Machine:
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
+    def shell(self, line: str, **extra: str) -> Done:
+        """A line typed into bash, with the installed commands on its path."""
+        path = f"{SCRIPTS}:{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", line],
+            stdin=subprocess.DEVNULL,
+            cwd=self.project,
+            env=self.environ(PATH=path, **extra),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
     def start(self, *arguments: str, program: str = "bridgehead", **extra: str) -> subprocess.Popen[str]:
         """A command that goes on running; its stdout can be read line by line."""
         return subprocess.Popen(

@@ -71,6 +71,39 @@ def test_piped_output_has_no_colour(user: Machine, arguments: list[str]) -> None
     assert "\x1b" not in user.run(*arguments).out
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "complaint"),
+    [
+        (
+            'mkdir gone && cd gone && rmdir "$PWD" && bridgehead domains',
+            1,
+            "directory does not exist any more",
+        ),
+        ("bridgehead domains > /dev/full", 2, "writing failed: No space left on device"),
+        ("bridgehead nothing 2> /dev/full", 1, ""),
+        ("bridgehead domains >&-", 0, ""),
+        ("bridgehead nothing 2>&-", 1, ""),
+        ("bridgehead answer q-1 - <&-", 1, "no pending item 'q-1'"),
+    ],
+)
+def test_a_lost_directory_or_stream_ends_in_a_sentence(
+    user: Machine, line: str, code: int, complaint: str
+) -> None:
+    done = user.shell(line)
+
+    assert (done.code, done.out) == (code, "")
+    assert complaint in done.err and "internal error" not in done.err and "Exception" not in done.err
+
+
+def test_output_is_utf_8_in_every_locale_and_odd_bytes_are_escaped(user: Machine) -> None:
+    done = user.shell(
+        "mkdir -p $'odd\\xff/.git' && cd $'odd\\xff' && bridgehead config show --json", PYTHONIOENCODING="ascii"
+    )
+
+    assert done.json["files"]["project"].endswith("/odd\udcff/bridgehead.toml")
+    assert "–" in user.run("config", "show", PYTHONIOENCODING="ascii").out
+
+
 def test_debug_shows_the_traceback_that_is_otherwise_hidden(user: Machine) -> None:
     (user.project / "bridgehead.toml").write_text("[store", encoding="utf-8")
 

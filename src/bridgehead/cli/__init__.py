@@ -14,7 +14,7 @@ from bridgehead import __version__
 
 TYPE_CHECKING = False  # as type checkers read it; importing `typing` would double the time of --version
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import NoReturn
 
 PROGRAM = "bridgehead"
@@ -31,7 +31,7 @@ def main() -> NoReturn:
     gc.set_threshold(ALLOCATIONS_PER_COLLECTION)
     from bridgehead.cli.running import run_guarded
 
-    run_guarded(_command(arguments), program=PROGRAM, debug="--debug" in arguments)
+    run_guarded(lambda: _run(arguments), program=PROGRAM, debug="--debug" in arguments)
 
 
 def rig_bridge() -> NoReturn:
@@ -40,26 +40,27 @@ def rig_bridge() -> NoReturn:
     if arguments[:1] in (["--version"], ["-v"]):
         print(__version__)  # noqa: T201
         sys.exit(0)
-    from bridgehead.cli.rigs import run_rig
     from bridgehead.cli.running import run_guarded
 
-    run_guarded(
-        lambda: run_rig(arguments, program="rig-bridge"), program="rig-bridge", debug="--debug" in arguments
-    )
+    run_guarded(lambda: _run_rig(arguments, "rig-bridge"), program="rig-bridge", debug="--debug" in arguments)
 
 
-def _command(arguments: Sequence[str]) -> Callable[[], int]:
+def _run(arguments: Sequence[str]) -> int:
     if arguments[:1] == ["rig"] and "_BRIDGEHEAD_COMPLETE" not in os.environ:
-        from bridgehead.cli.rigs import run_rig
-
-        return lambda: run_rig(arguments[1:], program=PROGRAM)
+        return _run_rig(arguments[1:], PROGRAM)
     if _is_quick_flow(arguments):
         from bridgehead.cli.flow_running import run_quickly
 
-        return lambda: run_quickly(arguments[1], arguments[2:])
+        return run_quickly(arguments[1], arguments[2:])
     from bridgehead.cli.commands import run_click
 
-    return lambda: run_click(arguments)
+    return run_click(arguments)
+
+
+def _run_rig(arguments: Sequence[str], program: str) -> int:
+    from bridgehead.cli.rigs import run_rig
+
+    return run_rig(arguments, program=program)
 
 
 def _is_quick_flow(arguments: Sequence[str]) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import NoReturn
+from typing import Final, Literal, NoReturn, TextIO
 
-from bridgehead.errors import BridgeheadError
+from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
+
+UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class Terminated(BaseException):
@@ -23,6 +27,7 @@ class Terminated(BaseException):
 def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoReturn:
     """Run `command`, end the process with its exit code, and never show a traceback unless asked to."""
     signal.signal(signal.SIGTERM, _terminate)
+    _prepare_streams()
     try:
         code = command()
         sys.stdout.flush()
@@ -36,15 +41,16 @@ def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoR
     except Terminated:
         complain(program, "terminated")
         code = ExitCode.TERMINATED
-    except BrokenPipeError:
-        code = _reader_left()
+    except BrokenPipeError:  # `bridgehead events | head`: the reader has enough
+        _let_go(sys.stdout)
+        code = ExitCode.DONE
     except Exception as error:
         # The last line of defence: whatever was not foreseen still ends in one sentence.
         _show_traceback(debug)
-        complain(
-            program, f"internal error: {type(error).__name__}: {error}", "repeat with --debug and report it"
-        )
-        code = ExitCode.FAILURE
+        ending = _ending(error)
+        complain(program, ending.message, ending.hint)
+        _let_go(sys.stdout)
+        code = ending.exit_code
     sys.exit(code)
 
 
@@ -56,18 +62,54 @@ def complain(program: str, message: str, hint: str | None = None) -> None:
     try:
         sys.stderr.write(escape_controls(lines))
         sys.stderr.flush()
-    except BrokenPipeError:
-        pass
+    except OSError:
+        _let_go(sys.stderr)
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
     raise Terminated
 
 
-def _reader_left() -> int:
-    """`bridgehead events | head`: the reader has enough. Python must not complain while closing stdout."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.DONE
+def _prepare_streams() -> None:
+    """Open what the caller has closed (`>&-`), and write UTF-8 in every locale, as JSON must be."""
+    sys.stdin = sys.stdin or _nowhere("r")
+    sys.stdout = sys.stdout or _nowhere("w")
+    sys.stderr = sys.stderr or _nowhere("w")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Bytes of a file name that are no text become the escapes that JSON has for them.
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _nowhere(mode: Literal["r", "w"]) -> TextIO:
+    return open(os.devnull, mode, encoding="utf-8")
+
+
+def _ending(error: Exception) -> BridgeheadError:
+    """The sentence for an error nobody foresaw; the process itself may have lost what it stands on."""
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        return BridgeheadError(
+            f"writing failed: {error.strerror}", hint="make room, or send the output elsewhere"
+        )
+    if isinstance(error, FileNotFoundError) and not _has_directory():
+        return UserError("the current directory does not exist any more", hint="change to one that does")
+    return BridgeheadError(
+        f"internal error: {type(error).__name__}: {error}", hint="repeat with --debug and report it"
+    )
+
+
+def _has_directory() -> bool:
+    from pathlib import Path
+
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
+
+
+def _let_go(stream: TextIO) -> None:
+    """Python must not complain, nor change the exit code, while closing a stream that cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _show_traceback(debug: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.bus.message import Message, json_copy
+from bridgehead.bus.message import Message, has_malformed_carrier, json_copy
 from bridgehead.bus.session import (
     DEFAULT,
     Session,
@@ -80,6 +80,8 @@ class Assistant:
 
     def heard(self, message: Message, now: float) -> list[AssistantEffect]:
         """The bus carried `message`; utterances and stops are taken, everything else is ignored (B-59)."""
+        if has_malformed_carrier(message):
+            return []
         if message.type == HANDLE:
             return self._utterance(message, now)
         if message.type == STOP:

@@ -311,7 +311,7 @@ class Bridge:
         return effects
 
     def _own_session(self, participant: Participant, admitted: Admitted, now: float) -> list[Effect]:
-        if admitted.hub_session == DEFAULT:
+        if admitted.hub_session in (DEFAULT, participant.latest_session):
             return []
         effects, owed = self._registrations.own_session(participant, admitted)
         return effects + self._originate(owed, now)

@@ -146,7 +146,13 @@ class FramedConnection(RawConnection):
     def received(self, payload: bytes, *, text: bool) -> None:
         if not text:
             self._peer.close(UNSUPPORTED, "text frames only")
-            return
+        elif self._joined and (sent := frames.read_message(payload)) is not None:
+            self._take(payload, sent.m, sent.hops, sent.ref)
+        else:
+            self._look_closer(payload)
+
+    def _look_closer(self, payload: bytes) -> None:
+        """A frame that is no plain message."""
         frame = frames.read(payload)
         if not self._joined:
             self._authenticate(frame)

@@ -26,7 +26,7 @@ class Deliveries:
         if not participant.connected:
             return self._hold(participant, delivery, now)
         if not participant.stalled:
-            return [ToParticipant(participant.id, delivery), _delivered(participant, delivery, now)]
+            return [ToParticipant(participant.id, delivery), _delivered(participant, delivery, 0.0)]
         bounds = self._settings
         if participant.queued.fits(delivery, count=bounds.max_queued, size=bounds.max_queued_bytes):
             participant.queued.append(delivery)
@@ -41,7 +41,8 @@ class Deliveries:
         """Hand over everything that waited, oldest first."""
         effects: list[Effect] = []
         for delivery in (*participant.held.take_all(), *participant.queued.take_all()):
-            effects += (ToParticipant(participant.id, delivery), _delivered(participant, delivery, now))
+            waited = max(0.0, now - delivery.offered_at)
+            effects += (ToParticipant(participant.id, delivery), _delivered(participant, delivery, waited))
         return effects
 
     def set_aside(self, participant: Participant, now: float) -> list[Effect]:
@@ -60,12 +61,12 @@ class Deliveries:
     ) -> list[Effect]:
         """Everything that waits gets its outcome without having been sent."""
         waiting = (*participant.held.take_all(), *participant.queued.take_all())
-        return [_outcome(participant, delivery, outcome, reason, now) for delivery in waiting]
+        return [_lost(participant, delivery, outcome, reason, now) for delivery in waiting]
 
     def _hold(self, participant: Participant, delivery: Delivery, now: float) -> list[Effect]:
         bounds = self._settings
         dropped = participant.held.hold(delivery, count=bounds.max_held, size=bounds.max_held_bytes)
-        return [_outcome(participant, lost, "dropped", "hold_overflow", now) for lost in dropped]
+        return [_lost(participant, lost, "dropped", "hold_overflow", now) for lost in dropped]
 
     def _cut_off(self, participant: Participant, delivery: Delivery, now: float) -> list[Effect]:
         """A participant that does not read loses its connection, not the others their time (B-43)."""
@@ -74,18 +75,27 @@ class Deliveries:
         return [
             Close(participant.id, CloseCode.SLOW_CONSUMER),
             Left(participant.id, gone=False, reason="slow_consumer"),
-            *(_outcome(participant, lost, "dropped", "slow_consumer", now) for lost in unsent),
+            *(_lost(participant, lost, "dropped", "slow_consumer", now) for lost in unsent),
         ]
 
 
-def _delivered(participant: Participant, delivery: Delivery, now: float) -> Outcome:
-    return _outcome(participant, delivery, "delivered", None, now)
+def _delivered(participant: Participant, delivery: Delivery, waited_s: float) -> Outcome:
+    return Outcome(
+        participant.id,
+        "out",
+        delivery.topic,
+        "delivered",
+        None,
+        delivery.hub_session,
+        len(delivery.body),
+        waited_s,
+    )
 
 
-def _outcome(
+def _lost(
     participant: Participant,
     delivery: Delivery,
-    outcome: Literal["delivered", "dropped", "expired"],
+    outcome: Literal["dropped", "expired"],
     reason: str | None,
     now: float,
 ) -> Outcome:

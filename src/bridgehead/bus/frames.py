@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from bridgehead.bus.credentials import to_base64
-from bridgehead.bus.message import Malformed, decode_json
+from bridgehead.bus.message import Malformed, Message, decode_json, is_topic
 
 SUBPROTOCOL: Final = "bridgehead.v1"
 _encoder: Final = msgspec.json.Encoder()
@@ -30,7 +30,26 @@ class Frame(msgspec.Struct, frozen=True):
     text: Any = None
 
 
+class MessageFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `msg` frame whose message gives no cause for remarks, which is what nearly all frames are."""
+
+    l2: Literal["msg"]
+    m: Message
+    hops: Any = 0
+    ref: Any = msgspec.UNSET
+
+
 _decoder: Final = msgspec.json.Decoder(Frame)
+_message_decoder: Final = msgspec.json.Decoder(MessageFrame)
+
+
+def read_message(payload: bytes) -> MessageFrame | None:
+    """The message frame in one WebSocket message; None where it takes `read` to say what it is."""
+    try:
+        frame = _message_decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return frame if is_topic(frame.m.type) else None
 
 
 def read(payload: bytes) -> Frame | Malformed:

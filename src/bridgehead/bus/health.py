@@ -51,7 +51,7 @@ class LinkHealth:
         return self._become(HealthState.CONNECTING, now) if self.state is HealthState.STARTING else None
 
     def opened(self, now: float) -> HealthEvent | None:
-        return None if self._is_final else self._become(HealthState.CONNECTED, now)
+        return self._become(HealthState.CONNECTED, now)
 
     def lost(self, now: float, reason: str | None = None) -> HealthEvent | None:
         """The connection ended or an attempt failed; only losing an open one is news."""
@@ -61,7 +61,7 @@ class LinkHealth:
 
     def refused(self, now: float, reason: str | None = None) -> HealthEvent | None:
         """The far side does not accept our credentials."""
-        return None if self._is_final else self._become(HealthState.BAD_CREDENTIALS, now, reason)
+        return self._become(HealthState.BAD_CREDENTIALS, now, reason)
 
     def reloaded(self, now: float) -> HealthEvent | None:
         """New configuration may hold new credentials."""
@@ -95,7 +95,7 @@ class LinkHealth:
         return _LIFETIME_S.get(self.state, _OTHERWISE_S) if self.state is not None else _OTHERWISE_S
 
     def _become(self, state: HealthState, now: float, reason: str | None = None) -> HealthEvent | None:
-        if state is self.state:
+        if state is self.state or self._is_final:
             return None
         previous, self.state, self.reason = self.state, state, reason
         self._announced_at = now

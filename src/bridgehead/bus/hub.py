@@ -70,6 +70,7 @@ class Hub:
         self._members: dict[HubMember, None] = {}
         self._listeners: dict[object, Listener] = {}
         self._deaf_to_self: set[object] = set()
+        self._told: tuple[tuple[object, Listener], ...] = ()
         self._untold: deque[_Published] = deque()
         self._unsent: list[_Published] = []
         self._telling = False
@@ -126,12 +127,14 @@ class Hub:
         """Hear everything inside this process; the returned token names the listener when it publishes."""
         token = object()
         self._listeners[token] = listener
+        self._told = tuple(self._listeners.items())
         if not hears_itself:
             self._deaf_to_self.add(token)
         return token
 
     def silence(self, token: object) -> None:
         self._listeners.pop(token, None)
+        self._told = tuple(self._listeners.items())
         self._deaf_to_self.discard(token)
 
     def take(self, frame: bytes, sender: HubMember) -> None:
@@ -160,7 +163,7 @@ class Hub:
             if not self._flush_due:
                 self._flush_due = True
                 asyncio.get_running_loop().call_soon(self.flush)
-        if self._listeners:
+        if self._told:
             self._untold.append(published)
             self._tell()
 
@@ -172,7 +175,7 @@ class Hub:
         try:
             while self._untold:
                 published = self._untold.popleft()
-                for token, listener in list(self._listeners.items()):
+                for token, listener in self._told:
                     if token is not published.sender or token not in self._deaf_to_self:
                         listener(published.message)
         finally:

@@ -21,12 +21,13 @@ from bridgehead.bus.message import (
     has_malformed_carrier,
     read_value,
     session_rejected,
+    sound_message,
 )
 from bridgehead.bus.participants import Participant, Register
-from bridgehead.bus.policy import place_session
 from bridgehead.bus.record import Grant
 from bridgehead.bus.session import DEFAULT, Session, session_id
 from bridgehead.bus.settings import BridgeSettings
+from bridgehead.bus.terms import Terms
 from bridgehead.bus.topics import HANDLE, SYNC, UPDATE_DEFAULT
 
 
@@ -35,6 +36,7 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
+_BOOTSTRAP: Final = frozenset({SYNC, UPDATE_DEFAULT})
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -79,34 +81,26 @@ class Intake:
         self, participant: Participant, frame: bytes, value: object, hops: object, now: float
     ) -> Admitted | Denied | Ignored:
         """Decide about one frame; `value` is its message where the frame has already been decoded."""
-        if len(frame) > participant.record.max_frame_bytes:
+        terms = participant.terms
+        if len(frame) > terms.max_frame_bytes:
             return Denied("too_large")
-        read = self._read(participant, frame, value)
-        topic = _topic_of(read)
+        read = value if isinstance(value, Message) else _read(terms, frame, value)
         if not participant.bucket.take(now):
-            return Denied("rate_limited", topic=topic)
-        if (denied := self._hops_denied(hops, topic)) or (denied := _too_deep(participant, frame, read)):
-            return denied
+            return Denied("rate_limited", topic=_topic_of(read))
+        if type(hops) is not int or not 0 <= hops <= self._settings.hop_limit:
+            return _hops_denied(hops, _topic_of(read))
+        if _is_too_deep(read, frame, terms.max_depth):
+            return Denied("too_large", topic=_topic_of(read))
         checked = _check(read)
         return checked if isinstance(checked, Denied) else self._consider(participant, checked)
-
-    def _read(self, participant: Participant, frame: bytes, value: object) -> object:
-        read = decode_json(frame) if value is ABSENT else value
-        if participant.record.mode == "manage" and isinstance(read, dict) and "type" not in read:
-            return _spoken(read)
-        return read
-
-    def _hops_denied(self, hops: object, topic: str | None) -> Denied | None:
-        if not isinstance(hops, int) or isinstance(hops, bool) or hops < 0:
-            return Denied("malformed", {"reason": "hops_invalid"}, topic)
-        return Denied("hop_limit", topic=topic) if hops > self._settings.hop_limit else None
 
     def _consider(self, participant: Participant, message: Message) -> Admitted | Denied | Ignored:
         if reason := _unasked(message):
             return Ignored(reason, message.type)
-        if participant.record.names == "legacy":
+        terms = participant.terms
+        if terms.speaks_legacy:
             message = to_spec(message) or message
-        if not participant.record.may_publish(message.type):
+        if not terms.may_publish(message.type):
             return self._policy_denied(participant, message, "type", message.type)
         context = {**message.context, "source": participant.source}
         if "destination" in context and (foreign := self._readdress(participant, context)):
@@ -131,30 +125,28 @@ class Intake:
         located = self._session_on_hub(participant, context.get("session"))
         if located is None:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
-        local, session = located
-        record = participant.record
-        gated = record.policy.apply(place_session(session, record.site_determination))
-        hub_session = session_id(gated)
+        local, hub_session, session = located
         data = message.data
         if message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)
-        context["session"] = gated
+        context["session"] = participant.terms.gate(session)
         return Admitted(Message(message.type, data, context), hub_session, local)
 
     def _session_on_hub(
         self, participant: Participant, carried: Session | None
-    ) -> tuple[str, Session] | None:
-        """The local id and the session as the hub sees it; None where the default session is not granted."""
-        record = participant.record
-        if record.mode == "manage":
-            session = self._managed.current(record)
-            return session_id(session), session
+    ) -> tuple[str, str, Session] | None:
+        """The local id, the hub's, and the session with it; None where the default session is not granted."""
+        if participant.terms.is_managed:
+            session = self._managed.current(participant.record)
+            own = session_id(session)
+            return own, own, session
         local = session_id(carried)
-        if local == DEFAULT and record.has(Grant.DEFAULT_SESSION):
-            return DEFAULT, {"session_id": DEFAULT} if carried is None else carried
+        if local == DEFAULT and participant.terms.may_use_default_session:
+            return DEFAULT, DEFAULT, {"session_id": DEFAULT} if carried is None else carried
         if not self._settings.nat:
-            return None if local == DEFAULT or carried is None else (local, carried)
-        return local, {**(carried or {}), "session_id": self._hub_id(participant, local)}
+            return None if local == DEFAULT or carried is None else (local, local, carried)
+        hub_id = self._hub_id(participant, local)
+        return local, hub_id, {**(carried or {}), "session_id": hub_id}
 
     def _hub_id(self, participant: Participant, local: str) -> str:
         known = participant.hub_ids.get(local)
@@ -162,7 +154,7 @@ class Intake:
 
     def _policy_denied(self, participant: Participant, message: Message, field: str, value: str) -> Denied:
         located = self._session_on_hub(participant, message.context.get("session"))
-        session = located[1] if located is not None and session_id(located[1]) != DEFAULT else None
+        session = located[2] if located is not None and located[1] != DEFAULT else None
         return Denied("policy_denied", {"field": field, "value": value}, message.type, None, session)
 
 
@@ -179,34 +171,52 @@ def is_bare_sync(message: Message) -> bool:
     return message.type == SYNC and not isinstance(message.data.get("session"), dict)
 
 
+def _read(terms: Terms, frame: bytes, value: object) -> object:
+    if value is ABSENT:
+        message = sound_message(frame)
+        if message is not None:
+            return message
+        value = decode_json(frame)
+    if terms.is_managed and isinstance(value, dict) and "type" not in value:
+        return _spoken(value)
+    return value
+
+
+def _hops_denied(hops: object, topic: str | None) -> Denied:
+    if not isinstance(hops, int) or isinstance(hops, bool) or hops < 0:
+        return Denied("malformed", {"reason": "hops_invalid"}, topic)
+    return Denied("hop_limit", topic=topic)
+
+
+def _is_too_deep(read: object, frame: bytes, limit: int) -> bool:
+    if isinstance(read, Malformed):
+        return read.too_deep
+    if not frame_may_be_deep(frame, limit):
+        return False
+    value = [read.data, read.context] if isinstance(read, Message) else read
+    return isinstance(value, dict | list) and is_deeper_than(value, limit)
+
+
 def _unasked(message: Message) -> str | None:
     if has_twin_marker(message):
         return "twin"
-    if is_bare_sync(message) or message.type == UPDATE_DEFAULT:
+    if message.type in _BOOTSTRAP and (message.type != SYNC or is_bare_sync(message)):
         return "session_bootstrap"
     return None
 
 
 def _check(read: object) -> Message | Denied:
     """Envelope, then session carrier; a bridge is a producer, so one colon is the most it writes (B-06)."""
-    accepted = read_value(read)
-    if isinstance(accepted, Malformed):
-        return Denied("malformed", {"reason": accepted.reason}, _topic_of(read))
-    message = accepted.message
-    if message.type.count(":") > 1:
-        return Denied("malformed", {"reason": "type_syntax"}, message.type)
-    if has_malformed_carrier(message):
-        return Denied("malformed", {"reason": "malformed_carrier"}, message.type, session_rejected(message))
-    return message
-
-
-def _too_deep(participant: Participant, frame: bytes, read: object) -> Denied | None:
-    limit = participant.record.limits.max_depth
-    if isinstance(read, Malformed):
-        return Denied("too_large") if read.too_deep else None
-    if frame_may_be_deep(frame, limit) and isinstance(read, dict | list) and is_deeper_than(read, limit):
-        return Denied("too_large", topic=_topic_of(read))
-    return None
+    if not isinstance(read, Message):
+        accepted = read_value(read)
+        if isinstance(accepted, Malformed):
+            return Denied("malformed", {"reason": accepted.reason}, _topic_of(read))
+        read = accepted.message
+    if read.type.count(":") > 1:
+        return Denied("malformed", {"reason": "type_syntax"}, read.type)
+    if has_malformed_carrier(read):
+        return Denied("malformed", {"reason": "malformed_carrier"}, read.type, session_rejected(read))
+    return read
 
 
 def _spoken(read: dict[str, Any]) -> object:
@@ -229,5 +239,7 @@ def _remove_destination(context: dict[str, Any], hidden: str) -> None:
 
 
 def _topic_of(read: object) -> str | None:
+    if isinstance(read, Message):
+        return read.type
     topic = read.get("type") if isinstance(read, dict) else None
     return topic if isinstance(topic, str) and topic else None

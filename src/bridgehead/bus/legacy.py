@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bridgehead.bus.message import Message
+from bridgehead.bus.message import Message, is_topic
 from bridgehead.bus.topics import TWIN_MARKERS
 
 _RENAMED: Final[dict[str, str]] = {
@@ -94,8 +94,10 @@ def to_legacy(message: Message) -> Message | None:
 
 def _legacy_topic(message: Message) -> str:
     skill = message.data.get("skill_id")
-    if message.type == _CONVERSE_PING and isinstance(skill, str) and skill:
-        return f"{skill}.converse.ping"
+    if message.type == _CONVERSE_PING and isinstance(skill, str) and ":" not in skill:
+        # The skill is payload, so it may hold what no topic may; the specification's name is always valid (B-06).
+        named = f"{skill}.converse.ping"
+        return named if is_topic(named) else message.type
     return _TO_LEGACY.get(message.type, message.type)
 
 

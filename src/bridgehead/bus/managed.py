@@ -27,8 +27,8 @@ class ManagedSessions:
     def current(self, record: ParticipantRecord) -> Session:
         """The session its next utterance travels with."""
         session = {**self._stored.get(record.id, {}), "session_id": self.session_id(record)}
-        if record.lang is not None:
-            session.setdefault("lang", record.lang)
+        if record.lang is not None and not isinstance(session.get("lang"), str):
+            session["lang"] = record.lang
         return session
 
     def adopt(self, record: ParticipantRecord, session: Session) -> None:

@@ -21,9 +21,10 @@ _NESTING: Final = frozenset({dict, list})
 _encoder: Final = msgspec.json.Encoder()
 _ordered_encoder: Final = msgspec.json.Encoder(order="deterministic")
 _decoder: Final = msgspec.json.Decoder()
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One message on the bus: a topic, what belongs to the topic, and what belongs to every message."""
 
     type: str
@@ -89,9 +90,22 @@ def decode_json(frame: bytes | str) -> Any:
         return Malformed("not_json", too_deep=True)
 
 
+_message_decoder: Final = msgspec.json.Decoder(Message)
+
+
+def sound_message(frame: bytes | str) -> Message | None:
+    """The message of a frame that gives no cause for remarks; None where it takes `read_value` to say what is wrong."""
+    try:
+        message = _message_decoder.decode(frame)
+    except _UNREADABLE:
+        return None
+    return message if is_topic(message.type) else None
+
+
 def read_frame(frame: bytes | str) -> Accepted | Malformed:
     """Read one frame as a consumer does."""
-    return read_value(decode_json(frame))
+    message = sound_message(frame)
+    return read_value(decode_json(frame)) if message is None else Accepted(message)
 
 
 def read_value(value: object) -> Accepted | Malformed:

@@ -14,13 +14,16 @@ import msgspec
 from bridgehead.bus.backlog import Backlog
 from bridgehead.bus.limits import TokenBucket, ViolationCount
 from bridgehead.bus.record import ParticipantRecord
+from bridgehead.bus.terms import Terms
 
 
 class Participant:
     """One known participant and everything that lives as long as it is known."""
 
     def __init__(self, record: ParticipantRecord, source: str, ordinal: int, now: float) -> None:
+        self.id = record.id
         self.record = record
+        self.terms = Terms(record)
         self.source = source
         self.ordinal = ordinal
         self.connected = True
@@ -40,15 +43,17 @@ class Participant:
         self.violations = ViolationCount()
         self.denied_event_at: float | None = None
 
-    @property
-    def id(self) -> str:
-        return self.record.id
-
     def apply(self, record: ParticipantRecord, now: float) -> None:
         """Take over a changed record; it counts from the next message on."""
         if record.limits != self.record.limits:
             self.bucket = TokenBucket(record.limits.messages_per_second, record.limits.burst, now)
         self.record = record
+        self.terms = Terms(record)
+
+    @property
+    def latest_session(self) -> str | None:
+        """The hub session it used last."""
+        return next(reversed(self.sessions), None)
 
     def hosts_skill_in(self, hub_session: str) -> bool:
         return any(session == hub_session for session, _skill in self.skills)

@@ -98,7 +98,7 @@ def _client_list(value: object) -> list[str]:
 def _texts(field: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
         raise BadPolicy(field, "must be a list of names")
-    return tuple(value)
+    return tuple(dict.fromkeys(value))
 
 
 def _entries(value: object) -> dict[str, Any]:

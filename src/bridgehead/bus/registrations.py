@@ -60,17 +60,16 @@ class Registrations:
         owed: list[Message] = []
         while len(participant.sessions) > max(1, self._settings.max_sessions):
             oldest = next(iter(participant.sessions))
-            owed += self._withdraw(participant, oldest, effects)
+            pairs = [pair for pair in participant.skills if pair[0] == oldest]
+            owed += self._withdraw(participant, pairs, effects)
             self._known.disown(participant, oldest)
             effects.append(HubIdDropped(participant.id, oldest))
         return effects, owed
 
     def withdraw_all(self, participant: Participant) -> tuple[list[Message], list[Effect]]:
-        """One deregistration for every tracked pair."""
+        """One deregistration for every tracked pair, in the order they were registered."""
         effects: list[Effect] = []
-        owed: list[Message] = []
-        for hub_id in list(dict.fromkeys(hub_id for hub_id, _skill in participant.skills)):
-            owed += self._withdraw(participant, hub_id, effects)
+        owed = self._withdraw(participant, list(participant.skills), effects)
         return owed, effects
 
     def owe(self, messages: list[Message]) -> None:
@@ -81,12 +80,13 @@ class Registrations:
         owed, self._owed = self._owed, []
         return owed
 
-    def _withdraw(self, participant: Participant, hub_id: str, effects: list[Effect]) -> list[Message]:
-        skills = [skill for session, skill in participant.skills if session == hub_id]
-        for skill in skills:
+    def _withdraw(
+        self, participant: Participant, pairs: list[tuple[str, str]], effects: list[Effect]
+    ) -> list[Message]:
+        for hub_id, skill in pairs:
             self._known.untrack(participant, hub_id, skill)
             effects.append(SkillDropped(participant.id, hub_id, skill))
-        return [self.deregistration(hub_id, skill) for skill in skills]
+        return [self.deregistration(hub_id, skill) for hub_id, skill in pairs]
 
     def deregistration(self, hub_id: str, skill: str) -> Message:
         """What the hub is told about a skill that is gone (B-46)."""

@@ -31,22 +31,17 @@ class Heard(msgspec.Struct, frozen=True):
     message: Message
     hub_session: str
     echo: Echo | None
-    carries_session: bool
+    named_session: str | None
+    """The session for the record of outcomes, None where the message names none."""
+    hops: int
+    """Bridges the message will have crossed when the next participant reads it (B-56)."""
 
     @classmethod
     def of(cls, message: Message, echo: Echo | None) -> Heard:
         carried = message.context.get("session")
-        return cls(message, session_id(carried), echo, isinstance(carried, dict))
-
-    @property
-    def named_session(self) -> str | None:
-        """The session for the record of outcomes, None where the message names none."""
-        return self.hub_session if self.carries_session else None
-
-    @property
-    def hops(self) -> int:
-        """Bridges the message will have crossed when the next participant reads it (B-56)."""
-        return (self.echo.hops if self.echo else 0) + 1
+        hub_session = session_id(carried)
+        named = hub_session if isinstance(carried, dict) else None
+        return cls(message, hub_session, echo, named, 1 if echo is None else echo.hops + 1)
 
 
 class Router:
@@ -60,6 +55,7 @@ class Router:
         self._by_site = "site_id" in settings.routing
         self._always_by_session = settings.session_routing == "always"
         self._readiness = frozenset(settings.readiness_topics)
+        self._hidden_source = settings.hidden_source
 
     def recipients(self, heard: Heard) -> list[tuple[Participant, str]]:
         """Participants the message is offered to and the signal that matched first, in order of the participants."""
@@ -68,7 +64,7 @@ class Router:
         if self._by_destination:
             for name in addressed:
                 if (participant := self._register.by_source(name)) is not None:
-                    found.setdefault(participant, "destination")
+                    found[participant] = "destination"
         if self._by_session and (not addressed or self._always_by_session):
             self._match_session(heard, found)
         if self._by_site and not addressed:
@@ -103,9 +99,16 @@ class Router:
 
     def obstacle(self, participant: Participant, heard: Heard, signal: str) -> str | None:
         """The first reason of B-71 that keeps the message from the participant, None if it may go."""
-        message = heard.message
-        if _is_own(participant, heard):
+        if heard.echo is not None and _is_own(participant, heard, heard.echo):
             return "echo"
+        if heard.message.type not in participant.terms.hears_freely:
+            reason = self._topic_obstacle(participant, heard, signal)
+            if reason is not None:
+                return reason
+        return "hop_limit" if heard.hops > self._settings.hop_limit else None
+
+    def _topic_obstacle(self, participant: Participant, heard: Heard, signal: str) -> str | None:
+        message = heard.message
         if self._settings.poll_filter and is_poll(message.type) and not _hosts_here(participant, heard):
             return "poll_filter"
         if message.type == SYNC and is_bare_sync(message):
@@ -116,9 +119,7 @@ class Router:
             return "hardened"
         if not participant.record.deliver.match(message.type):
             return "deliver_pattern"
-        if message.type == SPEAK and not participant.record.tts:
-            return "rendered"
-        return "hop_limit" if heard.hops > self._settings.hop_limit else None
+        return "rendered" if message.type == SPEAK and not participant.record.tts else None
 
     def _is_hardened(self, participant: Participant) -> bool:
         if self._settings.hardened is not None:
@@ -147,22 +148,20 @@ class Router:
             context = {**context, "session": {**context["session"], "session_id": local}}
             if message.type == SYNC:
                 data = translate_sync(data, heard.hub_session, local)
-        if self._settings.hidden_source is not None and "source" in context:
-            context = {**context, "source": self._settings.hidden_source}
+        if self._hidden_source is not None and "source" in context:
+            context = {**context, "source": self._hidden_source}
         if context is not message.context or data is not message.data:
             message = Message(message.type, data, context)
-        if participant.record.names == "legacy":
+        if participant.terms.speaks_legacy:
             return to_legacy(message) or message
         return message
 
 
-def _is_own(participant: Participant, heard: Heard) -> bool:
+def _is_own(participant: Participant, heard: Heard, echo: Echo) -> bool:
     """Whether the message came from this participant, or from the bridge itself (B-21)."""
-    if heard.echo is None:
-        return False
-    if heard.echo.author is None:
+    if echo.author is None:
         return True
-    if heard.echo.author != participant.id:
+    if echo.author != participant.id:
         return False
     # An author without TTS is served audio for its own speech (B-51), so for it this is no echo.
     return heard.message.type != SPEAK or participant.record.tts

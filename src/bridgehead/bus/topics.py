@@ -75,8 +75,11 @@ PUBLISHED_BY_SKILL_HOSTS: Final = (
     "ovos.entity.deregister",
     "ovos.fallback.deregister",
     "ovos.intent.list",
+    "ovos.intent.list.response",
     "ovos.intent.describe",
+    "ovos.intent.describe.response",
     "ovos.skills.list",
+    "ovos.skills.list.response",
     SPEAK,
     "ovos.intent.handler.*",
 )

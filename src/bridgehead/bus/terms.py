@@ -1,0 +1,47 @@
+"""What a participant's record comes to, worked out when the record changes instead of for every message. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bridgehead.bus.policy import place_session
+from bridgehead.bus.record import Grant, ParticipantRecord
+from bridgehead.bus.session import Session
+from bridgehead.bus.topics import LIFECYCLE, SPEAK, SYNC
+
+_REMEMBERED_TOPICS: Final = 64
+
+
+class Terms:
+    """The answers a record gives to the questions every message asks."""
+
+    def __init__(self, record: ParticipantRecord) -> None:
+        self._record = record
+        self.max_frame_bytes = record.max_frame_bytes
+        self.max_depth = record.limits.max_depth
+        self.is_managed = record.mode == "manage"
+        self.speaks_legacy = record.names == "legacy"
+        self.may_use_default_session = record.has(Grant.DEFAULT_SESSION)
+        self._leaves_sessions_alone = record.policy.is_empty and record.site_determination is None
+        self.hears_freely = frozenset(
+            topic
+            for topic in LIFECYCLE - {SYNC}
+            if record.deliver.match(topic) and (record.tts or topic != SPEAK)
+        )
+        """Topics of which only an echo and the hop limit keep a message from the participant (B-16, B-71)."""
+        self._publishes: dict[str, bool] = {}
+
+    def may_publish(self, topic: str) -> bool:
+        """Whether the publish list lets this topic in; topics repeat, so what it says of some is remembered."""
+        verdict = self._publishes.get(topic)
+        if verdict is None:
+            if len(self._publishes) >= _REMEMBERED_TOPICS:
+                self._publishes.clear()
+            verdict = self._publishes[topic] = self._record.may_publish(topic)
+        return verdict
+
+    def gate(self, session: Session) -> Session:
+        """`session` where the bridge knows it to be, narrowed by policy; its id stays as it is."""
+        if self._leaves_sessions_alone:
+            return session
+        return self._record.policy.apply(place_session(session, self._record.site_determination))

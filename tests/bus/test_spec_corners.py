@@ -1,0 +1,72 @@
+"""Corners of the bus specification where two rules meet or a list ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bridgehead.bus.assistant import Assistant
+from bridgehead.bus.health import LinkHealth
+from bridgehead.bus.legacy import to_legacy
+from bridgehead.bus.message import Message
+from bridgehead.bus.policy import SessionPolicy
+from bus.bridging import frame, make_bridge, make_record, written
+
+REGISTER = "ovos.intent.register.template"
+
+
+def handled_in(session: dict[str, Any]) -> Message:
+    return Message("ovos.utterance.handled", {}, {"session": session})
+
+
+@pytest.mark.parametrize("skill", ["lamp skill", "lamp.", "", "lamp:on", "lämp"])
+def test_a_skill_id_that_no_topic_can_hold_is_never_written_into_one(skill: str) -> None:
+    ping = Message("ovos.converse.ping", {"skill_id": skill})
+    assert to_legacy(ping) == ping
+
+
+def test_a_stopped_link_never_says_anything_again() -> None:
+    health = LinkHealth()
+    health.start(0)
+    health.stop(1)
+    assert [health.start(2), health.dialled(2), health.opened(2), health.refused(2), health.stop(2)] == [
+        None
+    ] * 5
+
+
+@pytest.mark.parametrize("topic", ["ovos.utterance.handle", "ovos.stop"])
+def test_the_assistant_runs_nothing_for_a_malformed_carrier(topic: str) -> None:
+    assistant = Assistant()
+    assistant.heard(Message("ovos.utterance.handle", {"utterances": ["hi"]}), 0)
+    assert assistant.heard(Message(topic, {"utterances": ["hi"]}, {"session": "s1"}), 0) == []
+
+
+def test_skills_are_deregistered_in_the_order_they_were_registered() -> None:
+    bridge = make_bridge(nat=False)
+    bridge.connected(make_record("p1", role="skill_host"), 0)
+    for session, skill in (("s1", "a"), ("s2", "b"), ("s1", "c")):
+        bridge.received("p1", frame(REGISTER, {"skill_id": skill}, session={"session_id": session}), 0)
+    gone = bridge.disconnected("p1", 1, goodbye=True)
+    assert [message.data["skill_id"] for message in written(gone)] == ["a", "b", "c"]
+
+
+def test_a_name_denied_twice_by_policy_is_denied_once() -> None:
+    policy = SessionPolicy.parse({"blacklisted_skills": ["z", "z"]})
+    assert policy.apply({})["blacklisted_skills"] == ["z"]
+
+
+def test_a_null_language_in_the_stored_session_is_no_language() -> None:
+    bridge = make_bridge()
+    bridge.connected(make_record("sms", mode="manage", managed_session_id="m", lang="pt-PT"), 0)
+    bridge.heard(handled_in({"session_id": "m", "lang": None}), 0)
+    [utterance] = written(bridge.received("sms", b'{"text":"bom dia"}', 0))
+    assert utterance.context["session"] == {"session_id": "m", "lang": "pt-PT"}
+
+
+@pytest.mark.parametrize(
+    "topic", ["ovos.intent.list", "ovos.intent.list.response", "ovos.skills.list.response"]
+)
+def test_a_skill_host_may_ask_and_answer_manifest_queries(topic: str) -> None:
+    assert make_record("p1", role="skill_host").may_publish(topic)
+    assert not make_record("p1").may_publish(topic)

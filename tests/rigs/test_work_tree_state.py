@@ -21,11 +21,11 @@ class Seen(Survey):
     def __init__(
         self,
         head: str = "c0ffee",
-        digest: str = "d1",
+        index_text: str = "i1",
         dirty: Sequence[DirtyFile] = (),
         names: Sequence[str] = ("ACK.md",),
     ) -> None:
-        self.head, self.digest, self.dirty = head, digest, tuple(dirty)
+        self.head, self.index_text, self.dirty = head, index_text, tuple(dirty)
         self._names = names
 
     def tracked(self) -> Mapping[str, TrackedFile]:
@@ -46,7 +46,7 @@ def state(survey: Survey, stamp: Stamp | None = LONG_AGO) -> str | None:
     "other",
     [
         Seen(head="beef"),
-        Seen(digest="d2"),
+        Seen(index_text="i2"),
         Seen(dirty=[DirtyFile(" M", "demo-01/ACK.md")]),
         Seen(names=["ACK.md", "LOOSE.md"]),
         Seen(names=[]),

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from bridgehead.cli.rig_arguments import Arguments
 from bridgehead.errors import UserError
 from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.terminal import Style, uses_colour
+from bridgehead.rigs.terminal import EncodedText, Style, uses_colour
 
 MAX_BODY_BYTES = 50 * 1024 * 1024
 
@@ -60,12 +60,20 @@ class Desk(NamedTuple):
     def page(self, text: Iterable[str]) -> None:
         """Text that may be long: through the pager on a terminal, as it comes otherwise (rigs §11)."""
         if not sys.stdout.isatty():
-            sys.stdout.writelines(text)
-            sys.stdout.flush()
+            _put_out(text)
             return
         from bridgehead.host.terminal import page as show
 
         show("".join(text), stream=sys.stdout, environ=self.environ, no_pager_variable="RIG_BRIDGE_NO_PAGER")
+
+
+def _put_out(text: Iterable[str]) -> None:
+    if isinstance(text, EncodedText) and sys.stdout.encoding.lower() == "utf-8":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encoded)
+    else:
+        sys.stdout.writelines(text)
+    sys.stdout.flush()
 
 
 def body_reader(typed: str | None) -> Callable[[], str] | None:

@@ -1,7 +1,7 @@
 """Long answers kept to be given again while nothing they depend on has changed (work_tree_state.py).
 
-    {"format": 1, "state": ..., "told": [...], "checksum": ...}         one line of JSON
-    the answer
+    {"format": ..., "state": bytes of it, "told": [...], "checksum": ...}        one line of JSON
+    the state, then the answer
 
 Caches under the git directory like the index: missing, torn, foreign or outdated ones are made anew.
 """
@@ -23,15 +23,19 @@ from bridgehead.host.files import read_bounded, write_atomic
 WORTH_KEEPING = 200  # envelopes; with fewer, start-up is all of the time
 MOST_CHARACTERS = 64 * 1024 * 1024
 
-_FORMAT = f"1 of {__version__}"  # another version may word its answers differently
+_FORMAT = f"2 of {__version__}"  # another version may word its answers differently
 _MOST_BYTES = 4 * MOST_CHARACTERS
 
 
 class Answer(NamedTuple):
-    """What was put out, and what was said beside it."""
+    """What was put out, in UTF-8, and what was said beside it."""
 
-    text: str
+    encoded: bytes
     told: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self.encoded.decode()
 
 
 class AnswerFile:
@@ -45,11 +49,14 @@ class AnswerFile:
         if self._path is None or state is None:
             return None
         try:
-            first, _, kept = read_bounded(self._path, _MOST_BYTES).partition(b"\n")
-            header = json.loads(first)
-            if (header["format"], header["state"], header["checksum"]) != (_FORMAT, state, crc32(kept)):
+            content = read_bounded(self._path, _MOST_BYTES)
+            start = content.index(b"\n") + 1
+            header = json.loads(content[:start])
+            end = start + int(header["state"])
+            if header["format"] != _FORMAT or content[start:end] != _state_bytes(state):
                 return None
-            return Answer(kept.decode("utf-8", "surrogatepass"), tuple(header["told"]))
+            encoded = content[end:]
+            return Answer(encoded, tuple(header["told"])) if header["checksum"] == crc32(encoded) else None
         except (FileError, ValueError, TypeError, KeyError):
             return None
 
@@ -65,14 +72,19 @@ class AnswerFile:
                 given.clear()
             yield piece
         if length <= MOST_CHARACTERS:
-            self.keep(state, Answer("".join(given), tuple(told)))
+            self.keep(state, "".join(given), told)
 
-    def keep(self, state: str | None, answer: Answer) -> None:
+    def keep(self, state: str | None, text: str, told: Sequence[str] = ()) -> None:
         """Store an answer in place of the last one; not being able to costs time later, nothing else."""
         if self._path is None or state is None:
             return
-        kept = answer.text.encode("utf-8", "surrogatepass")
-        header = {"format": _FORMAT, "state": state, "told": list(answer.told), "checksum": crc32(kept)}
-        with suppress(FileError):
+        seen = _state_bytes(state)
+        with suppress(FileError, UnicodeEncodeError):  # the latter: names that are no UTF-8
+            encoded = text.encode()
+            header = {"format": _FORMAT, "state": len(seen), "told": list(told), "checksum": crc32(encoded)}
             make_dir(self._path.parent)
-            write_atomic(self._path, json.dumps(header).encode() + b"\n" + kept)
+            write_atomic(self._path, b"".join([json.dumps(header).encode(), b"\n", seen, encoded]))
+
+
+def _state_bytes(state: str) -> bytes:
+    return state.encode("utf-8", "surrogateescape")

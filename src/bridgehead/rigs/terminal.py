@@ -6,7 +6,7 @@ Decisions only; whether stdout is a terminal and how many rows it has is told fr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from bridgehead.rigs.markers import StatusClass
@@ -58,6 +58,16 @@ class Style(NamedTuple):
 
 
 PLAIN = Style()
+
+
+class EncodedText:
+    """Text that is UTF-8 already, for those who can put it out as it is."""
+
+    def __init__(self, encoded: bytes) -> None:
+        self.encoded = encoded
+
+    def __iter__(self) -> Iterator[str]:
+        yield self.encoded.decode()
 
 
 def _escaped(character: re.Match[str]) -> str:

@@ -1,6 +1,7 @@
-"""What the listings of a bridge depend on, in one digest: equal states give equal answers.
+"""What the listings of a bridge depend on, in one text: equal states give equal answers.
 
-A tracked file is known by its blob while git calls it unchanged, any other by its stamp, history by HEAD.
+A tracked file is known by its blob while git calls it unchanged, any other by its stamp, history by HEAD. The text is
+long, but comparing two of them takes less time than a digest of one.
 """
 
 from __future__ import annotations
@@ -23,10 +24,8 @@ def is_settled(stamp: Stamp, now_ns: int) -> bool:
 
 
 def state_of(survey: Survey, stamp: Callable[[str], Stamp | None], now_ns: int) -> str | None:
-    """Return the digest; None while some file is too fresh to be known without reading it."""
-    from hashlib import sha256
-
-    parts = [survey.head or "", survey.digest, *(file.line for file in survey.dirty)]
+    """Return the state; None while some file is too fresh to be known without reading it."""
+    parts = [survey.head or "", survey.index_text, "", *(file.line for file in survey.dirty)]
     for thread, names in survey.names().items():
         parts += ["", thread, *names]
     for path in _not_vouched_for(survey):
@@ -34,14 +33,12 @@ def state_of(survey: Survey, stamp: Callable[[str], Stamp | None], now_ns: int) 
         if found is not None and not is_settled(found, now_ns):
             return None
         parts += ["", path, str(found)]
-    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+    return "\0".join(parts)
 
 
 def _not_vouched_for(survey: Survey) -> Iterator[str]:
     """Yield the files whose content git does not answer for: untracked, ignored, changed, in conflict."""
-    dirty = {file.path for file in survey.dirty}
-    vouched_for = survey.tracked_paths() - dirty
+    vouched_for = survey.tracked_paths() - {file.path for file in survey.dirty}
     for thread, names in survey.names().items():
-        for name in names:
-            if is_envelope_name(name) and (path := f"{thread}/{name}") not in vouched_for:
-                yield path
+        loose = {f"{thread}/{name}" for name in names} - vouched_for
+        yield from sorted(filter(is_envelope_name, loose))

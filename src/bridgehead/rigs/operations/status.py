@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bridgehead.rigs.answer_files import WORTH_KEEPING, Answer, AnswerFile
+from bridgehead.rigs.answer_files import WORTH_KEEPING, AnswerFile
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.status_view import Status
 from bridgehead.rigs.summary_rows import read_summaries, summaries_as_text
@@ -73,7 +73,7 @@ def _summaries(rig: Rig, survey: Survey, *, wide: bool, with_findings: bool) -> 
     known = catalogue(rig, survey=survey, with_findings=with_findings, with_history=wide or not is_large)
     threads = _summed_up(known, _latest(rig, known), wide=wide)
     if sum(thread.envelope_count for thread in threads) >= WORTH_KEEPING:
-        kept.keep(state, Answer(summaries_as_text(threads)))
+        kept.keep(state, summaries_as_text(threads))
     return threads
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from bridgehead.rigs.answer_files import WORTH_KEEPING, AnswerFile
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.operations.wanted_thread import wanted_thread
-from bridgehead.rigs.terminal import PLAIN, Style
+from bridgehead.rigs.terminal import PLAIN, EncodedText, Style
 from bridgehead.rigs.work_tree_state import state_of
 
 if TYPE_CHECKING:
     from bridgehead.rigs.operations.thread import ShownThread
 
 
-def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: Style = PLAIN) -> Iterator[str]:
+def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: Style = PLAIN) -> Iterable[str]:
     """The whole of a thread, in pieces; only the plain form is kept."""
     thread_id = wanted_thread(rig, typed)
     survey = rig.repository.survey(thread_id)
@@ -26,7 +26,7 @@ def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: St
     if found is not None:
         for sentence in found.told:
             rig.tell(sentence)
-        return iter([found.text])
+        return EncodedText(found.encoded)
     from bridgehead.rigs.operations.thread import thread
 
     told = rig.overhear()

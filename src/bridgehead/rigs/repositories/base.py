@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -42,7 +43,14 @@ class Survey(ABC):
     branch: str | None
     ahead: int
     dirty: tuple[DirtyFile, ...]
-    digest: str  # equal digests: the index holds the same files
+    index_text: str  # equal texts: the index holds the same files
+
+    @cached_property
+    def digest(self) -> str:
+        """The index text where it has to be short."""
+        from hashlib import sha256  # takes longer to import than most commands need to look around
+
+        return sha256(self.index_text.encode("utf-8", "surrogateescape")).hexdigest()
 
     @abstractmethod
     def tracked(self) -> Mapping[str, TrackedFile]:

@@ -27,7 +27,7 @@ class GitSurvey(Survey):
         limits = ("--", thread) if thread else ("--",)
         index = git.start("ls-files", "--stage", "-z", *limits)
         state = parse_status(demand("status", git.ask(*ARGUMENTS, *limits)).fields)
-        self._index = demand("ls-files", index.answer())
+        self.index_text = demand("ls-files", index.answer()).text
         self.head = state.commit
         self.branch = state.branch
         self.ahead = state.ahead
@@ -35,17 +35,13 @@ class GitSurvey(Survey):
         self._top_level = top_level
         self._thread = thread
 
-    @cached_property
-    def digest(self) -> str:  # type: ignore[override]
-        from hashlib import sha256
-
-        return sha256(self._index.out).hexdigest()
-
     def tracked(self) -> Mapping[str, TrackedFile]:
         return self._tracked
 
     def tracked_paths(self) -> set[str]:
-        return {entry.partition("\t")[2] for entry in self._index.fields}
+        entries = self.index_text.split("\0")[:-1]
+        start = entries[0].index("\t") + 1 if entries else 0  # mode, id and stage are as long in all of them
+        return {entry[start:] for entry in entries}
 
     def names(self) -> Mapping[str, Sequence[str]]:
         return self._names
@@ -53,7 +49,7 @@ class GitSurvey(Survey):
     @cached_property
     def _tracked(self) -> dict[str, TrackedFile]:
         files = {}
-        for entry in self._index.fields:
+        for entry in self.index_text.split("\0")[:-1]:
             if entry.endswith(".md"):
                 described, _, path = entry.partition("\t")
                 blob = described[_MODE_END + 1 : -2] if described.endswith("0") else None

@@ -25,7 +25,7 @@ class MemorySurvey(Survey):
         self.branch = repository.branch
         self.ahead = len(repository.unpushed())
         self._tracked = {path: file for path, file in repository.index.items() if is_looked_at(path)}
-        self.digest = repr(sorted(self._tracked.items()))
+        self.index_text = repr(sorted(self._tracked.items()))
         self.dirty = tuple(file for file in _dirty_files(repository) if is_looked_at(file.path))
         tops = sorted({path.partition("/")[0] for path in repository.present() if "/" in path})
         self._names = {

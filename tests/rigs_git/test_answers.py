@@ -28,7 +28,7 @@ def _short_answers_are_kept_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rig_at(clone: Path, told: list[str]) -> Rig:
     return Rig(
-        GitRepository(clone),
+        lambda: GitRepository(clone),
         now_ms=lambda: 1_800_000_000_000,
         random_bits=lambda bits: 0,
         sleep=lambda seconds: None,

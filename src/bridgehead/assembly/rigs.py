@@ -7,29 +7,55 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bridgehead.rigs.operations.rig import Ledger, Rig
+    from bridgehead.rigs.repositories.base import Repository
 
 
-def make_rig(directory: str | None, tell: Callable[[str], None]) -> Rig:
-    """The rig of the clone around `directory`, by default the current one. `tell` gets the conversation."""
-    import time
-
-    from bridgehead.rigs.operations.rig import Rig
+def make_rig(directory: str, tell: Callable[[str], None]) -> Rig:
+    """The rig of the clone around `directory`, or NotARepository. `tell` gets the conversation."""
     from bridgehead.rigs.repositories.git import GitRepository
 
     repository = GitRepository(directory)
+    return _rig(lambda: repository, tell)
+
+
+def make_rig_here(tell: Callable[[str], None]) -> Rig:
+    """The rig of the clone around the current directory, which is looked for when a command needs it."""
+
+    @cache
+    def find_repository() -> Repository:
+        from bridgehead.rigs.config import CONFIG_PATH
+        from bridgehead.rigs.repositories.git import GitRepository
+
+        repository = GitRepository()
+        if repository.is_tracked(CONFIG_PATH):
+            tell(
+                f"warning: {CONFIG_PATH} is tracked, so other clones take over the identity of this rig; "
+                f"git rm --cached {CONFIG_PATH} ends that"
+            )
+        return repository
+
+    return _rig(find_repository, tell)
+
+
+def _rig(find_repository: Callable[[], Repository], tell: Callable[[str], None]) -> Rig:
+    import time
+
+    from bridgehead.rigs.operations.rig import Rig
+
     return Rig(
-        repository,
+        find_repository,
         now_ms=lambda: time.time_ns() // 1_000_000,
         random_bits=_random_bits,
         sleep=time.sleep,
         tell=tell,
-        announcer=_LateAnnouncer(repository.root, tell),
+        announcer=_LateAnnouncer(find_repository, tell),
         ledger=_make_ledger,
-        reviews=_LateReviews(repository.root),
+        reviews=_LateReviews(find_repository),
     )
 
 
@@ -42,8 +68,8 @@ def _random_bits(count: int) -> int:
 class _LateAnnouncer:
     """Opens the record only when there is something to say; it is never needed (rigs §14.6)."""
 
-    def __init__(self, project: str, tell: Callable[[str], None]) -> None:
-        self._project = project
+    def __init__(self, find_repository: Callable[[], Repository], tell: Callable[[str], None]) -> None:
+        self._find_repository = find_repository
         self._tell = tell
 
     def announce(self, kind: str, facts: Mapping[str, object]) -> None:
@@ -52,7 +78,7 @@ class _LateAnnouncer:
         try:
             from bridgehead.assembly.announcing import append_event
 
-            append_event(self._project, kind, facts)
+            append_event(self._find_repository().root, kind, facts)
         except BridgeheadError as error:
             self._tell(f"warning: not recorded: {error.message}")
 
@@ -60,18 +86,18 @@ class _LateAnnouncer:
 class _LateReviews:
     """Knows of councils only when results are judged, so that other commands need not load them."""
 
-    def __init__(self, clone: str) -> None:
-        self._clone = clone
+    def __init__(self, find_repository: Callable[[], Repository]) -> None:
+        self._find_repository = find_repository
 
     def are_required(self) -> bool:
         from bridgehead.assembly.reviewed_results import CouncilReviews
 
-        return CouncilReviews(self._clone).are_required()
+        return CouncilReviews(self._find_repository().root).are_required()
 
     def report_sha256(self, council_id: str) -> str | None:
         from bridgehead.assembly.reviewed_results import CouncilReviews
 
-        return CouncilReviews(self._clone).report_sha256(council_id)
+        return CouncilReviews(self._find_repository().root).report_sha256(council_id)
 
 
 def _make_ledger(rig: Rig) -> Ledger:

@@ -42,7 +42,7 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
     if parsed.has("--help"):
         sys.stdout.write(explain(shown_as, name))
         return ExitCode.DONE
-    from bridgehead.assembly.rigs import make_rig
+    from bridgehead.assembly.rigs import make_rig_here
     from bridgehead.cli import rig_handlers
     from bridgehead.cli.rig_desk import Desk
 
@@ -50,7 +50,7 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
         complain(program, text)
 
     gc.disable()  # a command ends before looking for garbage pays; only watching goes on and on
-    desk = Desk(parsed, lambda: make_rig(None, tell), tell, os.environ)
+    desk = Desk(parsed, lambda: make_rig_here(tell), tell, os.environ)
     try:
         return int(getattr(rig_handlers, name)(desk))
     except (KeyboardInterrupt, Terminated) as stopped:

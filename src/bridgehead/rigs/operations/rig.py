@@ -95,11 +95,14 @@ class Silent:
 
 
 class Rig:
-    """A participant in one clone. `tell` is conversation: narrative, hints, warnings."""
+    """A participant in one clone, which is looked for when first needed: arguments are judged before (rigs §8).
+
+    `tell` is conversation: narrative, hints, warnings.
+    """
 
     def __init__(
         self,
-        repository: Repository,
+        find_repository: Callable[[], Repository],
         *,
         now_ms: Callable[[], int],
         random_bits: Callable[[int], int],
@@ -109,7 +112,7 @@ class Rig:
         ledger: Callable[[Rig], Ledger] | None = None,
         reviews: Reviews | None = None,
     ) -> None:
-        self.repository = repository
+        self._find_repository = find_repository
         self.now_ms = now_ms
         self.random_bits = random_bits
         self.sleep = sleep
@@ -117,6 +120,10 @@ class Rig:
         self._announcer = announcer or Silent()
         self._make_ledger = ledger
         self.reviews: Reviews = reviews or Silent()
+
+    @cached_property
+    def repository(self) -> Repository:
+        return self._find_repository()
 
     @cached_property
     def config(self) -> RigConfig:

@@ -134,6 +134,10 @@ class GitRepository(WorkTree, Repository):
         return GitSurvey(self._clone.git, self._clone.location.top_level, thread)
 
     def is_tracked(self, path: str) -> bool:
+        from bridgehead.rigs.repositories.git_index import may_list
+
+        if not may_list(self._clone.location.index_file, path):
+            return False
         return path in self._clone.git.read("ls-files", "-z", "--", path).fields
 
     def taken_names(self, thread: str) -> set[str]:

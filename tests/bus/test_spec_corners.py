@@ -10,8 +10,9 @@ from bridgehead.bus.assistant import Assistant
 from bridgehead.bus.health import LinkHealth
 from bridgehead.bus.legacy import to_legacy
 from bridgehead.bus.message import Message
+from bridgehead.bus.participants import Remembrance
 from bridgehead.bus.policy import SessionPolicy
-from bus.bridging import frame, make_bridge, make_record, written
+from bus.bridging import frame, handed_over, make_bridge, make_record, written
 
 REGISTER = "ovos.intent.register.template"
 
@@ -70,3 +71,32 @@ def test_a_null_language_in_the_stored_session_is_no_language() -> None:
 def test_a_skill_host_may_ask_and_answer_manifest_queries(topic: str) -> None:
     assert make_record("p1", role="skill_host").may_publish(topic)
     assert not make_record("p1").may_publish(topic)
+
+
+def test_pings_of_two_skills_are_no_copies_of_each_other() -> None:
+    bridge = make_bridge(profile="legacy", nat=False)
+    bridge.connected(make_record("p1", role="skill_host"), 0)
+    bridge.received("p1", frame(REGISTER, {"skill_id": "a.skill"}, session={"session_id": "s"}), 0)
+    session = {"session": {"session_id": "s"}}
+    pings = [Message(f"{skill}.converse.ping", {}, session) for skill in ("a.skill", "b.skill", "ovos")]
+    assert [len(handed_over(bridge.heard(ping, 0))) for ping in pings] == [1, 1, 0]
+
+
+def test_readiness_that_names_a_hardened_skill_host_still_reaches_it() -> None:
+    bridge = make_bridge(hardened=True)
+    bridge.connected(make_record("p1", role="skill_host"), 0)
+    ready = Message("mycroft.ready", {}, {"destination": "p1"})
+    assert handed_over(bridge.heard(ready, 0)) == []
+    bridge.received("p1", frame(REGISTER, {"skill_id": "a.skill"}), 0)
+    assert len(handed_over(bridge.heard(ready, 0))) == 1
+
+
+def test_sessions_remembered_from_a_time_without_translation_are_translated_after_it() -> None:
+    record = make_record("p1")
+    past = Remembrance({"p1": "p1"}, {"p1": {"s": "s"}})
+    bridge = make_bridge(nat=True, remembered=past, records={"p1": record})
+    bridge.connected(record, 0)
+    [utterance] = written(
+        bridge.received("p1", frame("ovos.utterance.handle", session={"session_id": "s"}), 0)
+    )
+    assert utterance.context["session"]["session_id"] != "s"

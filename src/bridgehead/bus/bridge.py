@@ -88,6 +88,8 @@ class Bridge:
         self._sources.remember(record.id, past.sources[record.id])
         participant = self.known.add(record, self._sources.assign(record, None), now)
         for hub_id, local in past.hub_ids.get(record.id, {}).items():
+            if self.settings.nat and hub_id == local:
+                continue  # from a time without translation; kept, it would let this id through for good (B-25)
             self.known.own(participant, hub_id, local)
             participant.hub_ids[local] = hub_id
         for hub_id, skill in past.skills.get(record.id, ()):
@@ -243,7 +245,7 @@ class Bridge:
         rendered = False
         for participant, signal in self._router.recipients(heard):
             self.offered += 1
-            obstacle = self._router.obstacle(participant, heard, signal)
+            obstacle = self._router.obstacle(participant, heard)
             if (
                 obstacle is None
                 and self._restart.lasts

@@ -114,10 +114,12 @@ class CopyTable:
         if not has_counterpart(message.type):
             return False
         self._forget_old(now)
-        key = (spec_topic(message.type), content_digest(message))
+        named = spec_topic(message.type)
+        key = (named, content_digest(message))
         earlier = self._by_content.setdefault(key, [])
         for entry in earlier:
-            if entry[1] != message.type:
+            # One of the two has the specification's name: pings of two skills are no copies of each other.
+            if entry[1] != message.type and named in (entry[1], message.type):
                 earlier.remove(entry)
                 return True
         earlier.append((now, message.type))

@@ -97,17 +97,17 @@ class Router:
         site = session.get("site_id") if isinstance(session, dict) else None
         return site if isinstance(site, str) and site and site not in self._settings.ignored_sites else None
 
-    def obstacle(self, participant: Participant, heard: Heard, signal: str) -> str | None:
+    def obstacle(self, participant: Participant, heard: Heard) -> str | None:
         """The first reason of B-71 that keeps the message from the participant, None if it may go."""
         if heard.echo is not None and _is_own(participant, heard, heard.echo):
             return "echo"
         if heard.message.type not in participant.terms.hears_freely:
-            reason = self._topic_obstacle(participant, heard, signal)
+            reason = self._topic_obstacle(participant, heard)
             if reason is not None:
                 return reason
         return "hop_limit" if heard.hops > self._settings.hop_limit else None
 
-    def _topic_obstacle(self, participant: Participant, heard: Heard, signal: str) -> str | None:
+    def _topic_obstacle(self, participant: Participant, heard: Heard) -> str | None:
         message = heard.message
         if self._settings.poll_filter and is_poll(message.type) and not _hosts_here(participant, heard):
             return "poll_filter"
@@ -115,7 +115,7 @@ class Router:
             return "session_bootstrap"
         if message.type == UPDATE_DEFAULT and not participant.record.has(Grant.DEFAULT_SESSION):
             return "not_granted"
-        if self._is_hardened(participant) and not self._passes_hardened(participant, heard, signal):
+        if self._is_hardened(participant) and not self._passes_hardened(participant, heard):
             return "hardened"
         if not participant.record.deliver.match(message.type):
             return "deliver_pattern"
@@ -126,9 +126,12 @@ class Router:
             return self._settings.hardened
         return participant.record.role is not Role.PEER
 
-    def _passes_hardened(self, participant: Participant, heard: Heard, signal: str) -> bool:
+    def _passes_hardened(self, participant: Participant, heard: Heard) -> bool:
         topic, record = heard.message.type, participant.record
-        if topic in LIFECYCLE or topic in self._settings.hardened_extra or signal == "readiness":
+        if topic in LIFECYCLE or topic in self._settings.hardened_extra:
+            return True
+        # Readiness is a rule of its own, also for a host that the message names or that owns its session (B-49).
+        if topic in self._readiness and participant.skills:
             return True
         if (skill := dispatched_skill(topic)) is not None and participant.hosts(heard.hub_session, skill):
             return True

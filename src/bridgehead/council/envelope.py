@@ -51,7 +51,8 @@ def _open_document(document: Mapping[str, Any]) -> Opened | None:
 
 def _open_events(printed: str) -> Opened | None:
     """The JSON lines of codex and opencode; other lines between them are noise."""
-    lines = printed.splitlines()[:_MOST_EVENT_LINES]
+    # Only a line feed ends a line: U+2028 and its like may stand inside a JSON string.
+    lines = printed.split("\n")[:_MOST_EVENT_LINES]
     events = [
         event for event in map(_object, lines) if event is not None and isinstance(event.get("type"), str)
     ]

@@ -14,9 +14,9 @@ from bridgehead.host.command import CommandResult, Ended
 StartupErrors = Sequence[tuple[re.Pattern[str], ErrorClass]]
 """What a CLI writes to stderr when it does not even begin, in the order in which it is looked for."""
 
-# 128 and up: a signal ended it, whatever it had printed by then. Some CLIs also use these codes for HTTP statuses,
-# but then their record says that they failed.
-_FIRST_SIGNAL_CODE: Final = 128
+# Below 0, or 128 and up: a signal ended it, whatever it had printed by then. Some CLIs also use these codes for HTTP
+# statuses, but then their record says that they failed.
+_OWN_END: Final = range(128)
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -37,7 +37,7 @@ def ended_early(program: str, result: CommandResult, timeout_seconds: int) -> Re
 
 def succeeded(program: str, result: CommandResult, answered: Answered) -> Outcome:
     """`answered`, unless the program was killed or the answer is empty (runtimes §2.1)."""
-    if result.exit_code >= _FIRST_SIGNAL_CODE:
+    if result.exit_code not in _OWN_END:
         message = f"{program} was ended with code {result.exit_code}"
         return Refused(ErrorClass.OTHER, message, stderr_of(result), usage=answered.usage)
     if not answered.text.strip():

@@ -14,9 +14,9 @@ from bridgehead.council.runtimes.exchange import NOTHING_REPORTED, Answered, Out
 from bridgehead.council.runtimes.json_lines import count_at, mapping_at, object_from, objects_in, text_at
 from bridgehead.host.command import CommandResult
 
+EXIT_USAGE: Final = 2
+
 STARTUP_ERRORS: Final[StartupErrors] = (
-    (re.compile(r"error: unexpected argument|error: unrecognized subcommand"), ErrorClass.BAD_USAGE),
-    (re.compile(r"error: .*(?:invalid value|required arguments)"), ErrorClass.BAD_USAGE),
     (re.compile(r"No prompt provided via stdin"), ErrorClass.NO_PROMPT),
     (re.compile(r"no rollout found for thread id", re.IGNORECASE), ErrorClass.UNKNOWN_SESSION),
     (re.compile(r"Not inside a trusted directory"), ErrorClass.UNTRUSTED_FOLDER),
@@ -62,7 +62,10 @@ def _unfinished(events: list[dict[str, Any]], result: CommandResult) -> Refused:
     """A run without the last word of a turn; a top-level `error` before it is only a retry notice."""
     if events and result.exit_code != 0:
         return Refused(ErrorClass.OTHER, "codex ended before its turn did", stderr_of(result))
-    return refused_without_record("codex", result, STARTUP_ERRORS)
+    refused = refused_without_record("codex", result, STARTUP_ERRORS)
+    if result.exit_code == EXIT_USAGE:
+        return Refused(ErrorClass.BAD_USAGE, refused.message, refused.detail)
+    return refused
 
 
 def _last(events: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from bridgehead.contract.words import ErrorClass
@@ -30,6 +31,10 @@ STARTUP_ERRORS: Final[StartupErrors] = (
     (re.compile(r"No input provided via stdin"), ErrorClass.NO_PROMPT),
     (re.compile(r"not running in a trusted directory"), ErrorClass.UNTRUSTED_FOLDER),
 )
+RETIRED_ACCOUNT: Final = "IneligibleTierError"
+UNEXPLAINED: Final = "gemini reported an error"
+# gemini exits with the status of a failed request, of which the system keeps the lowest eight bits.
+_HTTP_ERRORS: Final = range(400, 600)
 _EXIT_CLASSES: Final = {EXIT_AUTH: ErrorClass.AUTH, EXIT_UNTRUSTED: ErrorClass.UNTRUSTED_FOLDER}
 # A node trace on stderr ends with the fields of the error object; the HTTP status is among them.
 _TRACE_STATUS: Final = re.compile(r"^\s*(?:code|status): (\d{3}),?$", re.MULTILINE)
@@ -51,7 +56,7 @@ def read_gemini(result: CommandResult) -> Outcome:
 def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult) -> Outcome:
     usage = _stream_usage(mapping_at(final, "stats"))
     if final.get("status") != "success":
-        message = text_at(mapping_at(final, "error"), "message") or "gemini reported an error"
+        message = text_at(mapping_at(final, "error"), "message") or UNEXPLAINED
         return _refused(message, result, usage)
     first = next((event for event in events if event.get("type") == "init"), {})
     said = [event for event in events if event.get("type") == "message" and event.get("role") == "assistant"]
@@ -78,26 +83,37 @@ def _read_whole(whole: Mapping[str, Any], result: CommandResult) -> Outcome:
 def _read_error(result: CommandResult) -> Refused:
     """Errors of the `json` format: the last object on stderr, after warnings and traces."""
     error = mapping_at(last_pretty_object(result.error_text()) or {}, "error")
-    if not error:
-        refused = refused_without_record("gemini", result, STARTUP_ERRORS)
-        told = _EXIT_CLASSES.get(result.exit_code)
-        return refused if told is None else Refused(told, refused.message, refused.detail)
-    return _refused(text_at(error, "message"), result, NOTHING_REPORTED, code=error.get("code"))
+    if error:
+        message = text_at(error, "message") or UNEXPLAINED
+        return _refused(message, result, NOTHING_REPORTED, code=error.get("code"))
+    refused = refused_without_record("gemini", result, STARTUP_ERRORS)
+    if result.exit_code == 0:
+        return refused
+    return replace(refused, error_class=_class_of(stderr_of(result), result))
 
 
 def _refused(message: str, result: CommandResult, usage: CallUsage, code: object = None) -> Refused:
-    detail = stderr_of(result)
+    return Refused(_class_of(message, result, code), message, stderr_of(result), usage=usage)
+
+
+def _class_of(message: str, result: CommandResult, code: object = None) -> ErrorClass:
+    # An account that is refused for good also ends with the code of a missing login; the trace alone tells.
+    if RETIRED_ACCOUNT in message or RETIRED_ACCOUNT in result.error_text():
+        return ErrorClass.RETIRED
     if result.exit_code in _EXIT_CLASSES:
-        return Refused(_EXIT_CLASSES[result.exit_code], message, detail, usage=usage)
-    return Refused(classify(message, _status(code, detail)), message, detail, usage=usage)
+        return _EXIT_CLASSES[result.exit_code]
+    told = next((error_class for pattern, error_class in STARTUP_ERRORS if pattern.search(message)), None)
+    return told or classify(message, _status(code, result))
 
 
-def _status(code: object, trace: str) -> int | None:
-    """The HTTP status: gemini's own code where it is one (404 is shown as 1), else what its trace says."""
-    if isinstance(code, int) and 400 <= code < 600:
+def _status(code: object, result: CommandResult) -> int | None:
+    """The HTTP status: gemini's own code where it is one (404 is shown as 1), else what its trace or exit says."""
+    if isinstance(code, int) and code in _HTTP_ERRORS:
         return code
-    found = _TRACE_STATUS.findall(trace)
-    return int(found[-1]) if found else None
+    traced = _TRACE_STATUS.findall(result.error_text())
+    if traced:
+        return int(traced[-1])
+    return result.exit_code + 256 if result.exit_code + 256 in _HTTP_ERRORS else None
 
 
 def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:

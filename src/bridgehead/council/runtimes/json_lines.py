@@ -9,7 +9,8 @@ from typing import Any
 
 def objects_in(printed: str) -> Iterator[dict[str, Any]]:
     """Every line that is a JSON object, in order."""
-    for line in printed.splitlines():
+    # Only a line feed ends a line: U+2028 and its like may stand inside a JSON string.
+    for line in printed.split("\n"):
         if (found := object_from(line)) is not None:
             yield found
 
@@ -28,8 +29,8 @@ def object_from(text: str) -> dict[str, Any] | None:
 
 def last_pretty_object(printed: str) -> dict[str, Any] | None:
     """The last JSON object that begins on a line of its own `{`; programs print warnings and traces before it."""
-    lines = printed.splitlines()
-    starts = [number for number, line in enumerate(lines) if line == "{"]
+    lines = printed.split("\n")
+    starts = [number for number, line in enumerate(lines) if line.rstrip("\r") == "{"]
     return object_from("\n".join(lines[starts[-1] :])) if starts else None
 
 

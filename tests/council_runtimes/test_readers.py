@@ -1,0 +1,112 @@
+"""What the readers make of runs that the recordings do not hold: odd characters, odd codes, refused accounts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from bridgehead.contract.words import ErrorClass
+from bridgehead.council.envelope import open_envelope
+from bridgehead.council.runtimes.claude_output import read_claude
+from bridgehead.council.runtimes.codex_events import read_codex
+from bridgehead.council.runtimes.exchange import Answered, Outcome, Refused
+from bridgehead.council.runtimes.gemini_output import read_gemini
+from bridgehead.council.runtimes.opencode_events import read_opencode
+from bridgehead.host.command import CommandResult, Ended
+
+# Line ends for Python, plain characters for JSON: programs print them as they are.
+SPOKEN = "first\u2028second\x85third\x0b"
+
+
+def ran(code: int, printed: str = "", complained: str = "") -> CommandResult:
+    at = datetime(2026, 11, 15, tzinfo=UTC)
+    return CommandResult(("x",), Ended.EXITED, code, at, stdout=printed.encode(), stderr=complained.encode())
+
+
+def lines(*events: dict[str, object]) -> str:
+    return "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in events)
+
+
+CLAUDE = lines({"type": "result", "is_error": False, "result": SPOKEN, "session_id": "s"})
+CODEX = lines(
+    {"type": "thread.started", "thread_id": "s"},
+    {"type": "item.completed", "item": {"type": "agent_message", "text": SPOKEN}},
+    {"type": "turn.completed", "usage": {}},
+)
+GEMINI = lines(
+    {"type": "init", "session_id": "s"},
+    {"type": "message", "role": "assistant", "content": SPOKEN},
+    {"type": "result", "status": "success", "stats": {}},
+)
+OPENCODE = lines(
+    {"type": "step_start", "sessionID": "s"},
+    {"type": "text", "sessionID": "s", "part": {"text": SPOKEN}},
+    {"type": "step_finish", "sessionID": "s", "part": {"reason": "stop"}},
+)
+READERS: list[tuple[Callable[[CommandResult], Outcome], str]] = [
+    (read_claude, CLAUDE),
+    (read_codex, CODEX),
+    (read_gemini, GEMINI),
+    (read_opencode, OPENCODE),
+]
+
+
+@pytest.mark.parametrize(("read", "printed"), READERS)
+def test_a_line_separator_inside_an_answer_ends_no_line(
+    read: Callable[[CommandResult], Outcome], printed: str
+) -> None:
+    outcome = read(ran(0, printed))
+
+    assert isinstance(outcome, Answered)
+    assert outcome.text == SPOKEN
+
+
+@pytest.mark.parametrize(("read", "printed"), READERS)
+@pytest.mark.parametrize("code", [-15, 137])
+def test_a_killed_program_has_not_answered_whatever_it_had_printed(
+    read: Callable[[CommandResult], Outcome], printed: str, code: int
+) -> None:
+    assert isinstance(read(ran(code, printed)), Refused)
+
+
+def test_a_line_separator_inside_an_event_does_not_break_its_envelope() -> None:
+    assert open_envelope(CODEX).text == SPOKEN
+
+
+def test_codex_code_2_is_a_wrong_command_line_whatever_it_says() -> None:
+    outcome = read_codex(
+        ran(2, complained="error: a value is required for '--model <MODEL>' but none was given")
+    )
+
+    assert isinstance(outcome, Refused)
+    assert outcome.error_class is ErrorClass.BAD_USAGE
+
+
+def error_object(message: str, code: int) -> str:
+    return json.dumps(
+        {"session_id": "s", "error": {"type": "Error", "message": message, "code": code}}, indent=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "complained", "expected"),
+    [
+        (41, "IneligibleTierError: this account\n" + error_object("sign in", 41), ErrorClass.RETIRED),
+        (41, "Failed to sign in: IneligibleTierError", ErrorClass.RETIRED),
+        (42, error_object("No input provided via stdin.", 42), ErrorClass.NO_PROMPT),
+        (173, "the server would not", ErrorClass.RATE_LIMIT),
+        (247, "the server would not", ErrorClass.SERVER_ERROR),
+        (145, error_object("the server would not", 1), ErrorClass.AUTH),
+        (1, "x" * 70_000 + "\n  status: 404\n" + error_object("no", 1), ErrorClass.UNKNOWN_MODEL),
+    ],
+)
+def test_gemini_refusals_are_read_from_text_trace_and_exit_code(
+    code: int, complained: str, expected: ErrorClass
+) -> None:
+    outcome = read_gemini(ran(code, complained=complained))
+
+    assert isinstance(outcome, Refused)
+    assert outcome.error_class is expected

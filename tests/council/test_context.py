@@ -106,3 +106,8 @@ def test_domains_of_the_request_are_kept_and_others_added() -> None:
 def test_words_set_the_intensity_only_as_whole_words(request_text: str, intensity: Intensity) -> None:
     routed = route_request(request_text, domains=1, explicit_route=None, explicit_intensity=None)
     assert routed.intensity is intensity
+
+
+def test_a_phrase_may_be_broken_over_two_lines() -> None:
+    routed = route_request("ask multiple\n models", domains=1, explicit_route=None, explicit_intensity=None)
+    assert routed.row == "council"

@@ -85,7 +85,30 @@ def test_renames_are_followed_over_chains_and_end_at_a_cycle() -> None:
     chain = {"a.py": "b.py", "b.py": "c.py"}
     assert current_name("a.py", chain) == "c.py"
     assert earlier_names("c.py", chain) == ("b.py", "a.py")
-    assert current_name("a.py", {"a.py": "b.py", "b.py": "a.py"}) == "b.py"
+    swapped = {"a.py": "b.py", "b.py": "a.py"}
+    assert current_name("a.py", swapped) == "b.py"
+    assert earlier_names("a.py", swapped) == ("b.py",)
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        "```python src/a.py:4\ncur.execute(q + oid)\n```",
+        "src/a.py:4\n```\ndef load(cur, oid):\r+    cur.execute(q + oid)\r-return cur.fetchone()\n```",
+    ],
+)
+def test_a_fence_may_name_its_file_and_a_diff_sign_may_follow_any_line_end(evidence: str) -> None:
+    check = check_evidence(evidence, Tree.of({"src/a.py": CODE}))
+    assert check.strength == "quote"
+    assert [(one.path, one.cited) for one in check.references] == [("src/a.py", (4, 4))]
+
+
+def test_a_long_run_of_characters_is_walked_once() -> None:
+    # Walked once for each of its characters, this would take longer than the whole suite.
+    wall = "-" * 400_000
+    assert check_evidence(f"{wall} {wall}a://b a.py:4", Tree.of({"a.py": CODE})).anchor == Anchor(
+        "a.py", (4, 4)
+    )
 
 
 def test_a_cluster_is_known_by_the_place_most_members_name() -> None:
@@ -115,7 +138,7 @@ def test_the_code_a_dismissal_remembers_is_the_cited_lines_squeezed() -> None:
 )
 def test_an_entry_whose_limits_cannot_be_read_has_no_effect(fields: dict[str, object]) -> None:
     assert read_entry({**GOOD, **fields}) is None
-    assert read_entry(GOOD) is not None
+    assert read_entry({**GOOD, "expires": None, "severity": None, "paths": None, "code": None}) is not None
 
 
 def found(fingerprint: str) -> FoundAgain:

@@ -133,6 +133,14 @@ def test_names_that_are_no_uri_by_themselves_are_written_as_one() -> None:
     assert (location["region"]["endLine"], result["level"]) == (7, "note")
 
 
+def test_a_domain_with_a_slash_and_a_name_that_is_no_text_are_written_whole() -> None:
+    strange = finding(location=Anchor("src/\udcff.py", (1, 1)), domains=("ci/cd",))
+    (run,) = valid(to_sarif([strange], RUN).log)["runs"]
+    (rule,) = run["tool"]["driver"]["rules"]
+    assert (rule["id"], rule["properties"]["tags"]) == ("ci/cd/finding", ["ci/cd", "finding"])
+    assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "src/%FF.py"
+
+
 @pytest.mark.parametrize(
     "break_it",
     [

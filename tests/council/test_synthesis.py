@@ -160,6 +160,25 @@ def test_met_and_unmet_of_one_requirement_are_a_dispute_with_both_positions() ->
     assert [one.bridge for one in finding.positions] == ["claude", "codex"]
 
 
+def test_a_bridge_that_says_met_and_unmet_disputes_what_another_says_unmet() -> None:
+    gap = (TITLES[0], Severity.HIGH, OutputType.COMPLIANCE_GAP, "R-1", False)
+    met = output(2, "C", (TITLES[1], Severity.INFO, OutputType.FINDING, "R-1", True))
+    seats = [
+        seat_report("claude", [output(1, "C", gap), met]),
+        seat_report("codex", [output(1, "X", gap)]),
+    ]
+    (finding,) = stage_a(seats, TaskType.AUDIT)
+    assert finding.cls is FindingClass.DISPUTED
+    assert [one.bridge for one in finding.positions] == ["claude", "codex", "claude"]
+
+
+def test_a_downgrade_without_a_severity_is_a_confirmation() -> None:
+    (finding,) = stage_a([sql("claude", Severity.CRITICAL)], TaskType.REVIEW)
+    note = read_note({"finding_id": finding.id, "outcome": "downgraded", "mechanism": "x"}, [finding.id])
+    assert note is not None
+    assert apply_note(finding, note).severity is Severity.CRITICAL
+
+
 def test_an_unknown_family_stands_behind_nothing() -> None:
     known = sql("claude", Severity.HIGH, model_family="anthropic/claude")
     unknown = sql("rig:winbox", Severity.HIGH, model_family="unknown")

@@ -15,12 +15,14 @@ KNOWN_EXTENSIONS: Final = frozenset(
 )
 NEARBY_LINES: Final = 3
 
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s<>\"'`]*")
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s<>\"'`]*")
 _REFERENCE: Final = re.compile(
+    r"(?<![\w./\\+@~-])"  # from the start of the run on, or a long run would be walked once for each character
     r"(?P<path>[\w./\\+@~-]*?\.(?P<ext>[A-Za-z][A-Za-z0-9]{0,9}))"
     r"(?![\w/\\+@~-]|\.[\w/\\+@~-])"  # the run ends here; dots that only close a sentence do not belong to it
     r"(?::(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?)?"
 )
+_KINDS_OF_FILES: Final = re.compile(r"(?:\.\w+/)*\.\w+")
 
 
 class Relation(StrEnum):
@@ -89,19 +91,26 @@ def is_same_file(one: str, other: str) -> bool:
 
 
 def _reference(match: re.Match[str]) -> FileReference | None:
-    path = match["path"].replace("\\", "/")
+    written = match["path"].replace("\\", "/")
+    has_line = match["first"] is not None
+    if not has_line and not _names_a_file(written, match["ext"]):
+        return None
+    path = written
     while path.startswith("./"):
         path = path[2:]
-    name = path.rpartition("/")[2]
-    stem = name[: -len(match["ext"]) - 1]
-    has_line = match["first"] is not None
-    if not stem.strip(".") or not (has_line or "/" in path or match["ext"].lower() in KNOWN_EXTENSIONS):
-        return None
     if not has_line:
         return FileReference(path)
     first = int(match["first"])
     last = int(match["last"] or first)
     return FileReference(path, min(first, last), max(first, last))
+
+
+def _names_a_file(written: str, extension: str) -> bool:
+    """Whether a run without a line is meant as a file: `deploy/.env` is, a bare `os.path` or `.js/.ts` is not."""
+    if "/" in written:
+        return not _KINDS_OF_FILES.fullmatch(written)
+    has_stem = bool(written[: -len(extension)].strip("."))
+    return has_stem and extension.lower() in KNOWN_EXTENSIONS
 
 
 def _lines_apart(one: FileReference, other: FileReference) -> float:

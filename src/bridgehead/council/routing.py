@@ -65,4 +65,5 @@ def infer_intensity(request: str) -> Intensity:
 
 def says_any(text: str, phrases: Iterable[str]) -> bool:
     """Whether one of the phrases stands in `text` as whole words, any case."""
-    return any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE) for phrase in phrases)
+    words = (r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases)
+    return any(re.search(rf"(?<!\w){phrase}(?!\w)", text, re.IGNORECASE) for phrase in words)

@@ -42,6 +42,10 @@ class ChallengeNote:
     new_severity: Severity | None = None
     cites_evidence: bool = False
 
+    def lowers(self, finding: JointFinding) -> bool:
+        """Whether it names a severity, and a lower one; no severity at all is no milder judgement."""
+        return self.new_severity is not None and self.new_severity.rank < severity_rank(finding.severity)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "finding_id": self.finding_id,
@@ -79,7 +83,7 @@ def apply_note(finding: JointFinding, note: ChallengeNote) -> JointFinding:
     challenged = replace(finding, da_challenged=finding.da_challenged or note.mechanism is not None)
     why = note.response or note.challenge
     match note.outcome:
-        case NoteOutcome.DOWNGRADED if severity_rank(note.new_severity) < severity_rank(finding.severity):
+        case NoteOutcome.DOWNGRADED if note.lowers(finding):
             original = finding.severity_original or finding.severity
             return replace(challenged, severity=note.new_severity, severity_original=original, reason=why)
         case NoteOutcome.WITHDRAWN if note.cites_evidence:

@@ -149,14 +149,14 @@ def _met_elsewhere(live: Sequence[Source]) -> list[Source]:
 
 def _met_by_others(finding: JointFinding, met: Sequence[Source]) -> tuple[Position, ...]:
     unmet = {
-        source.output.requirement_id
+        (source.bridge, source.output.requirement_id)
         for source in finding.sources
         if isinstance(source.output.requirement_id, str) and source.output.met is not True
     }
     return tuple(
         Position(source.bridge, source.output.severity, f"says the requirement is met: {source.output.title}")
         for source in met
-        if source.output.requirement_id in unmet and source.bridge not in finding.bridges
+        if any(bridge != source.bridge and wanted == source.output.requirement_id for bridge, wanted in unmet)
     )
 
 

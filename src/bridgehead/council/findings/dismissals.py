@@ -82,9 +82,9 @@ class Dismissed:
 
 def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
     """An entry as it stands in the file, or None when it is invalid."""
+    table = {name: value for name, value in table.items() if value is not None}
     fingerprint, reason = table.get("fingerprint"), table.get("reason")
-    given = _date(table.get("date"))
-    expires = _date(table["expires"]) if table.get("expires") is not None else None
+    given, expires = _date(table.get("date")), _date(table.get("expires"))
     if not isinstance(fingerprint, str) or not _FINGERPRINT.fullmatch(fingerprint):
         return None
     if not isinstance(reason, str) or not reason.strip() or given is None:
@@ -106,7 +106,7 @@ def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
         expires=expires,
         paths=paths,
         severity=severity,
-        code=str(table["code"]) if table.get("code") is not None else None,
+        code=str(table["code"]) if "code" in table else None,
         accept_critical=table.get("accept_critical") is True,
     )
 

@@ -16,7 +16,7 @@ NEAR_LINES: Final = 40
 
 Lines = tuple[int, int]
 
-_DIFF_SIGN: Final = re.compile(r"^(\s*)[+-]", re.MULTILINE)
+_DIFF_SIGN: Final = re.compile(r"((?:^|[\r\n])[^\S\r\n]*)[+-]")
 _ELLIPSIS: Final = re.compile(r"\.\.\.|…")
 
 

@@ -24,6 +24,12 @@ class Quote:
     text: str
     start: int
     end: int
+    """Of the quote with its marks."""
+    inside: int
+    """Where the text itself begins; what a fence says behind its backticks stands before it."""
+
+    def holds(self, place: int) -> bool:
+        return self.inside <= place < self.inside + len(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,13 @@ def read_citations(evidence: str) -> Cited:
     located = [
         found
         for found in locate_references(evidence)
-        if not any(quote.start <= found.start < quote.end for quote in quotes)
+        if not any(quote.holds(found.start) for quote in quotes)
     ]
     if not located:
         return Cited((), tuple(quote.text for quote in quotes))
     belonging: dict[FileReference, list[str]] = {found.reference: [] for found in located}
     for quote in quotes:
-        before = [found for found in located if found.start < quote.start]
+        before = [found for found in located if found.start < quote.inside]
         owner = before[-1] if before else located[0]
         belonging[owner.reference].append(quote.text)
     return Cited(tuple(Citation(reference, tuple(texts)) for reference, texts in belonging.items()), ())
@@ -70,7 +76,7 @@ def _marked_passages(evidence: str) -> list[Quote]:
     if passages:
         return sorted(passages, key=lambda passage: passage.start)
     return [
-        Quote(match[1] if match[1] is not None else match[2], match.start(), match.end())
+        Quote(match[match.lastindex or 0], match.start(), match.end(), match.start() + 1)
         for match in _DOUBLE_QUOTED.finditer(evidence)
     ]
 
@@ -80,7 +86,7 @@ def _fenced(evidence: str) -> Iterator[Quote]:
     for opening, closing in zip(fences[::2], [*fences[1::2], None], strict=False):
         inside_end = closing.start() if closing else len(evidence)
         end = closing.end() if closing else len(evidence)
-        yield Quote(evidence[opening.end() : inside_end], opening.start(), end)
+        yield Quote(evidence[opening.end() : inside_end], opening.start(), end, opening.end())
 
 
 def _spans(text: str) -> Iterator[Quote]:
@@ -95,7 +101,8 @@ def _spans(text: str) -> Iterator[Quote]:
         if closing is None:
             position += 1
             continue
-        yield Quote(text[opening.end() : runs[closing].start()], opening.start(), runs[closing].end())
+        end = runs[closing].end()
+        yield Quote(text[opening.end() : runs[closing].start()], opening.start(), end, opening.end())
         position = closing + 1
 
 

@@ -146,7 +146,7 @@ def _order(finding: SarifFinding) -> tuple[object, ...]:
 
 
 def _rule(rule_id: str, written: Sequence[SarifFinding]) -> dict[str, Any]:
-    domain, _, kind = rule_id.partition("/")
+    domain, _, kind = rule_id.rpartition("/")
     security = domain in SECURITY_DOMAINS
     tags = list(dict.fromkeys([domain, kind, *(["security"] if security else [])]))[:MOST_TAGS]
     properties: dict[str, Any] = {"tags": tags}
@@ -195,7 +195,10 @@ def _location(anchor: Anchor) -> dict[str, Any]:
     first, last = anchor.lines
     return {
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(anchor.path, safe="/"), "uriBaseId": SOURCE_ROOT},
+            "artifactLocation": {
+                "uri": quote(anchor.path, safe="/", errors="surrogateescape"),
+                "uriBaseId": SOURCE_ROOT,
+            },
             "region": {"startLine": first, "endLine": last},
         }
     }

@@ -102,10 +102,9 @@ def current_name(path: str, renames: Mapping[str, str]) -> str:
 
 
 def earlier_names(path: str, renames: Mapping[str, str]) -> tuple[str, ...]:
-    """What a path was called before, nearest first."""
+    """What a path was called before, nearest first; a cycle ends the walk."""
     before = {new: old for old, new in reversed(list(renames.items()))}
-    names: list[str] = []
-    while (earlier := before.get(path)) is not None and earlier not in names:
+    names = [path]
+    while (earlier := before.get(names[-1])) is not None and earlier not in names:
         names.append(earlier)
-        path = earlier
-    return tuple(names)
+    return tuple(names[1:])

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from bridgehead.contract.events import Event
+from bridgehead.contract.words import Part
+from bridgehead.control_plane.stores import open_store
+from bridgehead.doctor.diagnosis import Group
 from installed import Machine
 
 
@@ -105,3 +109,36 @@ def test_a_record_that_cannot_be_used_is_broken(user: Machine) -> None:
 
     assert done.code == 1
     assert "✗" in done.out and str(user.record) in done.out
+
+
+def test_every_part_has_its_lines_and_a_remembered_refusal_is_one_of_them(
+    user: Machine, tmp_path: Path
+) -> None:
+    fake_program(tmp_path, "agy", "exit 1")
+    refused = {"bridge": "claude", "reason": "not_authenticated", "error_class": "auth"}
+    at = "2026-11-15T10:00:00.000Z"
+    with open_store(str(user.record)) as store:
+        store.append([Event(id="e-1", kind="council.refused", part=Part.COUNCIL, at=at, data=refused)])
+
+    checks = user.run("doctor", "--json", PATH=f"{tmp_path}:{os.environ['PATH']}").json["checks"]
+
+    assert {check["group"] for check in checks} == {str(group) for group in Group}
+    messages = {check["class"]: check["message"] for check in checks}
+    assert "not logged in" in messages["claude.refused"]
+    assert "unverified" in messages["agy.unverified"]
+
+
+def test_settings_that_cannot_be_read_are_a_finding_and_the_other_checks_go_on(user: Machine) -> None:
+    (user.project / "bridgehead.toml").write_text("[store")
+
+    done = user.run("doctor", "--json")
+
+    assert done.code == 1
+    found = {check["class"]: check["state"] for check in done.json["checks"]}
+    assert (found["settings.broken"], found["git.found"]) == ("broken", "fine")
+
+
+def test_a_home_that_is_a_file_is_diagnosed(user: Machine) -> None:
+    (user.home / "bridgehead").touch()
+
+    assert kinds(user)["record.unusable"] == "broken"

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.doctor.diagnosis import Checkup, Diagnosis
+from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
 from bridgehead.doctor.files import check_private, check_python, check_settings, check_trust
+from bridgehead.doctor.parts import check_bus, check_flows, check_refusals
 from bridgehead.doctor.programs import PROGRAMS, check_program
 from bridgehead.doctor.record import check_record
+from bridgehead.errors import BridgeheadError
+
+Check = Callable[[Assembly], list[Diagnosis]]
+
+CHECKS: Final[tuple[tuple[Group, str, Check], ...]] = (
+    (Group.MACHINE, "trust", lambda assembly: check_trust(assembly.places)),
+    (Group.MACHINE, "permissions", lambda assembly: check_private(assembly.places)),
+    (Group.FLOWS, "flows", check_flows),
+    (Group.MACHINE, "settings", lambda assembly: check_settings(assembly.places, assembly.settings)),
+)
 
 
 def check_everything(assembly: Assembly) -> Checkup:
-    """Look at the machine and the settings, and write one event to the record."""
+    """Look at the machine, the settings and the parts, and write one event to the record."""
     with ThreadPoolExecutor(max_workers=len(PROGRAMS)) as pool:
-        programs = list(pool.map(lambda program: check_program(program, assembly.environ), PROGRAMS))
-    looked_at = [
-        check_python(),
-        *programs,
-        *check_settings(assembly.places, assembly.settings),
-        *check_trust(assembly.places),
-        *check_private(assembly.places),
-    ]
-    return Checkup.of([*looked_at, *check_record(assembly, Checkup.of(looked_at))])
+        programs = pool.map(lambda program: check_program(program, assembly.environ), PROGRAMS)
+        looked_at = [check_python(), *(found for found in programs if found is not None)]
+    for group, kind, check in CHECKS:
+        looked_at += _look(group, kind, check, assembly)
+    if any(found.kind == "settings.broken" for found in looked_at):
+        return Checkup.of(looked_at)  # they say where the record and the bus are
+    looked_at += _look(Group.BUS, "bus", check_bus, assembly)
+    record = check_record(assembly, Checkup.of(looked_at))
+    if all(found.state is not State.BROKEN for found in record):
+        looked_at += check_refusals(assembly)
+    return Checkup.of([*looked_at, *record])
 
 
 def mend(checkup: Checkup) -> list[Diagnosis]:
@@ -33,3 +48,12 @@ def mend(checkup: Checkup) -> list[Diagnosis]:
             diagnosis.mend()
             mended.append(diagnosis)
     return mended
+
+
+def _look(group: Group, kind: str, check: Check, assembly: Assembly) -> list[Diagnosis]:
+    """A check that cannot be made is a finding too; the others are still to be made."""
+    try:
+        return check(assembly)
+    except BridgeheadError as error:
+        fix = error.hint or "mend what it names"
+        return [Diagnosis(group, f"{kind}.broken", State.BROKEN, error.message, fix=fix)]

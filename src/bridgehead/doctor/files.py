@@ -6,11 +6,13 @@ import stat
 import sys
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
-from bridgehead.config.files import TrustedFiles
+from bridgehead.config.files import MAX_SETTINGS_BYTES, TrustedFiles
 from bridgehead.config.places import Places
 from bridgehead.config.resolve import Settings
 from bridgehead.doctor.diagnosis import Diagnosis, Group, State
+from bridgehead.host.files import read_bounded
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -40,13 +42,13 @@ def check_trust(places: Places) -> list[Diagnosis]:
                     "trust.gone",
                     State.LOOK,
                     f"{name} is trusted but no longer there",
-                    fix=f"bridgehead config trust --remove {name}",
+                    fix=f"bridgehead config trust --remove {quote(name)}",
                     mend=partial(trust.remove, path),
                 )
             )
-        elif not trust.holds(path, path.read_bytes()):
+        elif not trust.holds(path, read_bounded(path, MAX_SETTINGS_BYTES)):
             message = f"{name} has changed since it was trusted, so it is not trusted now"
-            fix = f"read it, then: bridgehead config trust {name}"
+            fix = f"read it, then: bridgehead config trust {quote(name)}"
             found.append(Diagnosis(Group.MACHINE, "trust.changed", State.LOOK, message, fix=fix))
     return found
 
@@ -61,7 +63,7 @@ def check_mode(path: Path) -> Diagnosis | None:
     """None when `path` is absent or closed to others."""
     try:
         mode = path.lstat().st_mode
-    except FileNotFoundError:
+    except OSError:  # absent, or out of our reach
         return None
     if stat.S_ISLNK(mode) or not mode & OTHERS:
         return None
@@ -71,7 +73,7 @@ def check_mode(path: Path) -> Diagnosis | None:
         "permissions.open",
         State.LOOK,
         f"{path} can be read by others (mode {stat.S_IMODE(mode):04o})",
-        fix=f"chmod {wanted:04o} {path}",
+        fix=f"chmod {wanted:04o} {quote(str(path))}",
         mend=lambda: path.chmod(wanted),
     )
 
@@ -79,5 +81,9 @@ def check_mode(path: Path) -> Diagnosis | None:
 def _settings_warning(places: Places, warning: str) -> Diagnosis:
     untrusted = "not trusted" in warning
     kind = "settings.untrusted" if untrusted else "settings.ignored"
-    fix = f"bridgehead config trust {places.project_file}" if untrusted else "correct the file it names"
+    fix = (
+        f"bridgehead config trust {quote(str(places.project_file))}"
+        if untrusted
+        else "correct the file it names"
+    )
     return Diagnosis(Group.MACHINE, kind, State.LOOK, warning, fix=fix)

@@ -27,6 +27,8 @@ class Program:
     required: bool = False
     tells_version: bool = True
     purpose: str = ""
+    stand_in: bool = False
+    """Worth a word only where it is installed; what it does has not been measured (runtimes §5)."""
 
 
 PROGRAMS: Final[tuple[Program, ...]] = (
@@ -75,6 +77,15 @@ PROGRAMS: Final[tuple[Program, ...]] = (
         purpose="a council seat",
     ),
     Program(
+        "agy",
+        Group.RUNTIMES,
+        "agy",
+        ("--version",),
+        "npm install -g @google/gemini-cli",
+        purpose="the seat of gemini where that is missing or refused for good",
+        stand_in=True,
+    ),
+    Program(
         "codex",
         Group.RUNTIMES,
         "codex",
@@ -93,7 +104,7 @@ PROGRAMS: Final[tuple[Program, ...]] = (
 )
 
 
-def check_program(program: Program, environ: Mapping[str, str]) -> Diagnosis:
+def check_program(program: Program, environ: Mapping[str, str]) -> Diagnosis | None:
     """Whether the program is there, answers, and is new enough. Asking for a version spends no tokens."""
     result = run(
         Command((program.name, *program.arguments), env=child_environment({}, base=environ)),
@@ -103,8 +114,10 @@ def check_program(program: Program, environ: Mapping[str, str]) -> Diagnosis:
     return judge_program(program, result)
 
 
-def judge_program(program: Program, result: CommandResult) -> Diagnosis:
-    """What the answer to the version question means."""
+def judge_program(program: Program, result: CommandResult) -> Diagnosis | None:
+    """What the answer to the version question means; None for a stand-in that is not there."""
+    if program.stand_in:
+        return _judge_stand_in(program, result)
     if result.ended is Ended.NOT_STARTED:
         state = State.BROKEN if program.required else State.LOOK
         message = f"{program.name} not found; needed for {program.purpose}"
@@ -123,6 +136,13 @@ def judge_program(program: Program, result: CommandResult) -> Diagnosis:
         return Diagnosis(program.group, f"{program.kind}.old", state, message, fix=program.install)
     version = f" {found.group()}" if found else ""
     return Diagnosis(program.group, f"{program.kind}.found", State.FINE, f"{program.name}{version}")
+
+
+def _judge_stand_in(program: Program, result: CommandResult) -> Diagnosis | None:
+    if result.ended is Ended.NOT_STARTED:
+        return None
+    message = f"{program.name} is there and unverified; it may take {program.purpose}"
+    return Diagnosis(program.group, f"{program.kind}.unverified", State.LOOK, message, fix=program.install)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -106,3 +106,11 @@ def test_the_users_directories_are_those_of_the_xdg_specification(
     )
     moved = find_places(tmp_path, {"XDG_CONFIG_HOME": "/etc/ada", "XDG_DATA_HOME": "/srv/ada"})
     assert (moved.config, moved.data) == (Path("/etc/ada/bridgehead"), Path("/srv/ada/bridgehead"))
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 3000, "x = " + "1" * 5000, "x = 1\n[x"])
+def test_a_file_made_to_break_the_reader_is_not_valid_toml(places: Places, text: str) -> None:
+    places.project_file.write_text(text)
+
+    with pytest.raises(ConfigError, match="is not valid TOML"):
+        load_settings(places, environ={}, flags={})

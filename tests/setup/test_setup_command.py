@@ -209,3 +209,12 @@ def test_the_hook_needs_a_repository(user: Machine, tmp_path: Path) -> None:
 
     assert refused.code == 1
     assert "not in a git repository" in refused.err
+
+
+def test_what_could_not_be_written_is_not_shown_as_if_it_had_been(user: Machine) -> None:
+    (user.home / "bridgehead").touch()  # where the notes for the way back belong
+
+    done = user.run("setup", "claude", "--yes")
+
+    assert (done.code, done.out) == (2, "")
+    assert (user.home / ".claude.json").read_text() == MINE[".claude.json"]

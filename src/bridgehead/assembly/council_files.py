@@ -155,7 +155,7 @@ def parse_dismissals(content: bytes, name: str) -> Tables:
 
     try:
         document = tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
         raise ConfigError(f"{name} is not valid TOML: {error}", hint="correct the line it names") from error
     entries = document.get("dismissed", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import tomllib
 from datetime import datetime, timedelta
@@ -25,6 +26,8 @@ from bridgehead.errors import NotFound, UserError
 from bridgehead.host.clock import Clock, iso_ms
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,4}")
+"""Five digits: even so many weeks end before the calendar does."""
 
 
 class Enrolment(msgspec.Struct, frozen=True):
@@ -49,28 +52,18 @@ class ListedParticipant(msgspec.Struct, frozen=True):
     expires: str | None
 
 
-def enrol(folder: StateFolder, request: Enrolment, clock: Clock) -> JoinFile:
-    """Make record and credential; the join file is the only place where the secret is ever shown."""
+def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | None = None) -> JoinFile:
+    """Make record, credential and join file; the join file is the only place where the secret is ever shown."""
     check_participant_id(request.participant)
     with folder.editing():
         # Checked before anything is written; an existing record keeps what was not given again.
         table = {**folder.tables().get(request.participant, {}), **request.table}
         parse_record(request.participant, table)
         join, credential = _issue(request, clock)
+        if path is not None:
+            write_join_file(path, join)  # first: whoever cannot be given a secret is not enrolled, nor locked out
         folder.put_table(request.participant, table)
         folder.put_credential(request.participant, credential)
-    return join
-
-
-def enrol_to_file(folder: StateFolder, request: Enrolment, clock: Clock, path: Path) -> JoinFile:
-    """`enrol`, and write the join file; if it cannot be written the credential is taken back."""
-    join = enrol(folder, request, clock)
-    try:
-        write_join_file(path, join)
-    except BaseException:
-        with folder.editing():
-            folder.put_credential(request.participant, None)
-        raise
     return join
 
 
@@ -143,7 +136,9 @@ def set_key(folder: StateFolder, participant_id: str, key: str, value: str) -> P
         if name not in RECORD_KEYS:
             raise UnknownKey(key)
         if inner:
-            table[name] = {**table.get(name, {}), inner: _value(value)}
+            if not isinstance(outer := table.get(name, {}), dict):
+                raise UnknownKey(key)
+            table[name] = {**outer, inner: _value(value)}
         else:
             table[name] = _value(value)
         return folder.put_table(participant_id, table)
@@ -153,14 +148,14 @@ def _value(text: str) -> Any:
     """A TOML value; what is none is a text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
 def parse_duration(text: str) -> float:
     """`90d`, `12h`, `30m`: seconds."""
     number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or not number.isdigit() or int(number) == 0:
+    if unit not in _UNITS or _NUMBER.fullmatch(number) is None:
         raise BadDuration(text)
     return float(int(number) * _UNITS[unit])
 

@@ -74,7 +74,7 @@ class StateFolder:
         """The tables of participants.toml as they are written."""
         try:
             document = tomllib.loads(self._text())
-        except (tomllib.TOMLDecodeError, UnicodeError) as error:
+        except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
             raise BadRecordsFile(self.records_file, str(error)) from error
         for name, table in document.items():
             if not isinstance(table, dict):

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def setup() -> None:
 def _host_command(host: str) -> click.Command:
     def run(app: App, undo: bool, dry_run: bool, yes: bool, project: bool) -> None:
         reach = Reach.PROJECT if project else Reach.USER
-        _set_up_host(app, host, reach, undo=undo, agree=_agreement(app, dry_run=dry_run, yes=yes))
+        _set_up_host(Agreement(app, dry_run, yes), host, reach, undo=undo)
 
     function = _shared_options(click.pass_obj(run))
     function = click.option(
@@ -108,13 +109,15 @@ def git_hook(app: App, undo: bool, dry_run: bool, yes: bool, level: str) -> None
 
     folder = hooks_folder(app.cwd, app.environ)
     plan = plan_removal(folder) if undo else plan_hook(folder, level)
-    written = _agreement(app, dry_run=dry_run, yes=yes)([plan.change])
+    agreement = Agreement(app, dry_run, yes)
+    written = agreement.reached([plan.change])
     if written:
         carry_out(plan)
-    _tell(app, "git-hook", "project", [plan.change], written=written, undo=undo)
+    _tell(agreement, "git-hook", "project", [plan.change], written=written, undo=undo)
 
 
-def _set_up_host(app: App, host: str, reach: Reach, *, undo: bool, agree: Agreement) -> None:
+def _set_up_host(agreement: Agreement, host: str, reach: Reach, *, undo: bool) -> None:
+    app = agreement.app
     assembly = Assembly(app.cwd, app.environ)
     home = Path(app.environ.get("HOME") or Path.home())
     where = Whereabouts(home, assembly.places.project, app.environ)
@@ -122,10 +125,10 @@ def _set_up_host(app: App, host: str, reach: Reach, *, undo: bool, agree: Agreem
     notes = Notes(assembly.places.data)
     user = host if reach is Reach.USER else f"{host} {where.project}"
     changes = plan_undo(edits, notes, user) if undo else plan_setup(edits, notes)
-    written = agree(changes)
+    written = agreement.reached(changes)
     if written:
         (take_back if undo else set_up)(changes, notes, user)
-    _tell(app, host, reach.value, changes, written=written, undo=undo)
+    _tell(agreement, host, reach.value, changes, written=written, undo=undo)
 
 
 def _launch(app: App, reach: Reach) -> Launch:
@@ -140,54 +143,68 @@ def _launch(app: App, reach: Reach) -> Launch:
 
 # -- agreeing and telling
 
-Agreement = Callable[[Sequence[Change]], bool]
 
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How it is found out whether changes are to be written."""
 
-def _agreement(app: App, *, dry_run: bool, yes: bool) -> Agreement:
-    """Shows the changes and finds out whether they are to be written."""
+    app: App
+    dry_run: bool
+    yes: bool
 
-    def agree(changes: Sequence[Change]) -> bool:
-        if not any(change.action != "keep" for change in changes):
-            return not dry_run
-        diff = "".join(change.diff() for change in changes)
-        if dry_run or yes:
-            if not app.as_json:
-                app.emit({}, lambda: escape_controls(diff))
-            return not dry_run
+    @property
+    def asks(self) -> bool:
+        return not (self.dry_run or self.yes)
+
+    def reached(self, changes: Sequence[Change]) -> bool:
+        """Whether to write; asking shows the changes first."""
+        if self.asks and any(change.action != "keep" for change in changes):
+            self._ask(changes)
+        return not self.dry_run
+
+    def _ask(self, changes: Sequence[Change]) -> None:
+        app = self.app
         # Until somebody agrees this is conversation: an error leaves stdout empty.
-        app.say(diff.rstrip("\n"))
+        app.say(_diff(changes).rstrip("\n"))
         if app.as_json or not (sys.stdin.isatty() and app.stderr.isatty()):
             raise NotAgreed
         app.stderr.write("Write this? [y/N] ")
         app.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise NotAgreed
-        return True
-
-    return agree
 
 
-def _tell(app: App, what: str, reach: str, changes: Sequence[Change], *, written: bool, undo: bool) -> None:
+def _diff(changes: Sequence[Change]) -> str:
+    return "".join(change.diff() for change in changes)
+
+
+def _tell(
+    agreement: Agreement, what: str, reach: str, changes: Sequence[Change], *, written: bool, undo: bool
+) -> None:
+    """Say what was done: the changes on stdout unless they were shown when asking, the outcome on stderr."""
+    app = agreement.app
     changed = [change for change in changes if change.action != "keep"]
-    if app.as_json:
-        document = {
-            "target": what,
-            "scope": reach,
-            "undo": undo,
-            "written": written and bool(changed),
-            "changes": [
-                {"path": os.fspath(change.path), "action": change.action, "diff": change.diff()}
-                for change in changes
-            ],
-        }
-        app.emit(document, lambda: "")
-        return
+    document = {
+        "target": what,
+        "scope": reach,
+        "undo": undo,
+        "written": written and bool(changed),
+        "changes": [
+            {"path": os.fspath(change.path), "action": change.action, "diff": change.diff()}
+            for change in changes
+        ],
+    }
+    app.emit(document, lambda: "" if agreement.asks else escape_controls(_diff(changes)))
+    if not app.as_json:
+        app.say(_outcome(what, changed=bool(changed), written=written, undo=undo))
+
+
+def _outcome(what: str, *, changed: bool, written: bool, undo: bool) -> str:
     if not changed:
-        app.say("nothing to take back" if undo else f"{what} knows bridgehead already; nothing to change")
-    elif not written:
-        app.say("nothing was written (--dry-run)")
-    elif undo:
-        app.say("taken back")
-    else:
-        check = f"; check with: {CHECKED_WITH[what]}" if what in CHECKED_WITH else ""
-        app.say(f"{what} is set up{check}")
+        return "nothing to take back" if undo else f"{what} knows bridgehead already; nothing to change"
+    if not written:
+        return "nothing was written (--dry-run)"
+    if undo:
+        return "taken back"
+    check = f"; check with: {CHECKED_WITH[what]}" if what in CHECKED_WITH else ""
+    return f"{what} is set up{check}"

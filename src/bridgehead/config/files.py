@@ -89,5 +89,5 @@ def _parse_toml(path: Path, content: bytes) -> dict[str, Any]:
 
     try:
         return tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
         raise ConfigError(f"{path} is not valid TOML: {error}", hint="correct the line it names") from error

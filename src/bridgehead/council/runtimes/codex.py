@@ -158,7 +158,7 @@ def provider_key_variable(machine: Machine) -> str | None:
     folder = Path(home) if home else machine.home / ".codex"
     try:
         config = tomllib.loads(machine.read_user_file(folder / "config.toml") or "")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return None
     provider = _table(_table(config, "model_providers"), str(config.get("model_provider", "")))
     variable = provider.get("env_key")

@@ -6,6 +6,7 @@ the shell around it (relay.py); the vectors and the property tests drive this cl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from bridgehead.bus.deliveries import Deliveries
@@ -168,7 +169,7 @@ class Bridge:
     def tick(self, now: float) -> list[Effect]:
         """Let the time be `now`: grace periods end."""
         effects: list[Effect] = []
-        if not self.known.somebody_is_due(now):
+        if now < self.known.due_at:
             return effects
         for participant in self.known.expired(now, self.settings.grace_s):
             effects += self._gone(participant, now, "grace_over")
@@ -176,7 +177,7 @@ class Bridge:
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do at the latest."""
-        return self.known.next_expiry()
+        return None if self.known.due_at == math.inf else self.known.due_at
 
     def _gone(self, participant: Participant, now: float, reason: str) -> list[Effect]:
         effects: list[Effect] = [Left(participant.id, gone=True, reason=reason)]
@@ -224,44 +225,41 @@ class Bridge:
         """The hub carried `message`: offer it to whom it concerns."""
         effects = self.tick(now)
         if has_malformed_carrier(message):
-            return [*effects, HubIgnored("malformed")]
+            effects.append(HubIgnored("malformed"))
+            return effects
         echo = self._echoes.answer(message, now)
         if has_twin_marker(message):
-            return [*effects, HubIgnored("twin")]
-        if echo is None and self._names.is_copy(message, now):
-            return [*effects, HubIgnored("duplicate")]
-        heard = Heard.of(self._names.read(message), echo)
-        if heard.message.type == HANDLED and heard.hub_session != DEFAULT:
-            self._adopt_session(heard)
-        return effects + self._offer(heard, now)
+            effects.append(HubIgnored("twin"))
+        elif echo is None and self._names.is_copy(message, now):
+            effects.append(HubIgnored("duplicate"))
+        else:
+            self._offer(Heard.of(self._names.read(message), echo), now, effects)
+        return effects
 
     def _adopt_session(self, heard: Heard) -> None:
         for participant in self.known.by_session(heard.hub_session):
             if participant.record.mode == "manage":
                 self._managed.adopt(participant.record, heard.message.context["session"])
 
-    def _offer(self, heard: Heard, now: float) -> list[Effect]:
-        effects: list[Effect] = []
+    def _offer(self, heard: Heard, now: float, effects: list[Effect]) -> None:
+        """Offer the message to everybody it concerns, adding what follows to `effects`."""
+        if heard.message.type == HANDLED and heard.hub_session != DEFAULT:
+            self._adopt_session(heard)
         rendered = False
         for participant, signal in self._router.recipients(heard):
             self.offered += 1
             obstacle = self._router.obstacle(participant, heard)
-            if (
-                obstacle is None
-                and self._restart.lasts
-                and self._restart.may_be_own(participant, heard.message, now)
-            ):
-                obstacle = "echo"
-            rendered = rendered or obstacle == "rendered"
+            if obstacle is None and self._restart.lasts:
+                obstacle = self._restart.obstacle(participant, heard.message, now)
             if obstacle is None:
                 message = self._router.addressed_to(participant, heard)
                 effects += self._deliveries.deliver(participant, message, heard, signal, now)
             else:
                 effects.append(self._deliveries.dropped(participant, heard, obstacle))
+                rendered = rendered or obstacle == "rendered"
         if rendered:
             spoken = heard.message.forward(SPEAK_B64, heard.message.data)
             effects.append(self._written(spoken, None, 0, now))
-        return effects
 
     # -- messages from participants -------------------------------------------------------------------------------
 
@@ -282,7 +280,8 @@ class Bridge:
         self.taken += 1
         verdict = self._intake.admit(participant, frame, value, hops, now)
         if isinstance(verdict, Admitted):
-            return effects + self._inject(participant, verdict, hops, len(frame), now)
+            effects += self._inject(participant, verdict, len(frame), now)
+            return effects
         if isinstance(verdict, Ignored):
             outcome = Outcome(
                 participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame)
@@ -290,31 +289,28 @@ class Bridge:
             return [*effects, outcome]
         return effects + self._refuse(participant, verdict, len(frame), now)
 
-    def _inject(
-        self, participant: Participant, admitted: Admitted, hops: object, size: int, now: float
-    ) -> list[Effect]:
+    def _inject(self, participant: Participant, admitted: Admitted, size: int, now: float) -> list[Effect]:
         message, hub_session = admitted.message, admitted.hub_session
-        obstacle = "shutdown" if self._stopping else None if self._hub_is_up else "hub_down"
-        if obstacle is not None:
+        if self._stopping or not self._hub_is_up:
+            obstacle = "shutdown" if self._stopping else "hub_down"
             return [Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size)]
         tracked = message.type in TRACKED
         if tracked and not self._registrations.has_room(participant, admitted):
             crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)
             return self._refuse(participant, crowded, size, now)
-        crossed = hops if isinstance(hops, int) else 0
-        effects = self._own_session(participant, admitted, now)
-        if crossed or participant.hops:
-            participant.hops[hub_session] = crossed
+        effects: list[Effect] = []
+        if hub_session not in (DEFAULT, participant.latest_session):
+            effects += self._own_session(participant, admitted, now)
+        if admitted.hops or participant.hops:
+            participant.hops[hub_session] = admitted.hops
         if tracked:
             effects += self._registrations.note(participant, admitted)
         self.known.place(participant, self._router.site_of(message))
-        effects.append(self._written(message, participant.id, crossed, now))
+        effects.append(self._written(message, participant.id, admitted.hops, now))
         effects.append(Outcome(participant.id, "in", message.type, "delivered", None, hub_session, size))
         return effects
 
     def _own_session(self, participant: Participant, admitted: Admitted, now: float) -> list[Effect]:
-        if admitted.hub_session in (DEFAULT, participant.latest_session):
-            return []
         effects, owed = self._registrations.own_session(participant, admitted)
         return effects + self._originate(owed, now)
 

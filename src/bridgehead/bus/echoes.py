@@ -48,8 +48,9 @@ class EchoTable:
         return sum(self._keys.values()) + (self._fresh is not None)
 
     def wrote(self, message: Message, *, author: str | None, hops: int, now: float) -> None:
-        self._settle()
-        self._forget_old(now)
+        if self._fresh is not None or self._in_order:
+            self._settle()
+            self._forget_old(now)
         self._fresh = (message, Echo(author, hops), now)
 
     def _settle(self) -> None:
@@ -68,10 +69,12 @@ class EchoTable:
         if self._fresh is not None and self._fresh[0] is message:
             echo, self._fresh = self._fresh[1], None
             return echo
+        if self._fresh is None and not self._in_order:
+            return None
         self._settle()
         self._forget_old(now)
         # Most of what the hub says was not written here; the digest is made only where it could have been.
-        if not self._keys or _key(message) not in self._keys:
+        if _key(message) not in self._keys:
             return None
         waiting = self._by_digest.get(_digest(message))
         if not waiting:

@@ -68,9 +68,8 @@ class Hub:
         self.counts: Counter[str] = Counter()
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._members: dict[HubMember, None] = {}
-        self._listeners: dict[object, Listener] = {}
-        self._deaf_to_self: set[object] = set()
-        self._told: tuple[tuple[object, Listener], ...] = ()
+        self._told: tuple[tuple[object, Listener, bool], ...] = ()
+        """Every listener with its token and whether it hears itself, ready to be gone through for each message."""
         self._untold: deque[_Published] = deque()
         self._unsent: list[_Published] = []
         self._telling = False
@@ -126,16 +125,11 @@ class Hub:
     def listen(self, listener: Listener, *, hears_itself: bool = True) -> object:
         """Hear everything inside this process; the returned token names the listener when it publishes."""
         token = object()
-        self._listeners[token] = listener
-        self._told = tuple(self._listeners.items())
-        if not hears_itself:
-            self._deaf_to_self.add(token)
+        self._told = (*self._told, (token, listener, hears_itself))
         return token
 
     def silence(self, token: object) -> None:
-        self._listeners.pop(token, None)
-        self._told = tuple(self._listeners.items())
-        self._deaf_to_self.discard(token)
+        self._told = tuple(told for told in self._told if told[0] is not token)
 
     def take(self, frame: bytes, sender: HubMember) -> None:
         """A member sent a frame: check it before anybody else sees it (bus §1.1)."""
@@ -165,18 +159,17 @@ class Hub:
                 asyncio.get_running_loop().call_soon(self.flush)
         if self._told:
             self._untold.append(published)
-            self._tell()
+            # A listener may publish while it is being told; that waits its turn, so all hear one order.
+            if not self._telling:
+                self._tell()
 
     def _tell(self) -> None:
-        # A listener may publish while it is being told; that waits its turn, so all hear one order.
-        if self._telling:
-            return
         self._telling = True
         try:
             while self._untold:
                 published = self._untold.popleft()
-                for token, listener in self._told:
-                    if token is not published.sender or token not in self._deaf_to_self:
+                for token, listener, hears_itself in self._told:
+                    if hears_itself or token is not published.sender:
                         listener(published.message)
         finally:
             self._telling = False

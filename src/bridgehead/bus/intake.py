@@ -45,6 +45,7 @@ class Admitted(msgspec.Struct, frozen=True):
     message: Message
     hub_session: str
     local_session: str
+    hops: int
 
 
 class Denied(msgspec.Struct, frozen=True):
@@ -92,9 +93,9 @@ class Intake:
         if _is_too_deep(read, frame, terms.max_depth):
             return Denied("too_large", topic=_topic_of(read))
         checked = _check(read)
-        return checked if isinstance(checked, Denied) else self._consider(participant, checked)
+        return checked if isinstance(checked, Denied) else self._consider(participant, checked, hops)
 
-    def _consider(self, participant: Participant, message: Message) -> Admitted | Denied | Ignored:
+    def _consider(self, participant: Participant, message: Message, hops: int) -> Admitted | Denied | Ignored:
         if reason := _unasked(message):
             return Ignored(reason, message.type)
         terms = participant.terms
@@ -105,7 +106,7 @@ class Intake:
         context = {**message.context, "source": participant.source}
         if "destination" in context and (foreign := self._readdress(participant, context)):
             return self._policy_denied(participant, message, "destination", foreign)
-        return self._seat(participant, message, context)
+        return self._seat(participant, message, context, hops)
 
     def _readdress(self, participant: Participant, context: dict[str, Any]) -> str | None:
         """Take the hidden id out of `context`; returns another participant's source, which needs a grant (B-55)."""
@@ -120,7 +121,9 @@ class Intake:
         holder = self._register.by_source(name)
         return holder is not None and holder is not participant
 
-    def _seat(self, participant: Participant, message: Message, context: dict[str, Any]) -> Admitted | Denied:
+    def _seat(
+        self, participant: Participant, message: Message, context: dict[str, Any], hops: int
+    ) -> Admitted | Denied:
         """Give the message its session on the hub: translated, placed, gated. `context` is its own to change."""
         located = self._session_on_hub(participant, context.get("session"))
         if located is None:
@@ -130,7 +133,7 @@ class Intake:
         if message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)
         context["session"] = participant.terms.gate(session)
-        return Admitted(Message(message.type, data, context), hub_session, local)
+        return Admitted(Message(message.type, data, context), hub_session, local, hops)
 
     def _session_on_hub(
         self, participant: Participant, carried: Session | None

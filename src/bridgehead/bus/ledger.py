@@ -48,17 +48,19 @@ class Ledger:
     def total(self) -> int:
         return sum(self.outcomes.values())
 
-    def count(self, outcome: Outcome, waited_s: float) -> None:
+    def count(self, outcome: Outcome) -> None:
         """Note one outcome and how long the message took."""
         kind = (outcome.direction, outcome.outcome, outcome.reason or "")
         self.outcomes[kind] += 1
-        own = self._own.get(outcome.participant)
-        if own is None:
-            own = self._own[outcome.participant] = Counter()
-            self._forget_oldest()
+        own = self._own.get(outcome.participant) or self._open_account(outcome.participant)
         own[kind] += 1
         if outcome.outcome == "delivered":
-            (self.to_bus if outcome.direction == "in" else self.to_participant).note(waited_s)
+            (self.to_bus if outcome.direction == "in" else self.to_participant).note(outcome.waited_s)
+
+    def _open_account(self, participant_id: str) -> Counter[tuple[str, str, str]]:
+        while len(self._own) >= MAX_PARTICIPANTS:
+            del self._own[next(iter(self._own))]
+        return self._own.setdefault(participant_id, Counter())
 
     @property
     def by_participant(self) -> dict[str, Counter[str]]:
@@ -71,10 +73,6 @@ class Ledger:
 
     def forget(self, participant_id: str) -> None:
         self._own.pop(participant_id, None)
-
-    def _forget_oldest(self) -> None:
-        while len(self._own) > MAX_PARTICIPANTS:
-            del self._own[next(iter(self._own))]
 
     def prometheus(self, figures: Iterable[tuple[str, str, int]] = ()) -> str:
         """All counters as text; `figures` are (name, meaning, value) of this moment."""

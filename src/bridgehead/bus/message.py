@@ -180,7 +180,11 @@ def json_copy(value: Any) -> Any:
     """An independent copy of a JSON value."""
     kind = type(value)
     if kind is dict:
-        return {key: json_copy(part) if type(part) in _NESTING else part for key, part in value.items()}
+        copied = value.copy()
+        for key, part in value.items():
+            if type(part) in _NESTING:
+                copied[key] = json_copy(part)
+        return copied
     if kind is list:
         return [json_copy(part) if type(part) in _NESTING else part for part in value]
     return value

@@ -7,6 +7,7 @@ keeps indexes, so that routing looks at those a message could concern and not at
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -82,6 +83,8 @@ class Register:
         self._by_site: dict[str, dict[str, Participant]] = {}
         self._hosts: dict[str, Participant] = {}
         self._leaving: list[tuple[float, int, str]] = []
+        self.due_at = math.inf
+        """When `expired` can find somebody at the earliest."""
         self._ordinal = 0
         self.changes = 0
         """Grows whenever sources or sites do not stay the same."""
@@ -178,14 +181,7 @@ class Register:
         participant.stalled = False
         participant.left_at = now
         heapq.heappush(self._leaving, (now + grace_s, participant.ordinal, participant.id))
-
-    def next_expiry(self) -> float | None:
-        """When the next grace period could end."""
-        return self._leaving[0][0] if self._leaving else None
-
-    def somebody_is_due(self, now: float) -> bool:
-        """A cheap look at whether `expired` could find anybody."""
-        return bool(self._leaving) and self._leaving[0][0] <= now
+        self.due_at = self._leaving[0][0]
 
     def expired(self, now: float, grace_s: float) -> list[Participant]:
         """Participants whose grace is over at this moment, in the order they left."""
@@ -198,6 +194,7 @@ class Register:
                 continue
             if now - participant.left_at >= grace_s:
                 due[participant_id] = participant
+        self.due_at = self._leaving[0][0] if self._leaving else math.inf
         return list(due.values())
 
 

@@ -86,12 +86,10 @@ class Relay:
         self._announcer = announcer or LogAnnouncer()
         self._clock = clock or SystemClock()
         self._now = self._clock.monotonic
-        self._debug = debug
         self._connections: dict[str, ParticipantConnection] = {}
         self._coming: ParticipantConnection | None = None
         self._to_do: deque[Effect] = deque()
         self._busy = False
-        self._write_failed = False
         self._told_changes = 0
         self._changes: list[Remembered] = []
         self._saving: asyncio.Task[None] | None = None
@@ -104,7 +102,7 @@ class Relay:
         self._carry_out: dict[type, Callable[[Any], None]] = {
             ToBus: self._write,
             ToParticipant: self._deliver,
-            Outcome: self._count,
+            Outcome: self._count_aloud if debug else self.ledger.count,
             Refused: self._refuse,
             Joined: self._joined,
             Left: self._left,
@@ -236,15 +234,16 @@ class Relay:
     # -- carrying out ---------------------------------------------------------------------------------------------
 
     def _execute(self, effects: list[Effect]) -> None:
+        to_do, carry_out = self._to_do, self._carry_out
+        to_do.extend(effects)
         # Writing to an embedded hub is heard at once, in the middle of this; that waits its turn.
-        self._to_do.extend(effects)
         if self._busy:
             return
         self._busy = True
         try:
-            while self._to_do:
-                effect = self._to_do.popleft()
-                self._carry_out[type(effect)](effect)
+            while to_do:
+                effect = to_do.popleft()
+                carry_out[type(effect)](effect)
         finally:
             self._busy = False
         if self.bridge.known.changes != self._told_changes:
@@ -252,7 +251,14 @@ class Relay:
             self._transport.expect(self.bridge.known)
 
     def _write(self, effect: ToBus) -> None:
-        self._write_failed = not self._transport.send(effect.message)
+        if not self._transport.send(effect.message):
+            self._correct_outcome()
+
+    def _correct_outcome(self) -> None:
+        """The hub took nothing after all; the outcome of what was to be written comes right behind it."""
+        outcome = self._to_do[0] if self._to_do else None
+        if isinstance(outcome, Outcome) and outcome.direction == "in" and outcome.outcome == "delivered":
+            self._to_do[0] = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
 
     def _deliver(self, effect: ToParticipant) -> None:
         connection = self._connections.get(effect.participant)
@@ -280,22 +286,19 @@ class Relay:
         self._announce("bus.left", participant=effect.participant, gone=effect.gone, reason=effect.reason)
         self._set_alarm()
 
-    def _count(self, outcome: Outcome) -> None:
-        if self._write_failed and outcome.direction == "in" and outcome.outcome == "delivered":
-            outcome = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
-        self.ledger.count(outcome, outcome.waited_s)
-        if self._debug:
-            self._announce(
-                "bus.message.outcome",
-                participant=outcome.participant,
-                direction=outcome.direction,
-                topic=outcome.topic,
-                session_id=outcome.session_id,
-                outcome=outcome.outcome,
-                reason=outcome.reason,
-                bytes=outcome.size,
-                waited_ms=round(outcome.waited_s * 1000, 3),
-            )
+    def _count_aloud(self, outcome: Outcome) -> None:
+        self.ledger.count(outcome)
+        self._announce(
+            "bus.message.outcome",
+            participant=outcome.participant,
+            direction=outcome.direction,
+            topic=outcome.topic,
+            session_id=outcome.session_id,
+            outcome=outcome.outcome,
+            reason=outcome.reason,
+            bytes=outcome.size,
+            waited_ms=round(outcome.waited_s * 1000, 3),
+        )
 
     def _hub_ignored(self, effect: HubIgnored) -> None:
         self.ignored(effect.reason)

@@ -18,22 +18,18 @@ class RestartEchoes:
     """Knows when the process began; `began` is None where there was none before it."""
 
     def __init__(self, began: float | None) -> None:
-        self._until = None if began is None else began + WINDOW_S
-
-    @property
-    def lasts(self) -> bool:
+        self._until = 0.0 if began is None else began + WINDOW_S
+        self.lasts = began is not None
         """Whether the first seconds may not be over yet."""
-        return self._until is not None
 
-    def may_be_own(self, participant: Participant, message: Message, now: float) -> bool:
-        """Whether the participant's own words of before the restart are coming back."""
-        if self._until is None:
-            return False
+    def obstacle(self, participant: Participant, message: Message, now: float) -> str | None:
+        """`echo` if the participant's own words of before the restart may be coming back."""
         if now >= self._until:
-            self._until = None
-            return False
-        return (
+            self.lasts = False
+            return None
+        is_own = (
             message.context.get("source") == participant.source
             and not destinations(message.context)
             and participant.record.may_publish(message.type)
         )
+        return "echo" if is_own else None

@@ -65,7 +65,7 @@ class Router:
             for name in addressed:
                 if (participant := self._register.by_source(name)) is not None:
                     found[participant] = "destination"
-        if self._by_session and (not addressed or self._always_by_session):
+        if not addressed or self._always_by_session:
             self._match_session(heard, found)
         if self._by_site and not addressed:
             self._match_site(heard, found)
@@ -77,7 +77,7 @@ class Router:
         return sorted(found.items(), key=lambda match: match[0].ordinal)
 
     def _match_session(self, heard: Heard, found: dict[Participant, str]) -> None:
-        if heard.hub_session == DEFAULT:
+        if heard.hub_session == DEFAULT or not self._by_session:
             return
         for participant in self._register.by_session(heard.hub_session):
             # A participant with TTS got the text; the audio is for those without (B-14).

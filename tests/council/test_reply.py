@@ -91,6 +91,7 @@ CORPUS: dict[str, tuple[str, list[str] | None]] = {
     "trailing commas": (f'{{"outputs":[{ONE},],}}', ["One"]),
     "line comment": (f'{{ // mine\n"outputs":[{ONE}]}}', ["One"]),
     "block comment": (f'{{/* a\nb */"outputs":[{ONE}]}}', ["One"]),
+    "hash comment": (f'{{ # mine\n"outputs":[{ONE}]}}', ["One"]),
     "comment marks inside a string": (
         '{"outputs":[{"title":"One","description":"see http://x/*y*/"},]}',
         ["One"],
@@ -127,6 +128,9 @@ CORPUS: dict[str, tuple[str, list[str] | None]] = {
     "terminal title sequence": (f"\x1b]0;agent\x07{BOTH}", ["One", "Two"]),
     "claude envelope": (CLAUDE, ["One"]),
     "claude says it failed": (json.dumps({"type": "result", "is_error": True, "result": "Not logged in"}), None),
+    "claude envelope without its type": (json.dumps({"is_error": False, "result": JUST_ONE}), ["One"]),
+    "an answer that has a response of its own": (f'{{"response":"as asked",{BOTH[1:]}', ["One", "Two"]),
+    "a single event": (CODEX.splitlines()[3], ["One", "Two"]),
     "gemini envelope": (GEMINI, ["One", "Two"]),
     "gemini error": (json.dumps({"session_id": "s", "error": {"message": "quota", "code": 429}}), None),
     "codex events": (CODEX, ["One", "Two"]),
@@ -181,6 +185,15 @@ def test_a_reader_of_lists_fills_in_those_that_are_missing() -> None:
     assert isinstance(answer, Answered)
     assert answer.value["rulings"] == [{"challenge_id": "CH001"}]
     assert answer.value["challenges"] == []
+
+
+def test_an_echoed_template_of_a_debate_does_not_win_over_a_shorter_answer() -> None:
+    echo = '{"rulings":[{"challenge_id":"CH000","ruling":"withdraw | maintain"},{"challenge_id":"x","ruling":"a|b"}]}'
+    said = '{"rulings":[{"challenge_id":"CH001","ruling":"maintain"}]}'
+    answer = read_reply(f"```\n{echo}\n```\n```\n{said}\n```", read_lists("rulings"))
+    assert isinstance(answer, Answered)
+    assert [ruling["challenge_id"] for ruling in answer.value["rulings"]] == ["CH001"]
+    assert isinstance(read_reply(echo, read_lists("rulings")), NotAnswered)
 
 
 def test_a_reply_of_ten_megabytes_is_read() -> None:

@@ -15,6 +15,10 @@ from typing import Any, Final
 # Colour and cursor sequences that a terminal program may leave in its output.
 _TERMINAL_CODES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _MOST_EVENT_LINES: Final = 200_000
+# An object with one of these lists is a model's answer, whatever else it says.
+_ANSWER_LISTS: Final = (
+    "outputs findings rulings challenges responses challenge_notes messages positions".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +33,35 @@ def open_envelope(printed: str) -> Opened:
     """The model's text; `error` is set when the program says that the call failed."""
     plain = _TERMINAL_CODES.sub("", printed)
     document = _object(plain)
-    if document is not None:
-        return _open_document(document) or Opened(plain)
-    return _open_events(plain) or Opened(plain)
+    opened = _open_document(document) if document is not None else None
+    return opened or _open_events(plain) or Opened(plain)
 
 
 def _open_document(document: Mapping[str, Any]) -> Opened | None:
-    if document.get("type") == "result" and isinstance(document.get("result"), str):  # claude
-        failed = document.get("is_error") is True
-        return Opened(document["result"], error=document["result"] if failed else None)
-    if isinstance(document.get("response"), str):  # gemini
-        return Opened(document["response"], error=_error_text(document.get("error")))
-    if document.get("is_error") is True:
-        return Opened("", error="the runtime reported an error")
+    text = _enveloped_text(document)
+    if document.get("is_error") is True:  # claude
+        return Opened(text or "", error=text or "the runtime reported an error")
+    if _is_answer(document):
+        return None
+    if text is not None:
+        return Opened(text, error=_error_text(document.get("error")))
     if isinstance(document.get("parts"), list):  # opencode over HTTP
         return Opened(_joined_text(document["parts"]), error=_http_error(document.get("info")))
-    if document.get("error") and not isinstance(document.get("outputs"), list):
+    if document.get("error"):
         return Opened("", error=_error_text(document["error"]))
     return None
+
+
+def _enveloped_text(document: Mapping[str, Any]) -> str | None:
+    """What claude says in `result` and gemini in `response`."""
+    texts = (document.get("result"), document.get("response"))
+    return next((text for text in texts if isinstance(text, str)), None)
+
+
+def _is_answer(document: Mapping[str, Any]) -> bool:
+    """Whether the object is what a model wrote, not what its program wrapped around it."""
+    holds_list = any(isinstance(document.get(name), list) for name in _ANSWER_LISTS)
+    return holds_list or ("title" in document and "description" in document)
 
 
 def _open_events(printed: str) -> Opened | None:

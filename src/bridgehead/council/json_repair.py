@@ -12,7 +12,7 @@ from typing import Any, Final
 
 # A closing quote is optional so that an unfinished string at the end is one token too.
 _STRING: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"?'
-_STRING_OR_COMMENT: Final = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_STRING_OR_COMMENT: Final = re.compile(rf"({_STRING})|(?://|#)[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _STRING_OR_TRAILING_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 _STRING_OR_WORD: Final = re.compile(rf"({_STRING})|\b(True|False|None)\b", re.DOTALL)
 _STRING_OR_BRACKET: Final = re.compile(rf"({_STRING})|[{{}}\[\]]", re.DOTALL)

@@ -18,6 +18,9 @@ from bridgehead.council.json_repair import Read, balanced_end, read_json
 PARSE_FAILURE: Final = "parse_failure"
 WRAPPERS: Final = ("result", "response", "data", "output")
 
+_ITEM_WORDS: Final = ("type", "severity")
+_DEBATE_WORDS: Final = (*_ITEM_WORDS, "ruling", "mechanism", "status", "outcome", "kind", "position")
+
 _FENCED: Final = re.compile(r"^```[^\n]*\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 # Looking again behind a bracket that is never closed costs a scan each; prose has few of those.
 _MOST_FALSE_STARTS: Final = 16
@@ -84,13 +87,19 @@ def read_items(value: Any) -> Found[Items] | None:
 
 
 def read_lists(*names: str, optional: Sequence[str] = ()) -> Reader[dict[str, Any]]:
-    """A reader for objects that hold at least one of the named lists of objects; all of them are lists afterwards."""
+    """A reader for objects that hold at least one of the named lists of objects; all of them are lists afterwards.
+
+    As with items, empty lists are an answer and lists of nothing valid are none.
+    """
 
     def read(value: Any) -> Found[dict[str, Any]] | None:
         for document in _unwrapped(value):
             if any(isinstance(document.get(name), list) for name in names):
                 lists = {name: _objects(document.get(name)) for name in (*names, *optional)}
-                return Found({**document, **lists}, sum(map(len, lists.values())))
+                valid = sum(map(len, lists.values()))
+                if not valid and any(document.get(name) for name in names):
+                    return None
+                return Found({**document, **lists}, valid)
         return None
 
     return read
@@ -187,10 +196,14 @@ def is_item(entry: Any) -> bool:
     if not isinstance(entry, dict):
         return False
     title = entry.get("title")
-    # A `|` in these fields is the template of the prompt, echoed.
-    echoed = any("|" in str(entry.get(name) or "") for name in ("type", "severity"))
-    return isinstance(title, str) and bool(title.strip()) and not echoed
+    return isinstance(title, str) and bool(title.strip()) and not _is_echo(entry, _ITEM_WORDS)
+
+
+def _is_echo(entry: Mapping[str, Any], words: Sequence[str]) -> bool:
+    """Whether an entry is the prompt's own template: a choice is still open where a word should stand."""
+    return any("|" in str(entry.get(name) or "") for name in words)
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    entries = value if isinstance(value, list) else []
+    return [entry for entry in entries if isinstance(entry, dict) and not _is_echo(entry, _DEBATE_WORDS)]

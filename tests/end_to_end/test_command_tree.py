@@ -35,6 +35,10 @@ def test_every_command_explains_itself_with_an_example(path: str) -> None:
     assert is_group or "--json" in text
 
 
+def test_no_sentence_of_a_list_of_commands_is_cut_off() -> None:
+    assert not [path for path, text in HELPS.items() if "..." in text.partition("Commands:")[2]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -43,6 +47,7 @@ def test_every_command_explains_itself_with_an_example(path: str) -> None:
         (["events", "--nope"], "--nope"),
         (["config", "shwo"], "shwo"),
         (["completion", "tcsh"], "tcsh"),
+        (["completion"], "Choose from: bash, zsh, fish"),
     ],
 )
 def test_a_usage_mistake_is_one_sentence_with_a_hint_and_exits_1(
@@ -84,6 +89,7 @@ def test_piped_output_has_no_colour(user: Machine, arguments: list[str]) -> None
         ("bridgehead domains >&-", 0, ""),
         ("bridgehead nothing 2>&-", 1, ""),
         ("bridgehead answer q-1 - <&-", 1, "no pending item 'q-1'"),
+        ("BRIDGEHEAD_STORE_URL='~nobody-here/x.db' bridgehead events", 1, "home directory is not known"),
     ],
 )
 def test_a_lost_directory_or_stream_ends_in_a_sentence(
@@ -97,7 +103,8 @@ def test_a_lost_directory_or_stream_ends_in_a_sentence(
 
 def test_output_is_utf_8_in_every_locale_and_odd_bytes_are_escaped(user: Machine) -> None:
     done = user.shell(
-        "mkdir -p $'odd\\xff/.git' && cd $'odd\\xff' && bridgehead config show --json", PYTHONIOENCODING="ascii"
+        "mkdir -p $'odd\\xff/.git' && cd $'odd\\xff' && bridgehead config show --json",
+        PYTHONIOENCODING="ascii",
     )
 
     assert done.json["files"]["project"].endswith("/odd\udcff/bridgehead.toml")

@@ -79,7 +79,7 @@ def run_click(arguments: Sequence[str]) -> int:
 
 
 def _sentence(error: click.ClickException) -> str:
-    message = error.format_message().rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".")
     return message[:1].lower() + message[1:]
 
 

@@ -92,6 +92,8 @@ def _table(settings: Settings, *, origin: bool, width: int) -> str:
 def _shown(value: Value) -> str:
     if value is None or value == ():
         return "–"
+    if isinstance(value, bool):
+        return "true" if value else "false"  # as the file spells them
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from bridgehead.cli.output import App
+
+UNSHORTENED: Final = 1000
 
 
 class Command(click.Command):
@@ -40,6 +42,14 @@ class Group(click.Group):
 
     command_class = Command
     group_class = type
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, each with its whole first sentence."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(UNSHORTENED)) for name, command in commands if command]
+            )
 
 
 class LazyGroup(Group):

@@ -92,6 +92,10 @@ def _ending(error: Exception) -> BridgeheadError:
         )
     if isinstance(error, FileNotFoundError) and not _has_directory():
         return UserError("the current directory does not exist any more", hint="change to one that does")
+    if isinstance(error, RuntimeError) and "home directory" in str(
+        error
+    ):  # what pathlib says to a strange `~`
+        return UserError("a home directory is not known", hint="set HOME, or write paths without ~")
     return BridgeheadError(
         f"internal error: {type(error).__name__}: {error}", hint="repeat with --debug and report it"
     )

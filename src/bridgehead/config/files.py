@@ -46,7 +46,10 @@ class TrustedFiles:
     def add(self, path: Path) -> str:
         """Trust the file as it is now; return its digest."""
         if not path.is_file():
-            raise NotFound(f"{path} does not exist, so there is nothing to trust")
+            raise NotFound(
+                f"{path} does not exist, so there is nothing to trust",
+                hint="bridgehead config show names the files that are read",
+            )
         digest = _digest(read_bounded(path, MAX_SETTINGS_BYTES))
         self._write({**self.all(), str(path): digest})
         return digest

@@ -72,6 +72,14 @@ def test_a_value_that_cannot_be_used_is_warned_about_and_replaced(
     assert (read.max_concurrency, read.withdrawal_guard, read.coordinator) == (8, True, None)
 
 
+def test_a_model_named_twice_and_not_offered_is_refused_once() -> None:
+    text = json.dumps({"bridges": {"opencode": {"models": ["a/x", "a/x", "b/y"]}}, "updated": "2026-11-15"})
+    read = load_settings(text, NOW, {"opencode": ["b/y"]})
+    assert read.bridges["opencode"].models == ("b/y",)
+    assert read.warnings == ("duplicate_model:a/x",)
+    assert [refused.model for refused in read.model_validation_warnings["opencode"]] == ["a/x"]
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

@@ -47,19 +47,19 @@ def _single(bridge: str, model: Any, known: Sequence[str] | None) -> ModelChoice
 
 
 def _several(wanted: Sequence[Any], known: Sequence[str] | None, warnings: list[str]) -> ModelChoice:
-    kept: list[str | None] = []
+    found: dict[str, bool] = {}
     refused: list[ModelWarning] = []
     for entry in wanted:
         if not isinstance(entry, str) or not _PROVIDER_MODEL.fullmatch(entry):
             refused.append(ModelWarning(entry, WRONG_FORMAT))
-        elif entry in kept:
+        elif entry in found:
             warnings.append(f"duplicate_model:{entry}")
-        # Replacing an unknown entry by the default would run the default several times (K23).
-        elif known is not None and entry not in known:
-            refused.append(ModelWarning(entry, NOT_FOUND))
         else:
-            kept.append(entry)
-    return ModelChoice(tuple(kept) or (None,), tuple(warnings), tuple(refused))
+            # Replacing an unknown entry by the default would run the default several times (K23).
+            found[entry] = known is None or entry in known
+            refused += [] if found[entry] else [ModelWarning(entry, NOT_FOUND)]
+    usable = tuple(entry for entry in found if found[entry])
+    return ModelChoice(usable or (None,), tuple(warnings), tuple(refused))
 
 
 def _is_unset(model: Any) -> bool:

@@ -35,3 +35,21 @@ def test_a_tracked_identity_is_warned_about_once(bridge: Bridge) -> None:
     clone.git("add", "--force", ".bridge/config.yaml")
     for arguments in (["status"], ["inbox"], ["sync", "--json"]):
         assert clone.rig(*arguments).ok().err.count("config.yaml is tracked") == 1
+
+
+def test_a_directory_no_thread_can_be_called_after_fails_the_schema_and_only_after_the_other_checks(
+    bridge: Bridge,
+) -> None:
+    clone = bridge.clone("a", "mac-m5max")
+    (clone.path / "Up-1").mkdir()
+    for arguments, complaint in (
+        (["send", "ACK", "--thread", "Up-1", "--to", "ops"], "failed schema validation"),
+        (["send", "ACK", "--thread", "Up-1", "--to", "ops", "--status", "x"], "unrecognized status marker"),
+        (["close", "Up-1", "--status", "completed"], "failed schema validation"),
+        (["send", "ACK", "--thread", "Up-2", "--to", "ops"], "thread directory not found"),
+        (["send", "ACK", "--thread", "../home", "--to", "ops"], "thread directory not found"),
+    ):
+        done = clone.rig(*arguments)
+        assert (done.code, done.out) == (1, "")
+        assert complaint in done.err
+    assert not list((clone.path / "Up-1").iterdir())

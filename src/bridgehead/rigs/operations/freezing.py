@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
+from bridgehead.rigs.fields import parse_thread_id
 from bridgehead.rigs.freeze import Freeze, ThreadFrozen, read_freeze
 from bridgehead.rigs.operations.posting import require_thread
 from bridgehead.rigs.operations.rig import Rig
@@ -25,7 +26,7 @@ def freeze(rig: Rig, request: FreezeRequest) -> Frozen:
     if not request.thread_id:
         raise UserError("relay: --thread <id> is required")
     own = require_relay_rig(rig)
-    thread_id = require_thread(rig, request.thread_id)
+    thread_id = require_thread(rig, parse_thread_id(request.thread_id))
     since = rig.now_ms()
     until = since + int(rig.config.freeze_minutes * 60_000)
     wanted = Freeze(own, iso_timestamp(since), iso_timestamp(until), request.in_reply_to)
@@ -53,7 +54,7 @@ def thaw(rig: Rig, request: FreezeRequest) -> Thawed:
     if not request.thread_id:
         raise UserError("relay: --thread <id> is required")
     require_relay_rig(rig)
-    thread_id = require_thread(rig, request.thread_id)
+    thread_id = require_thread(rig, parse_thread_id(request.thread_id))
     with rig.repository.lock():
         if not rig.repository.thaw(_wire(rig), thread_id):
             rig.tell(f'thread "{thread_id}" was not frozen')

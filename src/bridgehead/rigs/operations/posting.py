@@ -8,7 +8,6 @@ from typing import NamedTuple
 from bridgehead.errors import UserError
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.rigs.drafts import Draft
-from bridgehead.rigs.fields import is_thread_id
 from bridgehead.rigs.freeze import ThreadFrozen, read_freeze
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
@@ -52,8 +51,9 @@ class ThreadMissing(UserError):
 
 
 def require_thread(rig: Rig, thread_id: str) -> str:
-    """Return the thread's id if it can exist and has a directory."""
-    if not is_thread_id(thread_id) or not rig.repository.has_directory(thread_id):
+    """Return the thread's id if it has a directory; whether a thread may be called so is the schema's to say."""
+    inside = not thread_id.startswith("/") and ".." not in thread_id.split("/")
+    if not inside or not rig.repository.has_directory(thread_id):
         raise ThreadMissing(thread_id)
     return thread_id
 

@@ -27,13 +27,13 @@ from bridgehead.bus.hub_names import HubNames
 from bridgehead.bus.intake import ABSENT, Admitted, Denied, Ignored, Intake
 from bridgehead.bus.legacy import has_twin_marker
 from bridgehead.bus.managed import ManagedSessions
-from bridgehead.bus.message import Message, has_malformed_carrier
+from bridgehead.bus.message import Message
 from bridgehead.bus.participants import Participant, Register, Remembrance
 from bridgehead.bus.record import ParticipantRecord
 from bridgehead.bus.registrations import Registrations
 from bridgehead.bus.restart_echoes import RestartEchoes
 from bridgehead.bus.routing import Heard, Router
-from bridgehead.bus.session import DEFAULT
+from bridgehead.bus.session import DEFAULT, session_id
 from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.sources import Sources
 from bridgehead.bus.topics import HANDLED, POLICY_DENIED, SPEAK_B64, TRACKED
@@ -224,7 +224,8 @@ class Bridge:
     def heard(self, message: Message, now: float) -> list[Effect]:
         """The hub carried `message`: offer it to whom it concerns."""
         effects = self.tick(now)
-        if has_malformed_carrier(message):
+        carried = message.context.get("session")
+        if carried is not None and not isinstance(carried, dict):
             effects.append(HubIgnored("malformed"))
             return effects
         echo = self._echoes.answer(message, now)
@@ -233,7 +234,10 @@ class Bridge:
         elif echo is None and self._names.is_copy(message, now):
             effects.append(HubIgnored("duplicate"))
         else:
-            self._offer(Heard.of(self._names.read(message), echo), now, effects)
+            hub_session = session_id(carried)
+            named = None if carried is None else hub_session
+            hops = 1 if echo is None else echo.hops + 1
+            self._offer(Heard(self._names.read(message), hub_session, echo, named, hops), now, effects)
         return effects
 
     def _adopt_session(self, heard: Heard) -> None:
@@ -305,7 +309,8 @@ class Bridge:
             participant.hops[hub_session] = admitted.hops
         if tracked:
             effects += self._registrations.note(participant, admitted)
-        self.known.place(participant, self._router.site_of(message))
+        if participant.site is not None or "site_id" in message.context["session"]:
+            self.known.place(participant, self._router.site_of(message))
         effects.append(self._written(message, participant.id, admitted.hops, now))
         effects.append(Outcome(participant.id, "in", message.type, "delivered", None, hub_session, size))
         return effects

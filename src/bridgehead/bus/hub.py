@@ -70,7 +70,7 @@ class Hub:
         self._members: dict[HubMember, None] = {}
         self._told: tuple[tuple[object, Listener, bool], ...] = ()
         """Every listener with its token and whether it hears itself, ready to be gone through for each message."""
-        self._untold: deque[_Published] = deque()
+        self._untold: deque[tuple[Message, object]] = deque()
         self._unsent: list[_Published] = []
         self._telling = False
         self._flush_due = False
@@ -144,21 +144,21 @@ class Hub:
         elif message.type == SUBSCRIBE:
             sender.subscribe(message)
         else:
-            self._publish(_Published(frame, message, sender))
+            self._publish(frame, message, sender)
 
     def publish(self, message: Message, sender: object = None) -> None:
         """Put a message of this process on the bus."""
-        self._publish(_Published(None, message, sender))
+        self._publish(None, message, sender)
 
-    def _publish(self, published: _Published) -> None:
+    def _publish(self, frame: bytes | None, message: Message, sender: object) -> None:
         self.counts["published"] += 1
         if self._members:
-            self._unsent.append(published)
+            self._unsent.append(_Published(frame, message, sender))
             if not self._flush_due:
                 self._flush_due = True
                 asyncio.get_running_loop().call_soon(self.flush)
         if self._told:
-            self._untold.append(published)
+            self._untold.append((message, sender))
             # A listener may publish while it is being told; that waits its turn, so all hear one order.
             if not self._telling:
                 self._tell()
@@ -167,10 +167,10 @@ class Hub:
         self._telling = True
         try:
             while self._untold:
-                published = self._untold.popleft()
+                message, sender = self._untold.popleft()
                 for token, listener, hears_itself in self._told:
-                    if hears_itself or token is not published.sender:
-                        listener(published.message)
+                    if hears_itself or token is not sender:
+                        listener(message)
         finally:
             self._telling = False
 

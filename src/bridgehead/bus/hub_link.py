@@ -52,6 +52,8 @@ class HubLink:
     ) -> None:
         self._dialled = dialled
         self._ear = ear
+        self.heard = ear.heard
+        self.ignored = ear.ignored
         self._announce = announce
         self._first_wait_s = first_wait_s
         self._jitter = jitter
@@ -83,12 +85,6 @@ class HubLink:
         self._say(self.health.stop(self._now()))
 
     # -- Ear of the transport -------------------------------------------------------------------------------------
-
-    def heard(self, message: Message) -> None:
-        self._ear.heard(message)
-
-    def ignored(self, reason: str) -> None:
-        self._ear.ignored(reason)
 
     def lost(self, reason: str) -> None:
         self._up.clear()

@@ -129,10 +129,10 @@ class Intake:
         if located is None:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
         local, hub_session, session = located
+        context["session"] = participant.terms.gate(session)
         data = message.data
         if message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)
-        context["session"] = participant.terms.gate(session)
         return Admitted(Message(message.type, data, context), hub_session, local, hops)
 
     def _session_on_hub(
@@ -148,12 +148,8 @@ class Intake:
             return DEFAULT, DEFAULT, {"session_id": DEFAULT} if carried is None else carried
         if not self._settings.nat:
             return None if local == DEFAULT or carried is None else (local, local, carried)
-        hub_id = self._hub_id(participant, local)
+        hub_id = participant.hub_ids.get(local) or hub_session_id(self._secret, participant.id, local)
         return local, hub_id, {**(carried or {}), "session_id": hub_id}
-
-    def _hub_id(self, participant: Participant, local: str) -> str:
-        known = participant.hub_ids.get(local)
-        return known if known is not None else hub_session_id(self._secret, participant.id, local)
 
     def _policy_denied(self, participant: Participant, message: Message, field: str, value: str) -> Denied:
         located = self._session_on_hub(participant, message.context.get("session"))

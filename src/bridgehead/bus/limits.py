@@ -20,14 +20,14 @@ class TokenBucket:
 
     def take(self, now: float) -> bool:
         """Whether one more is allowed at this moment."""
+        tokens = self._tokens
         # A clock that stands still or steps back adds nothing and takes nothing away.
         if now > self._at:
-            self._tokens = min(float(self.burst), self._tokens + (now - self._at) * self.rate)
+            tokens = min(self.burst, tokens + (now - self._at) * self.rate)
             self._at = now
-        if self._tokens < 1.0:
-            return False
-        self._tokens -= 1.0
-        return True
+        allowed = tokens >= 1.0
+        self._tokens = tokens - allowed
+        return allowed
 
 
 class ViolationCount:

@@ -17,7 +17,6 @@ TYPE_SYNTAX: Final = re.compile(r"[A-Za-z0-9_-]+(?:[.:][A-Za-z0-9_-]+)*")
 ENVELOPE_KEYS: Final = frozenset({"type", "data", "context"})
 REJECTED: Final = "ovos.session.rejected"
 
-_NESTING: Final = frozenset({dict, list})
 _encoder: Final = msgspec.json.Encoder()
 _ordered_encoder: Final = msgspec.json.Encoder(order="deterministic")
 _decoder: Final = msgspec.json.Decoder()
@@ -178,13 +177,4 @@ def encode_ordered(value: object) -> bytes:
 
 def json_copy(value: Any) -> Any:
     """An independent copy of a JSON value."""
-    kind = type(value)
-    if kind is dict:
-        copied = value.copy()
-        for key, part in value.items():
-            if type(part) in _NESTING:
-                copied[key] = json_copy(part)
-        return copied
-    if kind is list:
-        return [json_copy(part) if type(part) in _NESTING else part for part in value]
-    return value
+    return msgspec.to_builtins(value)

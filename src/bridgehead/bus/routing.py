@@ -10,7 +10,7 @@ from bridgehead.bus.legacy import to_legacy
 from bridgehead.bus.message import Message, destinations
 from bridgehead.bus.participants import Participant, Register
 from bridgehead.bus.record import Grant, Role
-from bridgehead.bus.session import DEFAULT, session_id
+from bridgehead.bus.session import DEFAULT
 from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.topics import (
     LIFECYCLE,
@@ -36,13 +36,6 @@ class Heard(msgspec.Struct, frozen=True):
     hops: int
     """Bridges the message will have crossed when the next participant reads it (B-56)."""
 
-    @classmethod
-    def of(cls, message: Message, echo: Echo | None) -> Heard:
-        carried = message.context.get("session")
-        hub_session = session_id(carried)
-        named = hub_session if isinstance(carried, dict) else None
-        return cls(message, hub_session, echo, named, 1 if echo is None else echo.hops + 1)
-
 
 class Router:
     """The outbound side of one bridge."""
@@ -60,21 +53,27 @@ class Router:
     def recipients(self, heard: Heard) -> list[tuple[Participant, str]]:
         """Participants the message is offered to and the signal that matched first, in order of the participants."""
         found: dict[Participant, str] = {}
-        addressed = destinations(heard.message.context)
-        if self._by_destination:
-            for name in addressed:
-                if (participant := self._register.by_source(name)) is not None:
-                    found[participant] = "destination"
-        if not addressed or self._always_by_session:
+        context = heard.message.context
+        if "destination" in context and (addressed := destinations(context)):
+            self._match_destinations(addressed, found)
+            if self._always_by_session:
+                self._match_session(heard, found)
+        else:
             self._match_session(heard, found)
-        if self._by_site and not addressed:
-            self._match_site(heard, found)
+            if self._by_site:
+                self._match_site(heard, found)
         if heard.message.type in self._readiness:
             for participant in self._register.skill_hosts():
                 found.setdefault(participant, "readiness")
         if len(found) < 2:
             return list(found.items())
         return sorted(found.items(), key=lambda match: match[0].ordinal)
+
+    def _match_destinations(self, addressed: tuple[str, ...], found: dict[Participant, str]) -> None:
+        if self._by_destination:
+            for name in addressed:
+                if (participant := self._register.by_source(name)) is not None:
+                    found[participant] = "destination"
 
     def _match_session(self, heard: Heard, found: dict[Participant, str]) -> None:
         if heard.hub_session == DEFAULT or not self._by_session:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from bridgehead.contract.report import BridgeReport
@@ -496,6 +497,15 @@ def test_runs_are_compared_through_the_records_they_leave() -> None:
     gone = Council(TWO, finds(), records=again.run.records, previous_review_id="r1").drive()
     assert [one.id for one in again.report.comparison.persistent] == ["MMC001"]
     assert [one.how for one in gone.report.comparison.fixed] == ["not_reported"]
+
+
+def test_a_finding_known_by_its_title_alone_is_marked_and_named_by_its_fingerprint_when_it_is_gone() -> None:
+    first = Council(TWO, finds("SQL injection", evidence="")).drive()
+    (found,) = first.report.findings()
+    assert (found.fingerprint[:3], found.identity) == ("t1:", "weak")
+    counted_on = tuple(msgspec.structs.replace(one, key=f"{one.key}-2") for one in first.run.records)
+    gone = Council(TWO, finds(), records=counted_on, previous_review_id="r0").drive()
+    assert [one.fingerprint for one in gone.report.comparison.fixed] == [found.fingerprint]
 
 
 def test_the_callers_findings_take_part_in_a_fallback() -> None:

@@ -135,6 +135,8 @@ def test_an_aborted_council_says_why_in_every_form() -> None:
     assert isinstance(aborted, AbortedReport)
     assert "not installed" in render_text(aborted)
     assert "cli_not_found" in render_markdown(aborted)
+    front = render_markdown(aborted, context_summary="before the release").split("\n---\n")[0]
+    assert "domains: []\nverdict: null" in front and 'context_summary: "before the release"' in front
     assert "cli_not_found" in render_html(aborted)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import Confidence
 from bridgehead.council.findings.evidence import Anchor
-from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint
+from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, is_weak
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.identified import with_identity
 from bridgehead.council.joint import FindingClass, JointFinding, as_output
@@ -59,6 +59,7 @@ def finding_entry(
         fingerprints=fingerprints,
         evidence_check=_check(best),
         anchor=best.anchor if isinstance(best.anchor, dict) else None,
+        identity="weak" if is_weak(fingerprint) else "strong",
         positions=tuple(StatedPosition(one.bridge, one.severity, one.position) for one in finding.positions),
         disputed_in=finding.disputed_in,
         unverified=finding.is_unverified,

@@ -18,6 +18,7 @@ from bridgehead.contract.words import (
     TaskType,
     Verdict,
 )
+from bridgehead.council.findings.fingerprint import is_weak
 from bridgehead.council.joint import FindingClass
 from bridgehead.errors import ProtocolError
 
@@ -72,6 +73,8 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     fingerprints: tuple[str, ...]
     evidence_check: dict[str, Any]
     anchor: dict[str, Any] | None
+    identity: str = "strong"
+    """`weak` when it is known by its title alone, which another wording changes (council §25.2)."""
     state: str | None = None
     """`new persistent regressed`, when the run was compared with earlier ones."""
     positions: tuple[StatedPosition, ...] = ()
@@ -86,7 +89,7 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
 
     @property
     def weak_identity(self) -> bool:
-        return self.fingerprint.startswith("t1:")
+        return is_weak(self.fingerprint)
 
 
 class Downgraded(msgspec.Struct, frozen=True, rename={"from_": "from"}):

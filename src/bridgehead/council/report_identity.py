@@ -132,12 +132,13 @@ def told_comparison(
     for entry in standing:
         told = ComparedFinding(id=entry.id, fingerprint=entry.fingerprint, title=entry.title)
         lists[comparison.current[entry.id].state].append(told)
-    titles = {record.key: record.title for record in plan.records}
+    known = {record.key: record for record in plan.records}
     for key, state in comparison.previous.items():
         if state.state in ("fixed", "unknown"):
             how = state.how or state.why
-            told = ComparedFinding(id=None, fingerprint=key, title=titles[key], how=how)
-            lists[state.state].append(told)
+            # The key of a record may count on (`-2`); the fingerprint it was last seen under is the name to show.
+            fingerprint, title = known[key].fingerprints[0], known[key].title
+            lists[state.state].append(ComparedFinding(id=None, fingerprint=fingerprint, title=title, how=how))
     return RunComparison(
         previous_review_id=plan.previous_review_id, **{name: tuple(found) for name, found in lists.items()}
     )

@@ -27,8 +27,9 @@ _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 
 def render_markdown(report: CouncilReport | AbortedReport, *, context_summary: str = "") -> str:
     """The summary file of a council."""
-    parts = _aborted(report) if isinstance(report, AbortedReport) else _council(report, context_summary)
-    return "\n".join(parts) + "\n"
+    if isinstance(report, AbortedReport):
+        return "\n".join(_aborted(report, context_summary)) + "\n"
+    return "\n".join(_council(report, context_summary)) + "\n"
 
 
 def escaped(text: str) -> str:
@@ -188,16 +189,19 @@ def _json(report: CouncilReport | AbortedReport) -> Iterator[str]:
     yield fenced(msgspec.json.format(msgspec.json.encode(report), indent=2).decode(), "json")
 
 
-def _aborted(report: AbortedReport) -> Iterator[str]:
+def _aborted(report: AbortedReport, context_summary: str) -> Iterator[str]:
     yield front_matter(
         {
             "skill": "deep-council",
             "timestamp": report.timestamp,
             "artifact_type": "council",
+            "domains": [],
             "verdict": None,
             "status": report.status,
-            "review_id": report.review_id,
+            "bridges_available": [],
             "bridges_skipped": list(report.bridges_skipped),
+            "review_id": report.review_id,
+            "context_summary": context_summary,
             "partial_coverage": report.partial_coverage,
         }
     )

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from bridgehead.contract.report import ModelWarning
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Intensity, Status
 from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.council.runtimes import BUILT_IN, find_runtime, runtime_names
 from bridgehead.council.runtimes.base import SeatSetup, UnknownRuntime
 from bridgehead.council.runtimes.exchange import HttpReply
-from bridgehead.council.settings import BridgeSettings
+from bridgehead.council.settings import BridgeSettings, load_settings
 
 TASK = BridgeInput(
     session_id="a", scope="src/", task_description="look", domains=("security", "testing", "api")
@@ -230,6 +232,18 @@ def test_models_are_checked_against_the_list_that_costs_nothing(
 
     assert seat.models == used
     assert [warning.model for warning in seat.model_validation_warnings] == warned
+
+
+def test_a_model_in_no_known_form_is_named_with_the_seat(machine: StandIn, stand_in: StandIn) -> None:
+    text = json.dumps({"bridges": {"opencode": {"models": ["glm", "local/qwen"]}}})
+    entry = load_settings(text, datetime(2026, 11, 15, tzinfo=UTC)).bridges["opencode"]
+    here = machine({"opencode": stand_in("opencode", models=LISTED)})
+    setup = SeatSetup("opencode", entry, environment=here.environment)
+
+    seat = seated(check_seat(find_runtime("opencode"), setup, TASK, here, Wishes())).seat
+
+    assert seat.models == ("local/qwen",)
+    assert seat.model_validation_warnings == (ModelWarning("glm", "not in provider/model format"),)
 
 
 def test_the_users_own_default_model_is_taken_before_the_first_of_the_list(

@@ -167,11 +167,12 @@ class _Preflight:
         wanted = self._setup.settings.models
         named = [model for model in wanted if model is not None]
         known = connection.models(self._machine) if named else None
-        warnings = tuple(
+        unknown = (
             ModelWarning(model, NOT_FOUND) for model in named if known is not None and model not in known
         )
         kept = tuple(model for model in named if known is None or model in known)
         self._note("model_validation", "list unavailable" if named and known is None else "checked")
+        warnings = (*self._setup.settings.model_warnings, *unknown)
         return kept or (connection.default_model(self._machine),), warnings
 
     def _timeout(self, *, multi_agent: bool = False) -> Timeout:

@@ -205,6 +205,7 @@ class LocalSeats:
             model_family=find_runtime(bridge, outside=self.outside).model_family,
             timeout_seconds=outcome.timeout_seconds,
             connection=outcome.connection,
+            model_validation_warnings=self.entry(bridge).model_warnings,
         )
         if outcome.status is Status.HALTED:
             report = halted_report(self.task, facts, outcome.reason, outcome.message or outcome.reason)

@@ -47,6 +47,8 @@ class BridgeSettings:
     models: tuple[str | None, ...] = (None,)
     options: Mapping[str, Any] = field(default_factory=dict)
     """The remaining known keys as they were written."""
+    model_warnings: tuple[ModelWarning, ...] = ()
+    """Models the entry names that cannot be asked for."""
 
     @property
     def halts_when_missing(self) -> bool:
@@ -73,7 +75,11 @@ class Settings:
     withdrawal_guard: bool = True
     max_concurrency: int = DEFAULT_CONCURRENCY
     warnings: tuple[str, ...] = ()
-    model_validation_warnings: Mapping[str, tuple[ModelWarning, ...]] = field(default_factory=dict)
+
+    @property
+    def model_validation_warnings(self) -> dict[str, tuple[ModelWarning, ...]]:
+        """By bridge; those without any are left out."""
+        return {name: entry.model_warnings for name, entry in self.bridges.items() if entry.model_warnings}
 
     @property
     def opencode_dispatch(self) -> str:
@@ -137,7 +143,6 @@ class _Reader:
     def __init__(self, known_models: Mapping[str, Sequence[str]]) -> None:
         self._known_models = known_models
         self._warnings: list[str] = []
-        self._model_warnings: dict[str, tuple[ModelWarning, ...]] = {}
 
     def read(self, document: Mapping[str, Any], now: datetime) -> Settings:
         self._warn_unknown(document, _TOP_KEYS, owner="")
@@ -152,7 +157,6 @@ class _Reader:
             withdrawal_guard=self._value(document, "withdrawal_guard", True, bool),
             max_concurrency=self._max_concurrency(document),
             warnings=tuple(self._warnings),
-            model_validation_warnings=self._model_warnings,
         )
 
     def _bridges(self, entries: object) -> dict[str, BridgeSettings]:
@@ -176,15 +180,14 @@ class _Reader:
             self._warnings.append(f"enabled_not_bool:{name}")
             enabled = True
         options = {key: entry[key] for key in entry if key in known - {"enabled", "model", "models"}}
-        return BridgeSettings(enabled, self._models(name, entry), options)
+        choice = self._models(name, entry)
+        return BridgeSettings(enabled, choice.models, options, choice.model_warnings)
 
-    def _models(self, name: str, entry: Mapping[str, Any]) -> tuple[str | None, ...]:
+    def _models(self, name: str, entry: Mapping[str, Any]) -> ModelChoice:
         listed = entry.get("models") if name == "opencode" else None
-        choice: ModelChoice = choose_models(name, entry.get("model"), listed, self._known_models.get(name))
+        choice = choose_models(name, entry.get("model"), listed, self._known_models.get(name))
         self._warnings += choice.warnings
-        if choice.model_warnings:
-            self._model_warnings[name] = choice.model_warnings
-        return choice.models
+        return choice
 
     def _ttl_hours(self, value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value < math.inf:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import math
+import re
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +15,7 @@ from bridgehead.errors import ConfigError
 
 HUB_ADDRESS: Final = "127.0.0.1:8181"
 GATEWAY_ADDRESS: Final = "127.0.0.1:8182"
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 
 
 class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,7 +59,7 @@ class Address(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> Address:
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not colon or not host or not port.isdigit() or int(port) > 65535:
+        if not colon or not host or _PORT.fullmatch(port) is None or int(port) > 65535:
             raise BadAddress(text)
         return cls(host, int(port))
 
@@ -98,6 +101,9 @@ class BusSettings(msgspec.Struct, frozen=True):
         if not Address.parse(serving.hub_listen).is_loopback:
             raise HubBeyondLoopback(serving.hub_listen)
         Address.parse(serving.listen)
+        for name in ("assistant_timeout_s", "hook_wait_s"):
+            if not 0 <= getattr(serving, name) < math.inf:
+                raise BadBusSetting(f"{name} must be a number that is not negative")
         if (serving.tls_cert is None) != (serving.tls_key is None):
             raise BadBusSetting("tls_cert and tls_key belong together")
         if serving.client_ca is not None and not self.uses_tls:

@@ -26,8 +26,8 @@ from bridgehead.errors import NotFound, UserError
 from bridgehead.host.clock import Clock, iso_ms
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_NUMBER: Final = re.compile(r"[1-9][0-9]{0,4}")
-"""Five digits: even so many weeks end before the calendar does."""
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
+_LONGEST_S: Final = 100 * 365 * _UNITS["d"]
 
 
 class Enrolment(msgspec.Struct, frozen=True):
@@ -61,7 +61,8 @@ def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | No
         parse_record(request.participant, table)
         join, credential = _issue(request, clock)
         if path is not None:
-            write_join_file(path, join)  # first: whoever cannot be given a secret is not enrolled, nor locked out
+            # First, so that whoever cannot be given a secret is neither enrolled nor locked out.
+            write_join_file(path, join)
         folder.put_table(request.participant, table)
         folder.put_credential(request.participant, credential)
     return join
@@ -153,11 +154,12 @@ def _value(text: str) -> Any:
 
 
 def parse_duration(text: str) -> float:
-    """`90d`, `12h`, `30m`: seconds."""
+    """`90d`, `12h`, `30m`: seconds; a century at most."""
     number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or _NUMBER.fullmatch(number) is None:
+    seconds = int(number) * _UNITS.get(unit, 0) if _NUMBER.fullmatch(number) else 0
+    if not 0 < seconds <= _LONGEST_S:
         raise BadDuration(text)
-    return float(int(number) * _UNITS[unit])
+    return float(seconds)
 
 
 class UnknownParticipant(NotFound):

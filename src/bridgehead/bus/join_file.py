@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from bridgehead.bus.bus_settings import Address
 from bridgehead.bus.record import PARTICIPANT_ID
 from bridgehead.errors import UserError
 from bridgehead.host.files import read_bounded, write_atomic
@@ -39,6 +40,8 @@ def read_join_file(path: Path) -> JoinFile:
 
 def write_join_file(path: Path, join: JoinFile) -> None:
     """Write it for its owner only; another participant's or some other file is not replaced."""
+    if problem := _url_problem(join.url):
+        raise NoBridgeUrl(join.url, problem)
     if path.exists():
         try:
             owner = read_join_file(path).participant
@@ -52,13 +55,33 @@ def write_join_file(path: Path, join: JoinFile) -> None:
 def _problem(join: JoinFile) -> str | None:
     if join.v != 1:
         return f"version {join.v} is not known here"
-    if urlsplit(join.url).scheme not in ("ws", "wss"):
-        return "url is no WebSocket URL"
+    if problem := _url_problem(join.url):
+        return f"url {problem}"
     if PARTICIPANT_ID.fullmatch(join.participant) is None:
         return "participant is no participant id"
     if (join.key is None) == (join.token is None):
         return "it needs either a key or a token"
     return None
+
+
+def _url_problem(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        host, is_usable = parts.hostname, parts.port != 0 and url.isprintable() and " " not in url
+    except ValueError:
+        host, is_usable = None, False
+    if not host or not is_usable or parts.scheme not in ("ws", "wss"):
+        return "is no WebSocket URL"
+    if parts.scheme == "ws" and not Address(host, 0).is_loopback:
+        return "is not encrypted and leaves this machine"  # bus §10.1
+    return None
+
+
+class NoBridgeUrl(UserError):
+    """What the join file should name is no place where a bridge could be."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"{url!r} {problem}; nothing was added", hint="write wss://host:port/bridge/v1")
 
 
 class BadJoinFile(UserError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from enum import StrEnum
 from typing import Any, Final, Literal
@@ -175,7 +176,7 @@ def parse_record(participant_id: str, table: dict[str, Any]) -> ParticipantRecor
             read.lang,
             _managed_session(read.managed_session_id),
             read.tts,
-            read.limits,
+            _checked(read.limits),
         )
     except (msgspec.ValidationError, ConfigError) as error:
         raise BadRecord(participant_id, str(error)) from error
@@ -193,6 +194,14 @@ def _grants(role: Role, given: dict[Grant, bool]) -> frozenset[Grant]:
     if role is Role.SKILL_HOST and given.get(Grant.REGISTER_SKILLS, True):
         granted.add(Grant.REGISTER_SKILLS)
     return frozenset(granted)
+
+
+def _checked(limits: Limits) -> Limits:
+    for name in limits.__struct_fields__:
+        value = getattr(limits, name)
+        if value is not None and not 0 < value < math.inf:
+            raise BadLimit(name)
+    return limits
 
 
 def _managed_session(session_id: str | None) -> str | None:
@@ -218,6 +227,13 @@ class BadRecord(ConfigError):
         super().__init__(
             f"participant {participant_id!r}: {problem}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}"
         )
+
+
+class BadLimit(ConfigError):
+    """A limit that would let nothing or everything through."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"limits: {name} must be a number above zero")
 
 
 class BadManagedSession(ConfigError):

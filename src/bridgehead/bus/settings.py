@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, Literal
 
 import msgspec
@@ -56,8 +57,8 @@ class BridgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except msgspec.ValidationError as error:
             raise BadBusSetting(str(error)) from error
         for name in _COUNTS:
-            if getattr(settings, name) < 0:
-                raise BadBusSetting(f"{name} must not be negative")
+            if not 0 <= getattr(settings, name) < math.inf:
+                raise BadBusSetting(f"{name} must be a number that is not negative")
         if not settings.bridge_id:
             raise BadBusSetting("bridge_id must not be empty")
         return settings

@@ -62,12 +62,9 @@ class StateFolder:
 
     def records(self) -> dict[str, ParticipantRecord]:
         """Every record; a file that does not parse is an error that names what is wrong."""
-        records = {name: parse_record(name, table) for name, table in self.tables().items()}
-        owners: dict[str, str] = {}
-        for record in records.values():
-            session = record.managed_session_id
-            if session is not None and owners.setdefault(session, record.id) != record.id:
-                raise BadRecordsFile(self.records_file, f"{owners[session]} and {record.id} share a session")
+        tables = self.tables()
+        records = {name: parse_record(name, table) for name, table in tables.items()}
+        _refuse_shared_sessions(tables)
         return records
 
     def tables(self) -> dict[str, dict[str, Any]]:
@@ -84,6 +81,7 @@ class StateFolder:
     def put_table(self, participant_id: str, table: dict[str, Any]) -> ParticipantRecord:
         """Write one record; comments and other records stay as they are."""
         record = parse_record(participant_id, table)
+        _refuse_shared_sessions({**self.tables(), participant_id: table})
         document = tomlkit.parse(self._text() or _HEADER)
         if participant_id in document:
             _take_over(document[participant_id], table)
@@ -150,6 +148,15 @@ class StateFolder:
         return tuple(_stamp(path) for path in (self.records_file, self.credentials_file))
 
 
+def _refuse_shared_sessions(tables: dict[str, dict[str, Any]]) -> None:
+    """Managed participants have a session each (B-33)."""
+    owners: dict[str, str] = {}
+    for name, table in tables.items():
+        session = table.get("managed_session_id")
+        if isinstance(session, str) and owners.setdefault(session, name) != name:
+            raise SharedSession(owners[session], name)
+
+
 def _take_over(written: Any, table: dict[str, Any]) -> None:
     """Make a TOML table say what `table` says, touching only what differs, so that comments stay."""
     for key in [key for key in written if key not in table]:
@@ -167,6 +174,15 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     except OSError:
         return (0, 0, 0)
     return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+class SharedSession(ConfigError):
+    """Two participants are given one managed session."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(
+            f"{one} and {other} share a session", hint="give each a managed_session_id of its own"
+        )
 
 
 class BadRecordsFile(ConfigError):

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from bridgehead.bus.message import is_topic
 from bridgehead.errors import ConfigError
 
 HANDLE: Final = "ovos.utterance.handle"
@@ -128,12 +129,12 @@ class TopicPatterns(msgspec.Struct, frozen=True):
         for pattern in patterns:
             if pattern == "*":
                 everything = True
-            elif pattern.endswith((".*", ":*")) and "*" not in pattern[:-1] and len(pattern) > 2:
+            elif pattern.endswith((".*", ":*")) and is_topic(pattern[:-2]):
                 prefixes.append(pattern[:-1])
-            elif "*" in pattern or not pattern:
-                raise BadTopicPattern(pattern)
-            else:
+            elif is_topic(pattern):
                 exact.add(pattern)
+            else:
+                raise BadTopicPattern(pattern)
         return cls(frozenset(exact), tuple(prefixes), everything)
 
     def listed(self) -> list[str]:

@@ -96,7 +96,7 @@ def add_participant(
         None if expires is None else enrolment.parse_duration(expires),
     )
     target = path or app.cwd / f"{participant_id}.join.json"
-    enrolment.enrol_to_file(folder, request, SystemClock(), target)
+    enrolment.enrol(folder, request, SystemClock(), target)
     app.emit(
         {"participant": participant_id, "join_file": str(target), "url": request.url},
         lambda: (

@@ -48,10 +48,13 @@ async def dial(
     library_name: LibraryName | None = None,
 ) -> None:
     """Connect; returns once the WebSocket is open, raises `DialRefused` or `Unreachable` otherwise."""
-    parts = urlsplit(target.url)
+    try:
+        parts = urlsplit(target.url)
+        port = parts.port or (443 if parts.scheme == "wss" else 80)
+    except ValueError as error:
+        raise BadUrl(target.url) from error
     if parts.scheme not in ("ws", "wss") or parts.hostname is None:
         raise BadUrl(target.url)
-    port = parts.port or (443 if parts.scheme == "wss" else 80)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     headers = list(target.headers)
     if target.subprotocol:

@@ -24,7 +24,7 @@ from bridgehead.bus.message import (
 )
 from bridgehead.bus.participants import Participant
 from bridgehead.bus.policy import SessionPolicy, place_session
-from bridgehead.bus.record import ParticipantRecord, parse_record
+from bridgehead.bus.record import RECORD_KEYS, ParticipantRecord, parse_record
 from bridgehead.bus.session import merge_into_default, read_session, replace_snapshot
 from bridgehead.bus.settings import BridgeSettings
 from vector_files import cases, unread_files
@@ -166,11 +166,12 @@ def bridge_for(case: dict[str, Any]) -> Bridge:
     return Bridge(BridgeSettings.parse(table), secret=SECRET, random_word=lambda: next(words))
 
 
-RECORD_KEYS = ("mode", "publish", "deliver", "grants", "policy", "lang", "managed_session_id", "tts", "role")
+NOT_DESCRIBED = {"claimed_id"}
+"""In a vector this is the claim itself, not the rule about claims."""
 
 
 def record_of(described: dict[str, Any], **more: Any) -> ParticipantRecord:
-    table = {key: described[key] for key in RECORD_KEYS if key in described}
+    table = {key: described[key] for key in RECORD_KEYS - NOT_DESCRIBED if key in described}
     return parse_record(described["id"], {**more, **table})
 
 

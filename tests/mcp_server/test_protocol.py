@@ -88,6 +88,16 @@ def test_what_cannot_be_honoured_is_answered_with_its_code(
     assert "result" in said(talk, request("ping")), "the conversation goes on"
 
 
+def test_a_notification_is_not_answered_whatever_it_carries() -> None:
+    talk = conversation()
+
+    for line in (
+        b'{"jsonrpc": "2.0", "method": "x", "params": 7}',
+        b'{"jsonrpc": "2.0", "method": "no/such"}',
+    ):
+        assert talk.received(read_message(line)) is None
+
+
 @pytest.mark.parametrize(
     ("wanted", "agreed"),
     [("2024-11-05", "2024-11-05"), ("2025-11-25", "2025-11-25"), ("1999-01-01", "2025-11-25")],

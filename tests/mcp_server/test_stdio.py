@@ -160,6 +160,26 @@ def test_a_mistake_is_a_sentence_the_model_can_read_and_changes_nothing(orders: 
     assert orders.run("council", "list", "--json").json["councils"] == []
 
 
+def test_what_was_asked_before_stdin_ended_is_still_answered(orders: Machine) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    asked = [
+        ("initialize", hello),
+        ("tools/call", {"name": "pending"}),
+        ("tools/call", {"name": "pending", "arguments": []}),
+        ("resources/list", {}),
+    ]
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        for number, (method, params) in enumerate(asked)
+    ]
+
+    done = orders.run("mcp", stdin="\n".join(lines))
+
+    answers = {answer["id"]: answer["result"] for answer in map(json.loads, done.out.splitlines())}
+    assert (done.code, set(answers)) == (0, {0, 1, 2, 3})
+    assert [answers[number]["isError"] for number in (1, 2)] == [False, True]
+
+
 def slow_project(machine: Machine, server: ModelServer) -> None:
     """A seat that never answers."""
     settings = {"bridges": {"openai": {"base_url": f"{server.base_url('hang')}/v1", "model": "fake-model-1"}}}

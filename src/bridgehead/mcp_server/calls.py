@@ -30,6 +30,7 @@ class Calls:
         self._send = send
         self._lock = threading.Lock()
         self._under_way: dict[RequestId, tuple[threading.Thread, Cancel]] = {}
+        self._unwanted: set[RequestId] = set()
 
     def start(self, request: Request, client: Client) -> None:
         """Carry `request` out; RpcError when that cannot be begun."""
@@ -47,13 +48,17 @@ class Calls:
 
     def stop(self, request_id: object) -> None:
         """The client wants no result any more; unknown ids are old news."""
+        if not isinstance(request_id, str | int):
+            return
         with self._lock:
-            found = self._under_way.get(request_id) if isinstance(request_id, str | int) else None
+            found = self._under_way.get(request_id)
+            if found is not None:
+                self._unwanted.add(request_id)
         if found is not None:
             found[1].cancel()
 
     def stop_all(self) -> None:
-        """Stop everything and wait until it is put away, as after Ctrl-C."""
+        """Stop everything and wait until it is put away, as after Ctrl-C. What ends all the same is still answered."""
         with self._lock:
             under_way = list(self._under_way.values())
         for _, cancel in under_way:
@@ -68,8 +73,10 @@ class Calls:
         finally:
             with self._lock:
                 self._under_way.pop(request.id, None)
+                wanted = request.id not in self._unwanted
+                self._unwanted.discard(request.id)
         # MCP: a request that was cancelled is not answered.
-        if not cancel.cancelled:
+        if wanted:
             self._send(answer)
 
 

@@ -94,10 +94,10 @@ def _message(document: dict[str, Any]) -> Message:
     method, params = document.get("method"), document.get("params", {})
     if not isinstance(method, str):
         return Malformed(request_id, Code.INVALID_REQUEST, "the method is missing")
+    if "id" not in document:  # never answered, whatever it carries
+        return Notification(method, params if isinstance(params, dict) else {})
     if not isinstance(params, dict):
         return Malformed(request_id, Code.INVALID_PARAMS, "params must be an object")
-    if "id" not in document:
-        return Notification(method, params)
     if request_id is None:
         return Malformed(None, Code.INVALID_REQUEST, "an id is a string or a whole number")
     return Request(request_id, method, params)

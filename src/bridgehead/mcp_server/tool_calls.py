@@ -94,7 +94,8 @@ def _arguments(tool: Tool, params: Mapping[str, Any]) -> Arguments:
     if state is not None and tool.takes is CouncilArguments:
         # The client retries its first call; the state says which council that became.
         return msgspec.convert({"resume": state, "answers": _brought(params)}, tool.takes)
-    return msgspec.convert(params.get("arguments") or {}, tool.takes)
+    given = params.get("arguments")
+    return msgspec.convert({} if given is None else given, tool.takes)
 
 
 def _brought(params: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ from bridgehead.flows import AgentRequest, AgentResponse, Profile, TemplateCreat
 from bridgehead.flows.documents import (
     Contract,
     InvalidDocument,
+    is_supported,
     load_document,
     normalise,
     schema_of,
@@ -54,6 +55,15 @@ VALID = {DocumentKind.REQUEST: REQUEST, DocumentKind.RESPONSE: RESPONSE, Documen
 
 def problems(kind: DocumentKind, document: Any, profile: Profile = Profile.STRICT) -> set[tuple[str, str]]:
     return {(problem.path, problem.keyword) for problem in validate(document, kind, profile)}
+
+
+def test_a_version_may_have_any_number_of_digits() -> None:
+    many = "1" * 5000
+    assert not is_supported({"version": f"{many}.0"}) and is_supported({"version": f"001.{many}"})
+    assert problems(DocumentKind.RESPONSE, {**RESPONSE, "version": f"1.{many}", "usage": {}}) == set()
+    assert problems(DocumentKind.RESPONSE, {**RESPONSE, "version": "1.00", "usage": {}}) == {
+        ("", "additionalProperties")
+    }
 
 
 def test_an_unknown_key_of_a_newer_minor_version_is_ignored_in_every_profile() -> None:

@@ -54,3 +54,8 @@ def test_a_moment_survives_being_written(moment: datetime) -> None:
 def test_a_deadline_past_the_end_of_the_calendar_never_comes() -> None:
     assert deadline_after("9999-12-31T23:59:59Z", 600) == NEVER
     assert deadline_after("2025-11-18T10:30:00Z", 120) == datetime(2025, 11, 18, 10, 32, tzinfo=UTC)
+
+
+def test_a_deadline_at_either_end_of_the_calendar_can_be_written_in_utc() -> None:
+    assert deadline_after("9999-12-31T20:00:00-05:00", 120) == NEVER
+    assert utc_text(deadline_after("0001-01-01T00:00:00+05:00", 120)) == "0001-01-01T00:00:00Z"

@@ -20,7 +20,7 @@ from bridgehead.flows.schema_check import Problem, check, is_integer
 from bridgehead.flows.words import DocumentKind, Profile
 
 _VERSION: Final = re.compile(r"([0-9]+)\.([0-9]+)")
-SUPPORTED_MAJOR: Final = 1
+SUPPORTED_MAJOR: Final = "1"
 
 AGENT_NAME_PATTERN: Final = "^[a-z0-9][a-z0-9-]{0,63}$"
 PHASE_NAME_PATTERN: Final = "^[a-z0-9_]{1,64}$"
@@ -115,10 +115,16 @@ def is_supported(document: Mapping[str, Any]) -> bool:
     return version is None or version[0] == SUPPORTED_MAJOR
 
 
-def _version_of(document: Mapping[str, Any]) -> tuple[int, int] | None:
+def _is_newer_minor(document: Mapping[str, Any]) -> bool:
+    version = _version_of(document)
+    return version is not None and version[0] == SUPPORTED_MAJOR and bool(version[1])
+
+
+def _version_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Major and minor without leading zeros, zero being empty; text, as `int` does not read any number of digits."""
     version = document.get("version")
     match = _VERSION.fullmatch(version) if isinstance(version, str) else None
-    return (int(match[1]), int(match[2])) if match else None
+    return (match[1].lstrip("0"), match[2].lstrip("0")) if match else None
 
 
 def _forgive(document: Any, schema: Mapping[str, Any], profile: Profile) -> tuple[Any, list[str]]:
@@ -128,7 +134,7 @@ def _forgive(document: Any, schema: Mapping[str, Any], profile: Profile) -> tupl
     forgiven = dict(document)
     tolerances: list[str] = []
     unknown = [key for key in forgiven if key not in schema["properties"]]
-    newer_minor = (_version_of(document) or (0, 0)) > (SUPPORTED_MAJOR, 0) and is_supported(document)
+    newer_minor = _is_newer_minor(document)
     if newer_minor or profile is Profile.TOLERANT:
         for key in unknown:
             del forgiven[key]

@@ -11,6 +11,7 @@ _RFC3339: Final = re.compile(
     r"(?:\.([0-9]+))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
 )
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def parse_moment(text: str) -> datetime | None:
@@ -42,11 +43,11 @@ def now_text() -> str:
 
 
 def deadline_after(created_at: str, timeout_seconds: int) -> datetime:
-    """When an unanswered request has had its time; at the end of the calendar that is never."""
+    """When, in UTC, an unanswered request has had its time; at the end of the calendar that is never."""
     created = parse_moment(created_at)
     if created is None:
         return NEVER
     try:
-        return created + timedelta(seconds=timeout_seconds)
+        return (created + timedelta(seconds=timeout_seconds)).astimezone(UTC)
     except OverflowError:
-        return NEVER
+        return _LONG_AGO if created.year == _LONG_AGO.year else NEVER

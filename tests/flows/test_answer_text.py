@@ -44,6 +44,13 @@ def test_a_text_made_of_brackets_gets_a_bounded_number_of_tries() -> None:
     assert list(json_candidates("{ " * 50_000 + '{"a": 1}')) == [{"a": 1}]
 
 
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
+def test_only_a_line_end_ends_a_line_of_a_fenced_block(separator: str) -> None:
+    text = f'not {{"a": 1}} but\r\n```json\r\n{{"a":\r"{separator}"}}\r\n```'
+    (first, *_) = json_candidates(text)
+    assert first == {"a": separator}
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.text())
 def test_no_text_whatever_raises(text: str) -> None:

@@ -20,6 +20,8 @@ RECURSION_COST: Final = 5_000_000
 
 _FENCE_OPEN: Final = re.compile(r"[ \t]*(`{3,})[ \t]*[^\s`]*[ \t]*")
 _FENCE_CLOSE: Final = re.compile(r"[ \t]*(`{3,})[ \t]*")
+# Not what `splitlines` takes for one besides: a JSON string may hold U+2028 as it is.
+_LINE_END: Final = re.compile(r"\r\n?|\n")
 # Where an object or an array can start; most braces in prose cannot.
 _START: Final = re.compile(r"""\{(?=[ \t\r\n]*["}])|\[(?=[ \t\r\n]*[\[\]{"0-9tfn-])""")
 
@@ -51,7 +53,7 @@ def _fenced_blocks(text: str) -> Iterator[str]:
     """Text between a line of three or more backticks and the next line of at least as many."""
     fence = 0
     inside: list[str] = []
-    for line in text.splitlines():
+    for line in _LINE_END.split(text):
         if not fence:
             opening = _FENCE_OPEN.fullmatch(line)
             fence, inside = (len(opening[1]), []) if opening else (0, [])

@@ -43,6 +43,18 @@ def test_an_existing_agent_is_never_made_again_and_twins_count_once() -> None:
     assert [agent.name for agent in recommended.create_new] == ["api-specialist"]
 
 
+@pytest.mark.parametrize("name", ["", " ", "Api", "../evil", "a" * 65])
+def test_a_name_that_cannot_be_a_files_drops_its_agent_only(name: str) -> None:
+    answer = {"use_existing": [], "create_new": [{**NEW, "name": name}, NEW], "confidence": 0.9}
+    assert [agent.name for agent in accepted(5, answer).create_new] == ["api-specialist"]
+
+
+def test_a_confidence_just_below_a_threshold_is_below_it() -> None:
+    answer = {"technology_stack": {"primary_language": "Go"}, "overall_confidence": 0.6999999999999}
+    verdict = judge_answer(1, json.dumps(answer))
+    assert isinstance(verdict, Failed) and verdict.reason == "low_confidence"
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -64,7 +64,7 @@ def _new(value: Any, warnings: list[str]) -> NewAgent:
     outline = Fields.of(item.members.get("content_outline"), "content_outline", warnings)
     rationale = item.required_text("rationale")
     return NewAgent(
-        name=item.required_text("name"),
+        name=_any_name(item),
         description=outline.text("purpose", rationale),
         rationale=rationale,
         priority=_priority(item),
@@ -91,6 +91,12 @@ def _listed(value: Any, warnings: list[str]) -> NewAgent | None:
     except Unfit as error:
         warnings.append(f"an agent of the list was dropped: {error}")
         return None
+
+
+def _any_name(item: Fields) -> str:
+    """A name of whatever spelling: one that cannot be a file's drops its agent, it does not fail the answer."""
+    name = item.members.get("name")
+    return name if isinstance(name, str) else item.required_text("name")
 
 
 def _priority(item: Fields) -> int:

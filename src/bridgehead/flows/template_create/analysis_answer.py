@@ -80,7 +80,8 @@ def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
         )
         for part in parts
     ]
-    confidence = sum(shares) / len(shares) / 100
+    # Rounded, because three percentages have a mean like 0.8499999999999999.
+    confidence = round(sum(shares) / len(shares) / 100, 9)
     frameworks = tuple(technology.items("frameworks", _framework))
     names = architecture.texts("patterns")
     return CodebaseAnalysis(

@@ -51,12 +51,10 @@ def _judge(reader: Reader, thresholds: Thresholds, text: str) -> Verdict:
     verdict = judge_json(fit)(text)
     if isinstance(verdict, Failed):
         return verdict
-    # Rounded, because three percentages have a mean like 0.8499999999999999.
-    sure = round(confidence, 9)
-    if sure < thresholds.warn:
-        return Failed(LOW_CONFIDENCE, f"the agent is only {sure:g} sure; {thresholds.warn:g} is needed")
+    if confidence < thresholds.warn:
+        return Failed(LOW_CONFIDENCE, f"the agent is only {confidence:g} sure; {thresholds.warn:g} is needed")
     for warning in warnings:
         log_warning(f"the agent's answer: {warning}")
-    if sure < thresholds.proceed:
-        return verdict._replace(warning=f"the agent is only {sure:g} sure")
+    if confidence < thresholds.proceed:
+        return verdict._replace(warning=f"the agent is only {confidence:g} sure")
     return verdict

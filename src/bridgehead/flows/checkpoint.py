@@ -10,6 +10,7 @@ from bridgehead.flows.calls import Attempt, Call, prompt_sha256
 from bridgehead.flows.documents import InvalidDocument, is_supported, normalise
 from bridgehead.flows.errors import StateCorrupt, StateInvalid, UnsupportedVersion
 from bridgehead.flows.json_bytes import Unreadable, read_object
+from bridgehead.flows.schema_check import is_integer
 from bridgehead.flows.words import (
     CONTRACT_VERSION,
     DEFAULT_TIMEOUT_SECONDS,
@@ -111,4 +112,4 @@ def _superseded(items: list[dict[str, Any]], request: Mapping[str, Any]) -> list
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+    return int(value) if is_integer(value) and value >= 0 else 0

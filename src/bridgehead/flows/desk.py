@@ -8,10 +8,10 @@ from typing import Any
 
 from bridgehead.flows.calls import Call
 from bridgehead.flows.checkpoint_files import CheckpointFiles, Unsafe
-from bridgehead.flows.documents import Contract, InvalidDocument, load_document
-from bridgehead.flows.errors import ForeignAnswer
+from bridgehead.flows.documents import Contract, InvalidDocument, is_supported, normalise
+from bridgehead.flows.errors import ForeignAnswer, UnsupportedVersion
 from bridgehead.flows.inbox import Rejected, match_response
-from bridgehead.flows.json_bytes import Unreadable
+from bridgehead.flows.json_bytes import Unreadable, read_object
 from bridgehead.flows.settlement import MatchedAnswer
 from bridgehead.flows.words import DocumentKind, Profile
 from bridgehead.named_tuple import NamedTuple
@@ -30,8 +30,10 @@ class Desk:
     def __init__(self, files: CheckpointFiles, contract: Contract) -> None:
         self.files = files
         self.answers: dict[str, FiledAnswer] = {}
-        self.request_on_file = self._read_request_id(contract)
+        self.request_on_file: str | None = None
         """The id, in lower case, of the valid request in the request file."""
+        self._unsupported: str | None = None
+        self._read_request(contract)
 
     def collect(self, calls: Collection[Call], *, accept_foreign_owner: bool) -> list[str]:
         """File each answer under the path of its call; what answers nothing is rejected, and noted (R8)."""
@@ -89,15 +91,24 @@ class Desk:
         if isinstance(content, Unsafe) or isinstance(match_response(content, calls), Rejected):
             self.files.reject(self.files.response_path, "it was there before the request")
 
+    def refuse_unsupported_request(self) -> None:
+        """A request of another major version is left as it is: its writer knows more than we do (flows §3)."""
+        if self._unsupported is not None:
+            raise UnsupportedVersion(self.files.request_path, self._unsupported)
+
     def hand_out(self, document: Mapping[str, Any]) -> None:
         self.files.write(self.files.request_path, document)
 
-    def _read_request_id(self, contract: Contract) -> str | None:
+    def _read_request(self, contract: Contract) -> None:
         content = self.files.read(self.files.request_path)
         if not isinstance(content, bytes):
-            return None
+            return
         try:
-            request = load_document(content, DocumentKind.REQUEST, Profile.STRICT, contract)
+            document = read_object(content)
+            if not is_supported(document):
+                self._unsupported = str(document["version"])
+                return
+            request = normalise(document, DocumentKind.REQUEST, Profile.STRICT, contract)
         except (Unreadable, InvalidDocument):
-            return None
-        return str(request["request_id"]).lower()
+            return
+        self.request_on_file = str(request["request_id"]).lower()

@@ -191,7 +191,7 @@ def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[st
     refuse_incomplete(flow, settings)
     if flow.keeps_state_file and not settings.get("output_path"):
         raise FlowMistake(f"flow {flow.name} needs an output_path: its state file names one")
-    return {**settings, OPTIONS_KEY: request.options.given()}
+    return {**settings, OPTIONS_KEY: request.options.settled()}
 
 
 def _discard(

@@ -67,17 +67,17 @@ def _open_by_journal(
     if request.fresh:
         return Opening(discarded=paused, bury=True)
     if paused is None:
-        return nothing_paused(request, journal, root)
+        return nothing_paused(flow, request, journal, root)
     refuse_contradiction(root, _named(paused), request, paused.input, lasting_settings(flow, request))
     refuse_version(flow, paused.version, request)
     return Opening(resumed=paused)
 
 
-def nothing_paused(request: RunRequest, journal: Journal, root: Path) -> Opening:
-    """R1: without a paused run `--resume` finds a completed one, or nothing."""
+def nothing_paused(flow: Flow, request: RunRequest, journal: Journal, root: Path) -> Opening:
+    """R1: without a paused run `--resume` finds that the flow's last one was completed, or nothing."""
     if not request.resume:
         return Opening()
-    runs = journal.runs()
+    runs = [run for run in journal.runs() if run.name == flow.name]
     wanted = [run for run in runs if run.id == request.flow_id] if request.flow_id else runs[:1]
     if wanted and wanted[0].status is RunStatus.COMPLETED:
         return Opening(completed=wanted[0])

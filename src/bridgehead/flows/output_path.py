@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from bridgehead.flows.errors import UnsafePath
 
 _PRIVATE = frozenset({".git", ".bridgehead"})
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def refuse_unsafe_output(output_path: str, root: Path, allowed: Iterable[Path]) -> None:
@@ -20,12 +22,28 @@ def refuse_unsafe_output(output_path: str, root: Path, allowed: Iterable[Path]) 
 
 def refuse_other_project(project_path: str, root: Path) -> None:
     """Raise UnsafePath when a state says it belongs to another directory than the one it lies in."""
-    if "\0" in project_path or os.path.realpath(project_path) != str(root):
+    if not Path(project_path).is_absolute() or not same_place(project_path, str(root)):
         raise UnsafePath("project_path", project_path, f"it is not {root}")
 
 
+def same_place(one: str, other: str) -> bool:
+    """Whether two spellings lead to the same place; text that no file can be named by leads nowhere."""
+    return one == other or (
+        is_path(one) and is_path(other) and os.path.realpath(one) == os.path.realpath(other)
+    )
+
+
+def is_path(text: str) -> bool:
+    """Whether a file can have that name: the system can spell it, and nothing in it moves a terminal's cursor."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return not _CONTROL.search(text)
+
+
 def _fault(output_path: str, root: Path, allowed: Iterable[Path]) -> str | None:
-    if "\0" in output_path or not output_path.isprintable():
+    if not is_path(output_path):
         return "it contains control characters"
     if not Path(output_path).is_absolute():
         return "it is not absolute"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.session import Remark
-from bridgehead.flows.words import NOTHING, RunStatus
+from bridgehead.flows.words import DEFAULT_MAX_RETRIES, NOTHING, RunStatus
 from bridgehead.named_tuple import NamedTuple
 
 OPTIONS_KEY: Final = "_options"
@@ -30,6 +30,15 @@ class RunOptions(NamedTuple):
             "missing_agent_falls_back": self.missing_agent_falls_back,
         }
         return {key: value for key, value in members.items() if value is not None}
+
+    def settled(self) -> dict[str, Any]:
+        """What a new run is begun with, and keeps: a flag that says otherwise later is another run's (flows §9)."""
+        unless_given = {
+            "max_retries": DEFAULT_MAX_RETRIES,
+            "heuristics_only": False,
+            "missing_agent_falls_back": False,
+        }
+        return {**unless_given, **self.given()}
 
 
 class RunRequest(NamedTuple):

@@ -106,6 +106,8 @@ class Session:
         if settled.ignored_old_attempt:
             self.actions.append("ignored:old_attempt")
             self.desk.reject(call.path, "it answers an attempt that has been given up")
+        if settled.action is Action.REISSUE:
+            self.desk.refuse_unsupported_request()
         if settled.action is not Action.QUEUED:
             self.actions.append(settled.action.value)
         match settled.action:

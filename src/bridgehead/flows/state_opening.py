@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from bridgehead.flows.opening import (
     refuse_contradiction,
     refuse_version,
 )
-from bridgehead.flows.output_path import refuse_other_project, refuse_unsafe_output
-from bridgehead.flows.requests import OPTIONS_KEY, RunRequest
+from bridgehead.flows.output_path import refuse_other_project, refuse_unsafe_output, same_place
+from bridgehead.flows.requests import OPTIONS_KEY, RunOptions, RunRequest
+from bridgehead.flows.words import RunStatus
 
 _FLOW_ID = r"flow-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
 _PROJECT = "project_path"
+_PATHS = (_PROJECT, "output_path")
 
 
 def open_by_state_file(
@@ -36,11 +39,12 @@ def open_by_state_file(
     if isinstance(content, Unsafe):
         raise StateCorrupt(files.state_path, content.reason)
     checkpoint = None if content is None else read_checkpoint(content, files.state_path)
-    if checkpoint is not None and _has_ended(checkpoint, journal):
-        files.clean_up()  # the process died between ending the run and removing its files
+    ended = _ended_run(checkpoint, journal) if checkpoint else None
+    if ended is not None:
+        _put_away(files, ended)
         checkpoint = None
     if checkpoint is None:
-        opening = nothing_paused(request, journal, root)
+        opening = nothing_paused(flow, request, journal, root)
         return opening if opening.completed else Opening(discarded=paused)
     _refuse_contradicting_state(root, flow, request, checkpoint)
     journalled = paused if paused is not None and paused.id == checkpoint.flow.get("id") else None
@@ -58,17 +62,32 @@ def open_by_state_file(
     )
 
 
-def _has_ended(checkpoint: Checkpoint, journal: Journal) -> bool:
-    run = journal.run(str(checkpoint.flow.get("id", "")))
-    return run is not None and run.status.ended
+def _ended_run(checkpoint: Checkpoint, journal: Journal) -> Run | None:
+    run = journal.run(_noted_id(checkpoint) or "")
+    return run if run is not None and run.status.ended else None
+
+
+def _put_away(files: CheckpointFiles, ended: Run) -> None:
+    """Its process died between ending the run and doing this: after an error nothing is lost (flows §5)."""
+    if ended.status is RunStatus.COMPLETED:
+        files.clean_up()
+    else:
+        files.bury(ended.id)
 
 
 def _refuse_contradicting_state(root: Path, flow: Flow, request: RunRequest, checkpoint: Checkpoint) -> None:
-    stored = {**_input_of(checkpoint), OPTIONS_KEY: _input_of(checkpoint).get(OPTIONS_KEY, {})}
-    # With --resume a state of another project is unsafe (R5), not merely another run.
-    lasting = lasting_settings(flow, request).items()
-    given = {key: value for key, value in lasting if key != _PROJECT or not request.resume}
+    stored = _input_of(checkpoint)
+    given = {
+        key: value
+        for key, value in lasting_settings(flow, request).items()
+        # With --resume a state of another project is unsafe (R5), not merely another run.
+        if not (key == _PROJECT and request.resume) and not _is_same_path(key, value, stored)
+    }
     refuse_contradiction(root, f"template-create {stored.get('template_name', '')}", request, stored, given)
+
+
+def _is_same_path(key: str, value: object, stored: Mapping[str, Any]) -> bool:
+    return key in _PATHS and key in stored and same_place(str(value), str(stored[key]))
 
 
 def _refuse_unsafe_paths(
@@ -83,14 +102,25 @@ def _refuse_unsafe_paths(
 
 def _restored_id(checkpoint: Checkpoint, journal: Journal) -> str | None:
     """The id a restored run had, if it is one of ours and free."""
+    noted = _noted_id(checkpoint)
+    return noted if noted is not None and journal.run(noted) is None else None
+
+
+def _noted_id(checkpoint: Checkpoint) -> str | None:
     noted = checkpoint.flow.get("id")
-    if not isinstance(noted, str) or not re.fullmatch(_FLOW_ID, noted):
-        return None
-    return noted if journal.run(noted) is None else None
+    return noted if isinstance(noted, str) and re.fullmatch(_FLOW_ID, noted) else None
 
 
 def _input_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """The settings of a run that is only known from its state; the published members win over our notes."""
-    noted = checkpoint.flow.get("input")
+    found = checkpoint.flow.get("input")
+    noted: dict[str, Any] = found if isinstance(found, dict) else {}
     published = {key: checkpoint.document[key] for key in SETTINGS if key in checkpoint.document}
-    return {**(noted if isinstance(noted, dict) else {}), **published}
+    return {**noted, **published, OPTIONS_KEY: _believable(noted.get(OPTIONS_KEY))}
+
+
+def _believable(options: object) -> dict[str, Any]:
+    """The options in a file that anybody may have written, as far as they are what they should be."""
+    found: dict[str, Any] = options if isinstance(options, dict) else {}
+    kinds = {name: type(value) for name, value in RunOptions().settled().items()}
+    return {name: found[name] for name, kind in kinds.items() if type(found.get(name)) is kind}

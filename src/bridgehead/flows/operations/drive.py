@@ -11,8 +11,9 @@ from typing import Final
 from bridgehead.errors import UserError
 from bridgehead.flows.announcer import OpenRequest
 from bridgehead.flows.checkpoint_files import MIB, CheckpointFiles, Unsafe
-from bridgehead.flows.documents import Contract, InvalidDocument, load_document
+from bridgehead.flows.documents import Contract, InvalidDocument, is_supported, load_document
 from bridgehead.flows.driving import DEFAULT_MAX_ITERATIONS, drive_loop
+from bridgehead.flows.errors import UnsupportedVersion
 from bridgehead.flows.handlers.base import Handler
 from bridgehead.flows.json_bytes import Unreadable
 from bridgehead.flows.moments import deadline_after, utc_text
@@ -150,4 +151,6 @@ class _Driver:
             document = load_document(content, DocumentKind.REQUEST, Profile.STRICT, Contract.OPEN)
         except (Unreadable, InvalidDocument) as error:
             raise NoRequest(self._request.command, files.request_path, str(error)) from error
+        if not is_supported(document):
+            raise UnsupportedVersion(files.request_path, str(document["version"]))
         return AgentRequest.from_dict(document)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.output_path import is_path
 from bridgehead.flows.template_create.languages import slug
 
 TEMPLATE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{2,49}")
@@ -105,7 +106,7 @@ def _refuse_output(output: Path, root: Path) -> None:
 
 
 def _path(value: str) -> str:
-    if not value or not value.isprintable():
+    if not value or not is_path(value):
         raise FlowMistake(f"{value!r} cannot be a path")
     if ".." in Path(value).parts:
         value = os.path.normpath(Path(value).absolute())

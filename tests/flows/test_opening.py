@@ -1,0 +1,121 @@
+"""Which run a command is about: the paused one, none or another, with the state file as anybody may have left it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.flows import Context, Flow, RunOptions, RunRequest, Surroundings, run_flow
+from bridgehead.flows.errors import NoCheckpoint, OtherRun, UnsafePath, UnsupportedVersion
+from bridgehead.flows.journals.sqlite import SqliteJournal
+from bridgehead.flows.phases import PhasedContext
+from bridgehead.flows.words import STATE_FILE, RunStatus
+
+PROMPT = "Describe the project. " * 10
+
+
+def create(ctx: PhasedContext, output_path: str, project_path: str = "") -> Any:
+    return ctx.phase(
+        1,
+        "codebase_analysis",
+        lambda inner: inner.ask("codebase_analysis", agent="architectural-reviewer", prompt=PROMPT),
+    )
+
+
+def one_question(ctx: Context) -> Any:
+    return ctx.ask("q", agent="a", prompt="?")
+
+
+CREATE = Flow("template-create", "1", create, keeps_state_file=True)
+ONE = Flow("demo", "1", one_question)
+
+
+def start(theatre: Any) -> Any:
+    return theatre.run(CREATE, given={"output_path": str(theatre.root / "out")})
+
+
+def change_state(theatre: Any, **members: Any) -> None:
+    path = theatre.root / STATE_FILE
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **members}))
+
+
+def test_the_end_of_another_flow_is_not_taken_for_ones_own(theatre: Any) -> None:
+    theatre.run(Flow("other", "1", lambda ctx: "done"))
+    with pytest.raises(NoCheckpoint):
+        theatre.resume(ONE)
+
+
+@pytest.mark.parametrize(
+    "options", [RunOptions(heuristics_only=True), RunOptions(max_retries=0)], ids=["an opt-out", "a limit"]
+)
+def test_what_a_run_began_without_cannot_be_slipped_in_on_resume(theatre: Any, options: RunOptions) -> None:
+    theatre.run(ONE)
+    with pytest.raises(OtherRun):
+        theatre.resume(ONE, options=options)
+    assert theatre.resume(ONE, options=RunOptions(max_retries=2)).actions == ("wait",)
+
+
+def test_two_spellings_of_one_path_do_not_make_another_run(theatre: Any) -> None:
+    start(theatre)
+    change_state(theatre, project_path=f"{theatre.root}/", output_path=f"{theatre.root}//out")
+    given = {"output_path": str(theatre.root / "out"), "project_path": str(theatre.root)}
+    assert theatre.run(CREATE, given=given).actions == ("wait",)
+
+
+@pytest.mark.parametrize("project", [".", "\ud800", "/\ud800", "/a\0b"])
+def test_a_state_of_no_nameable_project_is_refused(
+    theatre: Any, monkeypatch: pytest.MonkeyPatch, project: str
+) -> None:
+    start(theatre)
+    change_state(theatre, project_path=project)
+    monkeypatch.chdir(theatre.root)
+    with pytest.raises(UnsafePath):
+        theatre.resume(CREATE)
+
+
+def test_a_folder_with_an_invisible_character_in_its_name_can_be_resumed(tmp_path: Path) -> None:
+    root = tmp_path / "a\u00a0b\u200d"
+    root.mkdir()
+    request = RunRequest(root, given={"output_path": str(root / "out")})
+    run_flow(CREATE, request, Surroundings())
+    assert run_flow(CREATE, request._replace(resume=True), Surroundings()).actions == ("wait",)
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        {"id": "\ud800"},
+        {"input": {"_options": "none"}},
+        {"input": {"_options": {"max_retries": "x", "heuristics_only": "yes"}}},
+    ],
+)
+def test_notes_in_a_state_that_make_no_sense_are_passed_over(theatre: Any, noted: dict[str, Any]) -> None:
+    start(theatre)
+    data = json.loads((theatre.root / STATE_FILE).read_bytes())["phase_data"]
+    change_state(theatre, phase_data={**data, "_flow": noted})
+    assert theatre.resume(CREATE).actions == ("wait",)
+
+
+def test_a_process_that_died_while_failing_leaves_files_to_bury_not_to_delete(theatre: Any) -> None:
+    paused = start(theatre)
+    with SqliteJournal(theatre.private / "journal.db") as journal:
+        journal.end(paused.flow_id, RunStatus.FAILED, at="2026-11-15T10:15:02Z")
+    with pytest.raises(NoCheckpoint):
+        theatre.resume(CREATE)
+    (grave,) = theatre.graves()
+    assert {path.name for path in grave.iterdir()} == {STATE_FILE, ".agent-request.json"}
+    assert theatre.files() == set()
+
+
+def test_a_request_of_another_major_version_is_left_alone(theatre: Any) -> None:
+    theatre.run(ONE)
+    newer = json.dumps({**theatre.request(), "version": "2.0"}).encode()
+    theatre.request_path.write_bytes(newer)
+    with pytest.raises(UnsupportedVersion):
+        theatre.resume(ONE)
+    assert theatre.request_path.read_bytes() == newer
+    theatre.answer("yes")
+    assert theatre.resume(ONE).result == "yes"

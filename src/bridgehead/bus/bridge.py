@@ -223,7 +223,7 @@ class Bridge:
 
     def heard(self, message: Message, now: float) -> list[Effect]:
         """The hub carried `message`: offer it to whom it concerns."""
-        effects = self.tick(now)
+        effects: list[Effect] = [] if now < self.known.due_at else self.tick(now)
         carried = message.context.get("session")
         if carried is not None and not isinstance(carried, dict):
             effects.append(HubIgnored("malformed"))
@@ -272,12 +272,11 @@ class Bridge:
         participant_id: str,
         frame: bytes,
         now: float,
-        *,
         value: object = ABSENT,
         hops: object = 0,
     ) -> list[Effect]:
         """A participant sent a frame; `value` is the message in it where the frame has been decoded already."""
-        effects = self.tick(now)
+        effects: list[Effect] = [] if now < self.known.due_at else self.tick(now)
         participant = self.known.get(participant_id)
         if participant is None or not participant.connected:
             return effects

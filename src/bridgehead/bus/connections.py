@@ -38,6 +38,7 @@ class RawConnection:
         self._gateway = gateway
         self._record = record
         self._claim = claim
+        self._participant = ""
         self._joined = False
         self._peer: Peer
 
@@ -51,8 +52,8 @@ class RawConnection:
     def received(self, payload: bytes, *, text: bool) -> None:
         if not text:
             self._peer.close(UNSUPPORTED, "text frames only")
-        elif self._joined and self._record is not None:
-            self._gateway.relay.take(self._record.id, payload)
+        elif self._joined:
+            self._gateway.relay.take(self._participant, payload)
 
     def caught_up(self) -> None:
         self.last_heard = monotonic()
@@ -61,12 +62,12 @@ class RawConnection:
         self.last_heard = monotonic()
 
     def paused(self) -> None:
-        if self._joined and self._record is not None:
-            self._gateway.relay.stalled(self._record.id, self)
+        if self._joined:
+            self._gateway.relay.stalled(self._participant, self)
 
     def resumed(self) -> None:
-        if self._joined and self._record is not None:
-            self._gateway.relay.drained(self._record.id, self)
+        if self._joined:
+            self._gateway.relay.drained(self._participant, self)
 
     def closed(self, code: int, reason: str) -> None:
         self._gateway.heartbeat.forget(self)
@@ -106,6 +107,7 @@ class RawConnection:
 
     def _enter(self) -> None:
         assert self._record is not None
+        self._participant = self._record.id
         try:
             self._joined = True
             self._gateway.relay.join(self._record, self, self._claim)
@@ -114,9 +116,9 @@ class RawConnection:
             self._peer.close(TRY_LATER, full.message[:100])
 
     def _depart(self, *, goodbye: bool) -> None:
-        if self._joined and self._record is not None:
+        if self._joined:
             self._joined = False
-            self._gateway.relay.leave(self._record.id, self, goodbye=goodbye)
+            self._gateway.relay.leave(self._participant, self, goodbye=goodbye)
 
 
 class FramedConnection(RawConnection):
@@ -131,6 +133,7 @@ class FramedConnection(RawConnection):
         self._server_mac: bytes | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._ref: object = msgspec.UNSET
+        """What the frame at hand wants to be called in an answer."""
 
     # -- Conversation ---------------------------------------------------------------------------------------------
 
@@ -153,6 +156,7 @@ class FramedConnection(RawConnection):
 
     def _look_closer(self, payload: bytes) -> None:
         """A frame that is no plain message."""
+        self._ref = msgspec.UNSET
         frame = frames.read(payload)
         if not self._joined:
             self._authenticate(frame)
@@ -161,7 +165,7 @@ class FramedConnection(RawConnection):
         elif frame.l2 == "msg":
             self._take(payload, None if frame.m is msgspec.UNSET else frame.m, frame.hops, frame.ref)
         elif (handler := _HANDLERS.get(frame.l2)) is not None:
-            if self._record is not None and self._gateway.relay.admits(self._record.id):
+            if self._gateway.relay.admits(self._participant):
                 handler(self, frame)
         else:
             self._take(payload, Malformed("type_missing_or_not_string"), 0, frame.ref)
@@ -231,10 +235,8 @@ class FramedConnection(RawConnection):
     # -- frames ---------------------------------------------------------------------------------------------------
 
     def _take(self, payload: bytes, value: object, hops: object, ref: object) -> None:
-        assert self._record is not None
         self._ref = ref
-        self._gateway.relay.take(self._record.id, payload, value=value, hops=hops)
-        self._ref = msgspec.UNSET
+        self._gateway.relay.take(self._participant, payload, value, hops)
 
     def _pinged(self, frame: frames.Frame) -> None:
         self._reply(frames.pong(frame.t))
@@ -248,12 +250,11 @@ class FramedConnection(RawConnection):
 
     def _answer(self, frame: frames.Frame) -> None:
         """An answer to a pending item; needs the grant `approve`."""
-        assert self._record is not None
         item, text = frame.id, frame.text
         if not isinstance(item, str) or not isinstance(text, str):
             self._reply(frames.answered(str(item)[:64], ok=False, sentence="an answer needs id and text"))
         else:
-            self._gateway.desk.answer(self._record.id, ItemAnswer(item, text), self._reply)
+            self._gateway.desk.answer(self._participant, ItemAnswer(item, text), self._reply)
 
 
 _HANDLERS: Final[dict[str, Callable[[FramedConnection, frames.Frame], None]]] = {

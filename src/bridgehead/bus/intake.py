@@ -18,7 +18,6 @@ from bridgehead.bus.message import (
     Message,
     decode_json,
     destinations,
-    has_malformed_carrier,
     read_value,
     session_rejected,
     sound_message,
@@ -73,7 +72,9 @@ class Intake:
     def __init__(
         self, settings: BridgeSettings, register: Register, secret: bytes, managed: ManagedSessions
     ) -> None:
-        self._settings = settings
+        self._hop_limit = settings.hop_limit
+        self._hidden_source = settings.hidden_source
+        self._nat = settings.nat
         self._register = register
         self._secret = secret
         self._managed = managed
@@ -88,15 +89,21 @@ class Intake:
         read = value if isinstance(value, Message) else _read(terms, frame, value)
         if not participant.bucket.take(now):
             return Denied("rate_limited", topic=_topic_of(read))
-        if type(hops) is not int or not 0 <= hops <= self._settings.hop_limit:
+        if type(hops) is not int or not 0 <= hops <= self._hop_limit:
             return _hops_denied(hops, _topic_of(read))
         if _is_too_deep(read, frame, terms.max_depth):
             return Denied("too_large", topic=_topic_of(read))
-        checked = _check(read)
-        return checked if isinstance(checked, Denied) else self._consider(participant, checked, hops)
+        if not isinstance(read, Message):
+            accepted = read_value(read)
+            if isinstance(accepted, Malformed):
+                return Denied("malformed", {"reason": accepted.reason}, _topic_of(read))
+            read = accepted.message
+        return self._consider(participant, read, hops)
 
     def _consider(self, participant: Participant, message: Message, hops: int) -> Admitted | Denied | Ignored:
-        if reason := _unasked(message):
+        if (denied := _envelope_denied(message)) is not None:
+            return denied
+        if (reason := _unasked(message)) is not None:
             return Ignored(reason, message.type)
         terms = participant.terms
         if terms.speaks_legacy:
@@ -111,8 +118,8 @@ class Intake:
     def _readdress(self, participant: Participant, context: dict[str, Any]) -> str | None:
         """Take the hidden id out of `context`; returns another participant's source, which needs a grant (B-55)."""
         addressed = destinations(context)
-        if self._settings.hidden_source in addressed:
-            _remove_destination(context, str(self._settings.hidden_source))
+        if self._hidden_source is not None and self._hidden_source in addressed:
+            _remove_destination(context, self._hidden_source)
         if participant.record.has(Grant.PEER_MESSAGING):
             return None
         return next((name for name in addressed if self._is_anothers(name, participant)), None)
@@ -146,7 +153,7 @@ class Intake:
         local = session_id(carried)
         if local == DEFAULT and participant.terms.may_use_default_session:
             return DEFAULT, DEFAULT, {"session_id": DEFAULT} if carried is None else carried
-        if not self._settings.nat:
+        if not self._nat:
             return None if local == DEFAULT or carried is None else (local, local, carried)
         hub_id = participant.hub_ids.get(local) or hub_session_id(self._secret, participant.id, local)
         return local, hub_id, {**(carried or {}), "session_id": hub_id}
@@ -204,18 +211,15 @@ def _unasked(message: Message) -> str | None:
     return None
 
 
-def _check(read: object) -> Message | Denied:
-    """Envelope, then session carrier; a bridge is a producer, so one colon is the most it writes (B-06)."""
-    if not isinstance(read, Message):
-        accepted = read_value(read)
-        if isinstance(accepted, Malformed):
-            return Denied("malformed", {"reason": accepted.reason}, _topic_of(read))
-        read = accepted.message
-    if read.type.count(":") > 1:
-        return Denied("malformed", {"reason": "type_syntax"}, read.type)
-    if has_malformed_carrier(read):
-        return Denied("malformed", {"reason": "malformed_carrier"}, read.type, session_rejected(read))
-    return read
+def _envelope_denied(message: Message) -> Denied | None:
+    """A bridge is a producer, so one colon is the most it writes (B-06); then the session carrier."""
+    if message.type.count(":") > 1:
+        return Denied("malformed", {"reason": "type_syntax"}, message.type)
+    session = message.context.get("session")
+    if session is not None and not isinstance(session, dict):
+        rejected = session_rejected(message)
+        return Denied("malformed", {"reason": "malformed_carrier"}, message.type, rejected)
+    return None
 
 
 def _spoken(read: dict[str, Any]) -> object:

@@ -129,9 +129,9 @@ class Relay:
             del self._connections[participant_id]
             self._execute(self.bridge.disconnected(participant_id, self._now(), goodbye=goodbye))
 
-    def take(self, participant_id: str, frame: bytes, *, value: object = ABSENT, hops: object = 0) -> None:
-        """The participant sent a frame."""
-        self._execute(self.bridge.received(participant_id, frame, self._now(), value=value, hops=hops))
+    def take(self, participant_id: str, frame: bytes, value: object = ABSENT, hops: object = 0) -> None:
+        """The participant sent a frame; `value` is the message in it where it has been decoded already."""
+        self._execute(self.bridge.received(participant_id, frame, self._now(), value, hops))
 
     def admits(self, participant_id: str) -> bool:
         """Whether one more frame that is no message (a ping, an answer) is within the participant's rate."""
@@ -234,12 +234,13 @@ class Relay:
     # -- carrying out ---------------------------------------------------------------------------------------------
 
     def _execute(self, effects: list[Effect]) -> None:
-        to_do, carry_out = self._to_do, self._carry_out
+        to_do = self._to_do
         to_do.extend(effects)
         # Writing to an embedded hub is heard at once, in the middle of this; that waits its turn.
         if self._busy:
             return
         self._busy = True
+        carry_out = self._carry_out
         try:
             while to_do:
                 effect = to_do.popleft()

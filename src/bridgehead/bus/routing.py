@@ -143,16 +143,16 @@ class Router:
 
     def addressed_to(self, participant: Participant, heard: Heard) -> Message:
         """The message as this participant reads it: its own session id, hidden source, its names."""
-        message = heard.message
+        message, hub_session = heard.message, heard.hub_session
         context, data = message.context, message.data
-        local = participant.sessions.get(heard.hub_session, heard.hub_session)
-        if local != heard.hub_session:
+        local = participant.sessions.get(hub_session, hub_session)
+        if local != hub_session:
             context = {**context, "session": {**context["session"], "session_id": local}}
             if message.type == SYNC:
-                data = translate_sync(data, heard.hub_session, local)
+                data = translate_sync(data, hub_session, local)
         if self._hidden_source is not None and "source" in context:
             context = {**context, "source": self._hidden_source}
-        if context is not message.context or data is not message.data:
+        if context is not message.context:
             message = Message(message.type, data, context)
         if participant.terms.speaks_legacy:
             return to_legacy(message) or message

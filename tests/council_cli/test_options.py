@@ -101,6 +101,8 @@ def test_an_audit_tells_of_every_requirement(hall: Hall, at_work: StandIn) -> No
         ("[]", "it is empty"),
         ("[{id: R, text: a, level: MUST}, {id: R, text: b, level: MAY}]", "R is there twice"),
         ("a: b: c", "mapping values are not allowed"),
+        ("- {id: 2026-13-01, text: a, level: MUST}", "month must be in 1..12"),
+        pytest.param("[" * 5_000, "recursion", id="deep"),
     ],
 )
 def test_a_file_without_requirements_is_refused_with_its_name(
@@ -111,6 +113,11 @@ def test_a_file_without_requirements_is_refused_with_its_name(
 
     with pytest.raises(UserError, match=f"requirements.yaml is no list of requirements: .*{problem}"):
         read_requirements(path)
+
+
+def test_a_file_that_is_not_there_is_a_mistake_of_the_request(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"requirements\.yaml was not read: it does not exist"):
+        read_requirements(tmp_path / "requirements.yaml")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +135,11 @@ def test_the_callers_findings_are_taken_from_lists_and_reports(document: object)
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "7", "{}", "[7]", '[{"severity": "HIGH"}]', '[{"title": "x", "severity": "so"}]']
+    "text",
+    [
+        *("{", "7", "{}", "[7]", '[{"severity": "HIGH"}]', '[{"title": "x", "severity": "so"}]'),
+        pytest.param("[" * 50_000, id="deep"),
+    ],
 )
 def test_what_holds_no_findings_is_refused_with_its_name(text: str) -> None:
     with pytest.raises(NoFindings, match=r"seed\.json is no list of findings"):

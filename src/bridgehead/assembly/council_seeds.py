@@ -42,7 +42,7 @@ def read_seed_findings(text: str, name: str) -> tuple[Output, ...]:
     """The findings in `text`, in our words and with ids of their own."""
     try:
         document = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise NoFindings(name, str(error)) from error
     return tuple(
         _output(entry, number, name) for number, entry in enumerate(_entries(document, name), start=1)

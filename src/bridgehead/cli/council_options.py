@@ -11,7 +11,7 @@ import click
 
 from bridgehead.cli.output import App
 from bridgehead.contract.words import ContextPolicy, Intensity, TaskType
-from bridgehead.errors import UserError
+from bridgehead.errors import FileError, UserError
 from bridgehead.host.files import read_bounded
 
 if TYPE_CHECKING:
@@ -143,11 +143,19 @@ def _is_interactive(app: App, options: dict[str, Any]) -> bool:
     return not machine_reads and sys.stdin.isatty() and app.stderr.isatty()
 
 
+def _named_file(path: Path, most_bytes: int) -> bytes:
+    """A file an option names; one that cannot be read makes the request mistaken (council §20)."""
+    try:
+        return read_bounded(path, most_bytes)
+    except FileError as error:
+        raise UserError(error.message, hint=error.hint) from error
+
+
 def _text(path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        return read_bounded(path, MOST_FILE_BYTES).decode("utf-8")
+        return _named_file(path, MOST_FILE_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}") from error
 
@@ -158,7 +166,7 @@ def _patch(given: str | None) -> str | None:
     content = (
         sys.stdin.buffer.read(MOST_PATCH_BYTES + 1)
         if given == "-"
-        else read_bounded(Path(given), MOST_PATCH_BYTES)
+        else _named_file(Path(given), MOST_PATCH_BYTES)
     )
     if len(content) > MOST_PATCH_BYTES:
         raise UserError(f"the patch is larger than {MOST_PATCH_BYTES >> 20} MiB")
@@ -179,7 +187,7 @@ def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
 
     try:
         listed = msgspec.convert(yaml.safe_load(_text(path)), tuple[Requirement, ...])
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+    except (yaml.YAMLError, msgspec.ValidationError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise UserError(f"{path} is no list of requirements: {problem}", hint=_REQUIREMENT) from error
     ids = [one.id for one in listed]

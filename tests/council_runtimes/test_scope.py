@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,17 @@ def test_an_empty_scope_says_what_was_left_out(
     write(project, {"keys/.env": "A=1\n"})
     with pytest.raises(EmptyScope, match="1 left out"):
         resolve("keys")
+
+
+def test_a_repository_that_holds_only_our_own_files_has_left_nothing_out(
+    tmp_path: Path, quiet_environment: dict[str, str], write: Write
+) -> None:
+    empty = tmp_path / "empty"
+    write(empty, {".bridgehead/.gitignore": "*\n"})
+    subprocess.run(["git", "init", "-q"], cwd=empty, env=quiet_environment, check=True)
+
+    with pytest.raises(EmptyScope, match="in the whole project$"):
+        resolve_scope(ScopeRequest(), project=empty, cwd=empty, environment=quiet_environment)
 
 
 def test_only_one_kind_of_scope_can_be_given(resolve: Callable[..., Scope]) -> None:

@@ -103,7 +103,10 @@ class _Paths:
         if self._git is None or not wanted:
             return []
         kinds = ("--others", "--ignored", "--exclude-standard", "--directory")
-        return sorted(self._git.fields("ls-files", "-z", *kinds, "--", *wanted))
+        listed = self._git.fields("ls-files", "-z", *kinds, "--", *wanted)
+        return sorted(
+            path for path in listed if path != "./"
+        )  # git's word for a project that is empty otherwise
 
 
 def _described(entry: str, path: str | None) -> str:

@@ -196,7 +196,7 @@ def test_a_repository_that_holds_only_our_own_files_has_left_nothing_out(
     write(empty, {".bridgehead/.gitignore": "*\n"})
     subprocess.run(["git", "init", "-q"], cwd=empty, env=quiet_environment, check=True)
 
-    with pytest.raises(EmptyScope, match="in the whole project$"):
+    with pytest.raises(EmptyScope, match=r"in the whole project$"):
         resolve_scope(ScopeRequest(), project=empty, cwd=empty, environment=quiet_environment)
 
 

@@ -27,6 +27,10 @@ from bridgehead.council.calls import (
     Turn,
 )
 from bridgehead.council.context_limit import NOTE
+from bridgehead.council.debate import Debate
+from bridgehead.council.first_look import expert_owner
+from bridgehead.council.items import Intake
+from bridgehead.council.ledger import Ledger
 from bridgehead.council.tally import Budget
 from council.driving import AT, Driver, drive, item, items, seat, surroundings, task
 
@@ -192,6 +196,23 @@ def test_thorough_stops_when_a_round_brings_nothing_new() -> None:
     assert statuses(driver) == {"C001": "revised", "C002": "disputed"}
 
 
+def test_saying_the_same_again_is_nothing_new() -> None:
+    driver = drive(
+        script(
+            {
+                **ONE_HIGH,
+                (Step.ANALYSIS, "integration"): items(item("A seam without a check")),
+                (Step.CHALLENGE, "integration"): items(item("A seam without a check")),
+                (Step.CHALLENGE, "challenger/2"): challenge("C001"),
+                (Step.CHALLENGE, "challenger/3"): ruling("maintain"),
+            }
+        ),
+        intensity="thorough",
+    )
+    assert (report_of(driver).debate_rounds, report_of(driver).termination_reason) == (1, "convergence")
+    assert driver.named("round_complete")[0]["new"] == 0
+
+
 def test_all_challenges_resolved_ends_a_thorough_debate_early() -> None:
     driver = drive(
         script(
@@ -310,6 +331,21 @@ def test_an_unanswered_challenge_is_named_in_the_disputed_list() -> None:
     assert disputed.output in report_of(driver).outputs
 
 
+def test_the_challenges_of_joined_items_are_told_oldest_first() -> None:
+    def log(event: str, **fields: Any) -> None:
+        return
+
+    intake, ledger = Intake(task()), Ledger("C", None, log)
+    debate = Debate(ledger, intake, log)
+    one, other = ledger.add(
+        map(intake.draft, (item(), item())), expert_owner("security"), agent="a", round_number=1
+    )
+    debate.doubt(other, "an old doubt", 2)
+    debate.doubt(one, "a newer doubt", 2)
+    ledger.join(one, other)
+    assert debate.unresolved_text(one) == "(unanswered) an old doubt\n(unanswered) a newer doubt"
+
+
 def test_invented_evidence_is_challenged_by_code_whatever_the_severity() -> None:
     found = {(Step.ANALYSIS, "security"): items(item(severity="LOW", evidence="src/gone.py:3"))}
     driver = drive(script(found), files=FILES)
@@ -340,6 +376,21 @@ def test_only_evidence_that_is_there_settles_the_check(answer: object, status: s
         (Step.RESPONSE, "security"): answer,
     }
     assert statuses(drive(script(found), files=FILES)) == {"C001": status}
+
+
+def test_an_answer_listed_among_the_outputs_is_no_new_item() -> None:
+    marked = {**item(), "finding_id": "C001", "status": "withdrawn", "defense": f"it is bound: {HERE}"}
+    driver = drive(
+        script(
+            {
+                **ONE_HIGH,
+                (Step.CHALLENGE, "challenger"): challenge("C001"),
+                (Step.RESPONSE, "security"): items(marked),
+            }
+        ),
+        files=FILES,
+    )
+    assert statuses(driver) == {"C001": "withdrawn"}
 
 
 def test_a_revision_replaces_the_given_fields_and_keeps_the_id() -> None:
@@ -460,6 +511,40 @@ def test_at_most_three_experts_are_added_in_a_round_and_the_rest_is_named() -> N
     assert len(driver.named("domain_limit")) == 2
 
 
+def test_the_limit_of_three_holds_over_both_steps_of_a_round() -> None:
+    def signalling(*names: str) -> list[dict[str, str]]:
+        return [{"domain": name, "reason": "look"} for name in names]
+
+    says = {
+        **ONE_HIGH,
+        (Step.CHALLENGE, "challenger/2"): challenge("C001"),
+        (Step.CHALLENGE, "integration/2"): items(item("A seam"), signals=signalling("database", "testing")),
+        (Step.RESPONSE, "security/2"): {
+            **response("C001", "confirmed", "line 4 shows it"),
+            "outputs": [item("Something seen on the way")],
+            "cross_domain_signals": signalling("frontend", "concurrency"),
+        },
+    }
+    driver = drive(script(says), intensity="thorough")
+    assert [event["domain"] for event in driver.named("domain_added")] == ["database", "testing", "frontend"]
+    assert report_of(driver).unexplored_domains == ("concurrency",)
+
+
+def test_a_signal_beside_an_empty_list_calls_an_expert_in_without_a_trigger() -> None:
+    signals = [{"domain": "database", "reason": "the schema needs a look"}]
+    driver = drive(script({(Step.ANALYSIS, "security"): items(signals=signals)}))
+    (call,) = [one for one in driver.calls if one.key.agent == "database"]
+    assert "the schema needs a look" in call.prompt
+    assert driver.named("domain_added")[0]["trigger_finding_id"] is None
+    assert report_of(driver).debate_rounds == 1
+
+
+def test_a_quick_run_names_only_real_domains_as_unexplored() -> None:
+    signals = [{"domain": name, "reason": "x"} for name in ("integration", "appsec", "database", "database")]
+    driver = drive(script({(Step.ANALYSIS, "security"): items(item(), signals=signals)}), intensity="quick")
+    assert report_of(driver).unexplored_domains == ("database",)
+
+
 def test_domains_signalled_in_the_last_round_stay_unexplored() -> None:
     says = {
         **ONE_HIGH,
@@ -522,7 +607,8 @@ def test_two_domains_far_apart_about_one_line_hear_of_each_other() -> None:
 
 def test_a_requirement_nobody_speaks_of_is_a_gap() -> None:
     requirement = {"id": "R-7", "text": "Passwords are hashed", "level": "MUST"}
-    driver = drive(script(ONE_HIGH), task_type="audit", requirements=[requirement])
+    says = {(Step.ANALYSIS, "security"): items(item("R-70 and R-7.1 are not met"))}
+    driver = drive(script(says), task_type="audit", requirements=[requirement])
     call = next(one for one in driver.calls if str(one.key) == "claude/2/challenge/integration")
     assert "Gap: R-7." in call.prompt
 
@@ -538,6 +624,16 @@ def test_one_expert_is_enough_to_complete_and_lowers_the_confidence() -> None:
     report = report_of(driver)
     assert (report.status, report.domains_covered) == (Status.COMPLETED, ("security",))
     assert report.confidence is Confidence.LOW
+
+
+def test_a_ruling_that_never_came_lowers_the_confidence() -> None:
+    says = {
+        **ONE_HIGH,
+        (Step.CHALLENGE, "challenger"): challenge("C001"),
+        (Step.RESPONSE, "security"): response("C001", "confirmed", "line 4 shows no check"),
+        (Step.RULING, "challenger"): None,
+    }
+    assert report_of(drive(script(says))).confidence is Confidence.MEDIUM
 
 
 def test_no_usable_expert_skips_the_seat_with_the_usual_reason() -> None:

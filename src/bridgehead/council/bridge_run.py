@@ -25,7 +25,7 @@ from bridgehead.council.first_look import (
     first_look_asks,
     usual_failure,
 )
-from bridgehead.council.hearing import hear_items, hear_responses, hear_rulings, settle
+from bridgehead.council.hearing import hear_items, hear_responses, hear_rulings, note_trouble, settle
 from bridgehead.council.ledger import Ledger, domains_with_items
 from bridgehead.council.proceedings import Proceedings
 from bridgehead.council.questions import (
@@ -136,7 +136,9 @@ class BridgeRun(SeatRun):
             self._begin_responses()
 
     def _after_reminder(self) -> None:
-        for heard in self._settled_wave().in_order():
+        wave = self._settled_wave()
+        note_trouble(self._run, wave)
+        for heard in wave.in_order():
             self._run.debate.take_challenges(heard.value["challenges"], self._run.round, by=CHALLENGER)
         self._begin_responses()
 
@@ -180,7 +182,9 @@ class BridgeRun(SeatRun):
             self._end(stop)
 
     def _after_ruling(self) -> None:
-        hear_rulings(self._run, self._settled_wave().in_order())
+        wave = self._settled_wave()
+        note_trouble(self._run, wave)
+        hear_rulings(self._run, wave.in_order())
         self._end(self._ending)
 
     def _cut_short(self, reason: str) -> None:

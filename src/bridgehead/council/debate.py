@@ -302,7 +302,9 @@ class Debate:
 
     def unresolved_text(self, entry: Entry) -> str:
         """The challenges left over at the end, oldest first (council §9.7)."""
-        left = [self.challenges[key] for key in entry.state.unresolved]
+        # A merged item brought challenges along, so the order is that in which they were raised.
+        unresolved = entry.state.unresolved
+        left = [challenge for key, challenge in self.challenges.items() if key in unresolved]
         return "\n".join(
             challenge.text if challenge.answers else f"(unanswered) {challenge.text}" for challenge in left
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bridgehead.contract.timeouts import MAX_ROUNDS
@@ -52,34 +52,39 @@ def hear_rulings(run: Proceedings, heard: Iterable[Heard]) -> None:
 
 
 def settle(run: Proceedings, wave: Wave) -> None:
-    """After every step: note whether agents failed, and join duplicates."""
+    """After every step that may bring items: note trouble, and join duplicates, which are nothing new."""
+    note_trouble(run, wave)
+    run.ledger.merge_duplicates()
+    run.debate.changes["new"] = run.ledger.count_raised_in(run.round)
+
+
+def note_trouble(run: Proceedings, wave: Wave) -> None:
+    """Remember that an agent failed or was cut off; the seat is less sure then (council §11)."""
     partial = any(heard.partial for heard in wave.heard.values())
     run.troubled = run.troubled or partial or bool(wave.failures)
-    run.ledger.merge_duplicates()
 
 
 def raise_items(run: Proceedings, one: Heard) -> tuple[Signal, ...]:
     """Put the items of one reply into the ledger; those whose evidence is not there are doubted at once."""
     owner = _owner(one)
     placed, signals = items_of(one.value)
+    answers = one.ask.call.key.step is Step.RESPONSE
     raised = take_items(
         run.ledger,
         run.intake,
-        placed,
+        [(place, entry) for place, entry in placed if not (answers and _is_response(entry))],
         signals,
         owner,
         agent=run.title(owner),
         round_number=run.round,
     )
-    run.debate.changes["new"] += len(raised.entries)
     run.debate.doubt_failed_evidence(raised.entries, run.round)
     return raised.signals
 
 
 def _take_signals(run: Proceedings, signals: Sequence[Signal]) -> None:
     if MAX_ROUNDS[run.task.intensity] == 0:
-        named = (signal.domain for signal in signals if signal.domain not in run.roster.active)
-        run.roster.unexplored += dict.fromkeys(named)
+        run.roster.pass_over(signals)
         return
     run.roster.take_signals(signals, {entry.id: entry for entry in run.ledger})
 
@@ -90,5 +95,8 @@ def _owner(one: Heard) -> Owner:
 
 def _responses(value: Any) -> list[dict[str, Any]]:
     """Answers to challenges; some models mark their outputs with a status instead of listing responses."""
-    marked = [entry for entry in value["outputs"] if entry.get("finding_id") and entry.get("status")]
-    return [*value["responses"], *marked]
+    return [*value["responses"], *filter(_is_response, value["outputs"])]
+
+
+def _is_response(entry: Mapping[str, Any]) -> bool:
+    return bool(entry.get("finding_id") and entry.get("status"))

@@ -6,6 +6,7 @@ decided in finding_state.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,6 +94,10 @@ class Ledger:
 
     def live(self) -> list[Entry]:
         return [entry for entry in self if entry.is_live]
+
+    def count_raised_in(self, round_number: int) -> int:
+        """How many items are new since that round began; duplicates of others are not."""
+        return sum(entry.state.origin_round == round_number and entry.merged_into is None for entry in self)
 
     def add(
         self,
@@ -234,7 +239,9 @@ def speaks_of(entry: Entry, requirement_id: str) -> bool:
     output = entry.output
     if output.requirement_id == requirement_id:
         return True
-    return requirement_id in f"{output.title}\n{output.description}\n{output.evidence or ''}"
+    # Whole ids only: R-1 is not spoken of where R-10 or R-1.2 is.
+    whole = rf"(?<!\w)(?<!\w[.-]){re.escape(requirement_id)}(?![.-]?\w)"
+    return re.search(whole, f"{output.title}\n{output.description}\n{output.evidence or ''}") is not None
 
 
 def _output(draft: Draft, output_id: str, domain: str, agent: str, round_number: int) -> Output:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from bridgehead.contract.report import Output
 from bridgehead.council.between_rounds import (
     build_packet,
     find_gaps,
@@ -176,16 +177,19 @@ def debate_asks(
 
 def _late_expert_ask(run: Proceedings, new: NewExpert) -> Ask:
     key = run.key(expert_owner(new.expert.domain), Step.CHALLENGE)
-    trigger = run.ledger[new.trigger_id].output
-    told: dict[str, object] = {
+    told = _told_trigger(run.ledger[new.trigger_id].output) if new.trigger_id is not None else None
+    prompt = late_expert_prompt(run.scene, key, new.expert, told, new.reason)
+    return make_ask(run.seat, run.scene, key, prompt, Answer.ITEMS, read_items)
+
+
+def _told_trigger(trigger: Output) -> dict[str, object]:
+    return {
         "title": trigger.title,
         "description": trigger.description,
         "severity": trigger.severity,
         "evidence": trigger.evidence,
         "domain": trigger.domain,
     }
-    prompt = late_expert_prompt(run.scene, key, new.expert, told, new.reason)
-    return make_ask(run.seat, run.scene, key, prompt, Answer.ITEMS, read_items)
 
 
 def _note_reduction(run: Proceedings, owner: Owner, reduced: Reduced) -> None:

@@ -28,14 +28,15 @@ class Signal:
     domain: str
     reason: str
     trigger_id: str | None
+    """None: the reply had no items."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewExpert:
-    """An expert called in, with the finding and the reason."""
+    """An expert called in, with the finding, if there was one, and the reason."""
 
     expert: Expert
-    trigger_id: str
+    trigger_id: str | None
     reason: str
 
 
@@ -64,22 +65,24 @@ class Roster:
 
     def take_signals(self, signals: Sequence[Signal], entries: Mapping[str, Entry]) -> None:
         """Call in experts for new domains as far as the limits allow; the rest is remembered as unexplored."""
-        added_now = 0
         for signal in signals:
             trigger = entries.get(signal.trigger_id or "")
             known = self._known_as(signal.domain)
-            if signal.domain in RESERVED or trigger is None:
-                continue
-            if known is not None:
+            if known is not None and trigger is not None:
                 self.passed_on.append(Signal(known, signal.reason, trigger.id))
-            elif signal.domain in self.unexplored:
+            elif not self._is_new(signal.domain):
                 continue
-            elif added_now >= MOST_PER_ROUND or self._added >= MOST_PER_RUN:
+            elif len(self.waiting) >= MOST_PER_ROUND or self._added >= MOST_PER_RUN:
                 self.unexplored.append(signal.domain)
                 self._note("domain_limit", signal, trigger)
             else:
                 self._call_in(signal, trigger)
-                added_now += 1
+
+    def pass_over(self, signals: Iterable[Signal]) -> None:
+        """There is no round in which experts for these could be heard."""
+        for signal in signals:
+            if self._is_new(signal.domain):
+                self.unexplored.append(signal.domain)
 
     def leave_unheard(self) -> None:
         """The debate ends before these experts were heard."""
@@ -88,10 +91,11 @@ class Roster:
             self.unexplored.append(new.expert.domain)
         self.waiting.clear()
 
-    def _call_in(self, signal: Signal, trigger: Entry) -> None:
-        expert = self.registry.expert(signal.domain, reason=signal.reason, title=trigger.output.title)
+    def _call_in(self, signal: Signal, trigger: Entry | None) -> None:
+        title = trigger.output.title if trigger is not None else ""
+        expert = self.registry.expert(signal.domain, reason=signal.reason, title=title)
         self.experts[signal.domain] = expert
-        self.waiting.append(NewExpert(expert, trigger.id, signal.reason))
+        self.waiting.append(NewExpert(expert, trigger.id if trigger is not None else None, signal.reason))
         self._added += 1
         self._note("domain_added", signal, trigger)
 
@@ -100,8 +104,12 @@ class Roster:
         wanted = self.registry.canonical(domain)
         return next((name for name in self.experts if self.registry.canonical(name) == wanted), None)
 
-    def _note(self, event: str, signal: Signal, trigger: Entry) -> None:
-        self.log(event, domain=signal.domain, trigger_finding_id=trigger.id, reason=signal.reason)
+    def _is_new(self, domain: str) -> bool:
+        return domain not in RESERVED and domain not in self.unexplored and self._known_as(domain) is None
+
+    def _note(self, event: str, signal: Signal, trigger: Entry | None) -> None:
+        trigger_id = trigger.id if trigger is not None else None
+        self.log(event, domain=signal.domain, trigger_finding_id=trigger_id, reason=signal.reason)
 
 
 def read_signals(listed: object, raised: Mapping[int, Entry]) -> list[Signal]:

@@ -39,12 +39,12 @@ def standing_role_prompt(scene: Scene, key: CallKey) -> Safe:
 
 
 def late_expert_prompt(
-    scene: Scene, key: CallKey, expert: Expert, trigger: dict[str, object], reason: str
+    scene: Scene, key: CallKey, expert: Expert, trigger: dict[str, object] | None, reason: str
 ) -> Safe:
     """An expert called in by a signal sees the finding that called, and nothing else of the debate."""
     ink = scene.ink(key)
     context = NONE if scene.is_minimal else scene.context(ink)
-    finding = ink.fenced(compact(trigger), origin="finding of another expert")
+    finding = ink.fenced(compact(trigger), origin="finding of another expert") if trigger else NONE
     why = ink.fenced(reason, origin="reason given by another expert") or NONE
     material = scene.shown_material(ink)
     return template("late_expert").fill(

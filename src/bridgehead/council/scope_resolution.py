@@ -103,10 +103,7 @@ class _Paths:
         if self._git is None or not wanted:
             return []
         kinds = ("--others", "--ignored", "--exclude-standard", "--directory")
-        listed = self._git.fields("ls-files", "-z", *kinds, "--", *wanted)
-        return sorted(
-            path for path in listed if path != "./"
-        )  # git's word for a project that is empty otherwise
+        return sorted(self._git.fields("ls-files", "-z", *kinds, "--", *wanted))
 
 
 def _described(entry: str, path: str | None) -> str:

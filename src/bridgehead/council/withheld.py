@@ -87,10 +87,11 @@ _EXAMPLE: Final = re.compile(r"[._-](example|sample|template|dist|defaults?)$")
 
 
 def is_ours(path: str) -> bool:
-    """Whether `path` is a file of ours in the tree."""
-    parts = PurePosixPath(path).parts
-    folders = OWN_FOLDERS | OWN_REQUEST_FOLDERS
-    return any(part in folders for part in parts[:-1]) or parts[-1] in OWN_FILES
+    """Whether `path` is a file of ours in the tree, or with a slash at its end a folder of ours."""
+    *folders, name = PurePosixPath(path).parts
+    if path.endswith("/"):
+        folders.append(name)
+    return name in OWN_FILES or not (OWN_FOLDERS | OWN_REQUEST_FOLDERS).isdisjoint(folders)
 
 
 def withheld_by_name(path: str) -> Reason | None:

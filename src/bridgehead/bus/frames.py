@@ -16,7 +16,7 @@ _encoder: Final = msgspec.json.Encoder()
 class Frame(msgspec.Struct, frozen=True):
     """One frame a participant sent; keys that its kind does not have are absent."""
 
-    l2: str
+    l2: str = ""
     m: Any = msgspec.UNSET
     hops: Any = 0
     ref: Any = msgspec.UNSET

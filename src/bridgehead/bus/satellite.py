@@ -13,6 +13,7 @@ import asyncio
 import hmac
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -26,7 +27,7 @@ from bridgehead.bus.credentials import (
     from_base64,
 )
 from bridgehead.bus.join_file import JoinFile
-from bridgehead.bus.message import Accepted, Message, encode, read_value
+from bridgehead.bus.message import Accepted, Message, decode_json, encode, read_value
 from bridgehead.bus.session import Session
 from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
 from bridgehead.bus.sockets.mailbox import ConnectionEnded, Mailbox
@@ -58,7 +59,11 @@ class ItemAnswered(msgspec.Struct, frozen=True):
     sentence: str
 
 
-Event = Incoming | MessageRefused | ItemAnswered
+class Ponged(msgspec.Struct, frozen=True):
+    """The bridge has read everything up to a ping of ours."""
+
+
+Event = Incoming | MessageRefused | ItemAnswered | Ponged
 
 
 class Spoken(msgspec.Struct, frozen=True):
@@ -116,6 +121,15 @@ class Satellite:
         """Send one message; a refusal comes back as an event."""
         await self._mailbox.send(frames.outgoing(encode(message), hops))
 
+    async def settled(self, wait_s: float = 5.0) -> None:
+        """Return once the bridge has read what was sent; raises `Refused` where it did not take a message."""
+        await self._mailbox.send(frames.ping(0))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while not isinstance(event := await self.receive(), Ponged):
+                    if isinstance(event, MessageRefused):
+                        raise Refused(event)
+
     async def say(self, text: str, lang: str | None = None) -> None:
         """Send an utterance with the session as we know it."""
         data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
@@ -147,8 +161,8 @@ class Satellite:
     async def receive(self) -> Event:
         """The next thing the bridge sent; raises `ConnectionEnded` when there is nothing more."""
         while True:
-            frame = msgspec.json.decode(await self._mailbox.receive())
-            kind = frame.get("l2") if isinstance(frame, dict) else None
+            frame = _frame(await self._mailbox.receive())
+            kind = frame.get("l2")
             if kind == "msg":
                 read = read_value(frame.get("m"))
                 if isinstance(read, Accepted):
@@ -159,6 +173,8 @@ class Satellite:
                 return MessageRefused(str(frame.get("code")), details)
             elif kind == "answered":
                 return ItemAnswered(str(frame.get("id")), frame.get("ok") is True, str(frame.get("message")))
+            elif kind == "pong":
+                return Ponged()
             elif kind == "ping":
                 await self._mailbox.send(frames.pong(frame.get("t")))
 
@@ -223,7 +239,7 @@ def _check_server(challenge: Challenge | None, key: bytes, mac: object) -> None:
 
 
 def _frame(payload: bytes) -> dict[str, Any]:
-    frame = msgspec.json.decode(payload)
+    frame = decode_json(payload)
     if not isinstance(frame, dict):
         raise NotOurBridge("it does not speak bridgehead.v1")
     return frame

@@ -94,6 +94,8 @@ def send(
                 return ExitCode.DONE if spoken.handled else ExitCode.FAILURE
             message = _message(topic or "", data)
             await reached.send(message)
+            if isinstance(reached, Satellite):
+                await reached.settled(wait_s)
         app.emit({"sent": message.type}, lambda: f"sent {message.type}")
         return ExitCode.DONE
 

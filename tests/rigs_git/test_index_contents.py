@@ -87,7 +87,28 @@ def test_what_went_away_meanwhile_reads_as_nothing(long_thread):
 
 
 def test_large_files_are_read_where_they_lie(world, long_thread, monkeypatch):
-    monkeypatch.setattr(index_contents, "_LARGEST_STORED", 400)
+    monkeypatch.setattr(index_contents, "LARGEST_KEPT", 400)
     world.commit(long_thread, {"demo-01/BIG.md": envelope("demo-01", body="x" * 1000 + "\n")})
     assert read(long_thread) == on_disk(long_thread)
     assert b"xxxxx" not in stored_file(long_thread).read_bytes()
+
+
+@pytest.mark.parametrize("worth_storing", [5, 500], ids=["long", "short"])
+def test_a_first_look_opens_every_file_once(long_thread, monkeypatch, worth_storing):
+    monkeypatch.setattr(index_contents, "WORTH_STORING", worth_storing)
+    (long_thread / "demo-01/LOOSE.md").write_bytes(envelope("demo-01", body="loose\n"))
+    opened: list[str] = []
+    read_files = GitRepository.read_files
+
+    def counting(self: GitRepository, directory: str, names: list[str]) -> object:
+        opened.extend(names)
+        return read_files(self, directory, names)
+
+    monkeypatch.setattr(GitRepository, "read_files", counting)
+    index = EnvelopeIndex(GitRepository(long_thread), "demo-01", with_findings=True, for_reading=True)
+    listed = index.thread("demo-01").envelopes
+
+    found = dict(zip((each.turn.filename for each in listed), index.read(listed), strict=True))
+
+    assert found == on_disk(long_thread)
+    assert sorted(opened) == sorted([*found, "LOOSE.md"])  # nobody vouches for a loose file a second time

@@ -8,6 +8,7 @@ no references stay linear. Turns only ever know turns before them in history: kn
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from bridgehead.rigs.knowledge_graph import KnowledgeGraph
@@ -36,7 +37,18 @@ class Causality:
 
     def __init__(self, turns: Iterable[Turn], parents: Mapping[str, Sequence[str]] | None = None) -> None:
         self._turns = {turn.filename: turn for turn in turns if turn.commit_sha is not None}
-        self._graph = KnowledgeGraph(self._turns.values(), parents)
+        self._parents = parents
+
+    @cached_property
+    def _graph(self) -> KnowledgeGraph:
+        return KnowledgeGraph(self._turns.values(), self._parents)
+
+    @property
+    def _is_a_chain(self) -> bool:
+        """Tell whether each turn knows all before it, because history is one line and nobody names anything."""
+        return self._parents is None and not any(
+            turn.references or turn.in_reply_to for turn in self._turns.values()
+        )
 
     def heads(self) -> list[Turn]:
         """Return the turns that no other turn knows, oldest first."""
@@ -44,6 +56,8 @@ class Causality:
 
     def divergence(self) -> Divergence | None:
         """Name the split, if the thread has one."""
+        if self._is_a_chain:
+            return None
         heads = self._graph.heads()
         if len(heads) < 2:
             return None

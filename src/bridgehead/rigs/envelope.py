@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from bridgehead.rigs.body_hash import BOM, normalise_body, unify_line_ends
 from bridgehead.rigs.frontmatter import ParseFailure, read_mapping
-from bridgehead.rigs.frontmatter_usual import read_usual
 from bridgehead.rigs.yaml_core import Value
 
 MAX_ENVELOPE_BYTES = 50 * 1024 * 1024
@@ -53,8 +52,7 @@ def parse_frontmatter(raw: bytes) -> dict[str, Value] | ParseFailure:
     """Read the frontmatter alone."""
     end = _plain_closing(raw)
     if end is not None:
-        text = _decode(raw[len(_OPENING) : end])
-        return read_usual(text) or read_mapping(text)
+        return read_mapping(_decode(raw[len(_OPENING) : end]))
     parts = split_file(raw)
     return parts if isinstance(parts, ParseFailure) else read_mapping(parts.frontmatter)
 

@@ -1,7 +1,7 @@
 """Read the frontmatter of an envelope: YAML 1.2 core, one mapping (rigs §3.1, §16).
 
-Nearly every file holds only what frontmatter_lines.py can read. Whatever else YAML allows goes to yaml_loader.py, which
-gives the same answers and is imported only when needed.
+Most files look as frontmatter_usual.py expects, nearly all hold only what frontmatter_lines.py can read. Whatever else
+YAML allows goes to yaml_loader.py, which gives the same answers and is imported only when needed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from bridgehead.rigs.frontmatter_lines import NotPlain, read_lines
+from bridgehead.rigs.frontmatter_usual import read_usual
 from bridgehead.rigs.yaml_core import Value
 
 
@@ -22,7 +23,7 @@ class ParseFailure(NamedTuple):
 def read_mapping(text: str) -> dict[str, Value] | ParseFailure:
     """Return the mapping that `text` (LF line ends, no fences) holds."""
     try:
-        return read_lines(text)
+        return read_usual(text) or read_lines(text)
     except NotPlain:
         return _load(text)
 

@@ -36,8 +36,8 @@ class EnvelopeIndex:
     """One look at a repository: every answer describes the moment it was made.
 
     With `thread` only that thread is looked at; a `survey` that is handed in must have the same extent. Findings
-    (rigs §3.3) cost a cold index the reading of every body, so they are there only if asked for. A cold index that need
-    not know history leaves it aside (`is_placed`).
+    (rigs §3.3) cost a cold index the reading of every body, so they are there only if asked for; with `for_reading` the
+    envelopes read for them stay at hand. A cold index that need not know history leaves it aside (`is_placed`).
     """
 
     def __init__(
@@ -48,10 +48,13 @@ class EnvelopeIndex:
         survey: Survey | None = None,
         with_findings: bool = False,
         with_history: bool = True,
+        for_reading: bool = False,
     ) -> None:
         self._repository = repository
         self._with_findings = with_findings
         self._with_history = with_history
+        self._for_reading = for_reading
+        self._at_hand: dict[str, Envelope] = {}  # by blob
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
         self.survey: Survey = survey or repository.survey(thread)
@@ -95,7 +98,7 @@ class EnvelopeIndex:
         """Yield what envelopes of one thread hold, in the order given; None for one that went away meanwhile."""
         from bridgehead.rigs.index_contents import read_envelopes
 
-        return read_envelopes(self._repository, envelopes)
+        return read_envelopes(self._repository, envelopes, self._at_hand)
 
     def _bring_up_to_date(self) -> None:
         known = self._file.header
@@ -142,9 +145,11 @@ class EnvelopeIndex:
         for thread, names in threads.items():
             if not (same_index and thread not in unsettled and self._still_holds(thread, names)):
                 wanted += self._compare(thread, names, differing)
-        for thread, row in read_rows(self._repository, wanted, with_findings=self._with_findings):
+        for thread, row, envelope in read_rows(self._repository, wanted, with_findings=self._with_findings):
             self._file.thread(thread).files[row.filename] = row
             self._file.touch(thread)
+            if self._for_reading and envelope is not None:
+                self._at_hand[row.content] = envelope
         return {thread: self._file.thread(thread).files for thread in threads}
 
     def _still_holds(self, thread: str, names: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ files and very large ones are read where they lie.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -21,32 +21,46 @@ from bridgehead.errors import FileError
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.index_reading import UNCACHEABLE, is_content_of
+from bridgehead.rigs.index_reading import LARGEST_KEPT, is_content_of, is_lasting
 from bridgehead.rigs.index_rows import ListedEnvelope
 from bridgehead.rigs.repositories.base import Repository
 
 FORMAT = 1
 WORTH_STORING = 200
-_LARGEST_STORED = 256 * 1024
 _MAX_BYTES = 1024 * 1024 * 1024
 
 
-def read_envelopes(repository: Repository, envelopes: Sequence[ListedEnvelope]) -> Iterator[Envelope | None]:
-    """Yield what listed envelopes of one thread hold, in the order given; None for one that went away meanwhile."""
+def read_envelopes(
+    repository: Repository, envelopes: Sequence[ListedEnvelope], at_hand: Mapping[str, Envelope]
+) -> Iterator[Envelope | None]:
+    """Yield what listed envelopes of one thread hold, in the order given; None for one that went away meanwhile.
+
+    Those `at_hand`, by blob, are not read again.
+    """
     if repository.private_dir is None or len(envelopes) < WORTH_STORING:
-        return (found.envelope for found in _read_files(repository, envelopes))
+        return _read_short(repository, envelopes, at_hand)
     path = repository.private_dir / "contents" / envelopes[0].turn.thread_id
     stored = _load(path)
-    missing = [listed for listed in envelopes if listed.content not in stored]
+    known = {**stored, **at_hand}
+    missing = [listed for listed in envelopes if listed.content not in known]
     read = {found.path: found for found in _read_files(repository, missing)}
-    fresh = {found.content: found.envelope for found in read.values() if found.envelope and found.is_storable}
-    if fresh:
-        stored.update(fresh)
+    known |= {
+        found.content: found.envelope for found in read.values() if found.envelope and found.is_storable
+    }
+    if len(known) > len(stored):
         wanted = {listed.content for listed in envelopes}
-        _save(path, {content: envelope for content, envelope in stored.items() if content in wanted})
+        _save(path, {content: envelope for content, envelope in known.items() if content in wanted})
     return (
-        read[listed.path].envelope if listed.path in read else stored[listed.content] for listed in envelopes
+        read[listed.path].envelope if listed.path in read else known[listed.content] for listed in envelopes
     )
+
+
+def _read_short(
+    repository: Repository, envelopes: Sequence[ListedEnvelope], at_hand: Mapping[str, Envelope]
+) -> Iterator[Envelope | None]:
+    read = _read_files(repository, [listed for listed in envelopes if listed.content not in at_hand])
+    for listed in envelopes:
+        yield at_hand[listed.content] if listed.content in at_hand else next(read).envelope
 
 
 class _Found(NamedTuple):
@@ -69,7 +83,7 @@ def _read_files(repository: Repository, envelopes: Sequence[ListedEnvelope]) -> 
 
 def _is_storable(repository: Repository, listed: ListedEnvelope, raw: bytes | None) -> bool:
     """Only what really is the blob it is listed under, and not too much of it."""
-    if raw is None or len(raw) > _LARGEST_STORED or listed.content.startswith(UNCACHEABLE):
+    if raw is None or len(raw) > LARGEST_KEPT or not is_lasting(listed.content):
         return False
     return is_content_of(repository, raw, listed.content)
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from bridgehead.rigs.index_rows import FileRow, read_row, symlink_row, unreadable_row
+from bridgehead.rigs.envelope import Envelope, parse_envelope
+from bridgehead.rigs.index_rows import FileRow, judged_row, symlink_row, unjudged_row, unreadable_row
 from bridgehead.rigs.repositories.base import Repository
 from bridgehead.rigs.verification_kinds import Kind
 
 UNCACHEABLE = "~"
+LARGEST_KEPT = 256 * 1024
 
 
 class Wanted(NamedTuple):
@@ -24,8 +26,11 @@ class Wanted(NamedTuple):
 
 
 class ReadRow(NamedTuple):
+    """A row, and the whole envelope where it was read, may be kept under the row's content, and is not too large."""
+
     thread: str
     row: FileRow
+    envelope: Envelope | None = None
 
 
 def read_rows(repository: Repository, wanted: Iterable[Wanted], *, with_findings: bool) -> Iterator[ReadRow]:
@@ -34,18 +39,28 @@ def read_rows(repository: Repository, wanted: Iterable[Wanted], *, with_findings
         files = list(group)
         contents = repository.read_files(thread, [file.filename for file in files])
         for file, raw in zip(files, contents, strict=True):
-            yield ReadRow(thread, _read_one(repository, file, raw, with_findings=with_findings))
+            yield _read_one(repository, file, raw, with_findings=with_findings)
 
 
-def _read_one(repository: Repository, file: Wanted, raw: bytes | None, *, with_findings: bool) -> FileRow:
+def _read_one(repository: Repository, file: Wanted, raw: bytes | None, *, with_findings: bool) -> ReadRow:
+    thread, filename, content = file.thread, file.filename, file.content
     if file.is_symlink:
-        return symlink_row(file.filename, file.content)
+        return ReadRow(thread, symlink_row(filename, content))
     if raw is None:
-        return unreadable_row(file.filename, UNCACHEABLE, str(Kind.PARSE_FAILED))
-    content = file.content
+        return ReadRow(thread, unreadable_row(filename, UNCACHEABLE, str(Kind.PARSE_FAILED)))
     if file.is_blob and not is_content_of(repository, raw, content):
         content = UNCACHEABLE  # it changed after we looked
-    return read_row(file.thread, file.filename, content, raw, with_findings=with_findings)
+    if not with_findings:
+        return ReadRow(thread, unjudged_row(filename, content, raw))
+    parsed = parse_envelope(raw)
+    row = judged_row(thread, filename, content, parsed)
+    may_be_kept = is_lasting(content) and len(raw) <= LARGEST_KEPT
+    return ReadRow(thread, row, parsed if may_be_kept and isinstance(parsed, Envelope) else None)
+
+
+def is_lasting(content: str) -> bool:
+    """Tell whether this is the id of a blob, so that it means the same tomorrow."""
+    return not content.startswith(UNCACHEABLE)
 
 
 def is_content_of(repository: Repository, raw: bytes, blob: str) -> bool:

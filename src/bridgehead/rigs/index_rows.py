@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bridgehead.rigs.attestation import is_relay_turn
-from bridgehead.rigs.envelope import Envelope, parse_envelope, parse_frontmatter
+from bridgehead.rigs.envelope import Envelope, parse_frontmatter
 from bridgehead.rigs.frontmatter import ParseFailure
 from bridgehead.rigs.thread import Turn
 from bridgehead.rigs.verdict import check_envelope, file_findings
@@ -70,11 +70,13 @@ class ListedEnvelope(NamedTuple):
         return self.turn.path
 
 
-def read_row(thread: str, filename: str, content: str, raw: bytes, *, with_findings: bool) -> FileRow:
-    """Read a file; without findings the body is not even looked at."""
-    if not with_findings:
-        return _row_of(filename, content, parse_frontmatter(raw), None)
-    parsed = parse_envelope(raw)
+def unjudged_row(filename: str, content: str, raw: bytes) -> FileRow:
+    """Read a file without its body."""
+    return _row_of(filename, content, parse_frontmatter(raw), None)
+
+
+def judged_row(thread: str, filename: str, content: str, parsed: Envelope | ParseFailure) -> FileRow:
+    """Say what a file that was read holds, and what speaks against it."""
     findings = " ".join(file_findings(parsed, check_envelope(parsed), thread))
     frontmatter = parsed.frontmatter if isinstance(parsed, Envelope) else parsed
     return _row_of(filename, content, frontmatter, findings)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from bridgehead.rigs.fields import (
@@ -20,6 +21,7 @@ from bridgehead.rigs.rig_id import is_rig_id
 from bridgehead.rigs.yaml_core import Value
 
 REQUIRED = ("from", "to", "date", "status", "type", "thread")
+_WORTH_REMEMBERING = 200  # characters: what longer texts say is said once
 
 
 class SchemaFault(NamedTuple):
@@ -31,13 +33,27 @@ class SchemaFault(NamedTuple):
 
 def schema_faults(frontmatter: Mapping[str, Value]) -> tuple[SchemaFault, ...]:
     """Return every rule of the schema that the frontmatter breaks."""
-    missing = [
+    faults = [
         SchemaFault("/", f"must have the property {name!r}") for name in REQUIRED if name not in frontmatter
     ]
-    return (*missing, *(fault for name, value in frontmatter.items() for fault in _field_faults(name, value)))
+    for name, value in frontmatter.items():
+        faults += _field_faults(name, value)
+    return tuple(faults)
 
 
-def _field_faults(name: str, value: Value) -> Iterator[SchemaFault]:
+def _field_faults(name: str, value: Value) -> Iterable[SchemaFault]:
+    if isinstance(value, str) and len(value) < _WORTH_REMEMBERING:
+        return _short_text_faults(name, value)
+    return _faults(name, value)
+
+
+@lru_cache(maxsize=1000)
+def _short_text_faults(name: str, text: str) -> tuple[SchemaFault, ...]:
+    """Envelopes of one thread say the same in most fields."""
+    return tuple(_faults(name, text))
+
+
+def _faults(name: str, value: Value) -> Iterator[SchemaFault]:
     if name in ("to", "references"):
         yield from _LISTS[name](value)
     elif name not in _TEXTS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.result_format import LINE_PREFIX, stamped
@@ -40,12 +40,13 @@ def thread_blocks(
     thread_id: str, envelopes: Iterable[ShownEnvelope], total: int, *, style: Style = PLAIN
 ) -> Iterator[str]:
     """Yield one block of text per envelope, given oldest first; they can be printed as they come."""
-    for number, envelope in enumerate(envelopes, 1):
-        kind = style.message_type(_text(envelope.frontmatter.get("type")))
-        file = style.value(envelope.filename)
+    show = style.text if style.escape_controls else str  # of ten thousand, most are piped
+    for number, (filename, frontmatter, body, _, _) in enumerate(envelopes, 1):
+        kind = style.message_type(_text(frontmatter.get("type")))
+        file = style.value(filename)
         yield (
             f"{LINE_PREFIX}thread {thread_id} envelope={number} of {total} type={kind} file={file}\n"
-            f"---\n{_shown_fields(envelope.frontmatter, style)}---\n{style.text(envelope.body)}{SEPARATOR}\n"
+            f"---\n{_shown_fields(frontmatter, show)}---\n{show(body)}{SEPARATOR}\n"
         )
 
 
@@ -63,12 +64,13 @@ def thread_object(
     )
 
 
-def _shown_fields(frontmatter: Mapping[str, Value], style: Style) -> str:
-    shown = [(name, _text(frontmatter.get(name))) for name in _SHOWN_FIELDS]
-    return "".join(f"{name}: {style.text(text)}\n" for name, text in shown if text)
+def _shown_fields(frontmatter: Mapping[str, Value], show: Callable[[str], str]) -> str:
+    return "".join(
+        [f"{name}: {show(text)}\n" for name in _SHOWN_FIELDS if (text := _text(frontmatter.get(name)))]
+    )
 
 
 def _text(value: Value) -> str:
-    if isinstance(value, list):
-        return ",".join(item for item in value if isinstance(item, str))
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ",".join(item for item in value if isinstance(item, str)) if isinstance(value, list) else ""

@@ -99,10 +99,11 @@ def check_envelope(parsed: Envelope | ParseFailure) -> EnvelopeVerdict:
     hashed = isinstance(claimed, str) and claimed != ""
     actual = body_hash(parsed.body) if hashed else None
     tldr = frontmatter.get("tldr")
+    faults = schema_faults(frontmatter)
     return EnvelopeVerdict(
-        schema_faults=schema_faults(frontmatter),
+        schema_faults=faults,
         hash_mismatch=HashMismatch(str(claimed), actual) if actual and actual != claimed else None,
-        bad_rig_ids=_bad_rig_ids(frontmatter),
+        bad_rig_ids=_bad_rig_ids(frontmatter) if faults else (),  # the schema knows what a rig id is
         body_hash_absent=not hashed,
         long_tldr=LongTldr(len(tldr)) if isinstance(tldr, str) and len(tldr) > TLDR_SOFT_CAP else None,
     )
@@ -127,8 +128,5 @@ def _bad_rig_ids(frontmatter: Mapping[str, Value]) -> tuple[BadRigId, ...]:
         ("from", frontmatter.get("from")),
         *(("to", rig) for rig in (to if isinstance(to, list) else [to])),
     ]
-    return tuple(
-        BadRigId(field, rig, suggestion(rig))
-        for field, rig in named
-        if isinstance(rig, str) and not is_rig_id(rig)
-    )
+    bad = [(field, rig) for field, rig in named if isinstance(rig, str) and not is_rig_id(rig)]
+    return tuple(BadRigId(field, rig, suggestion(rig)) for field, rig in bad)

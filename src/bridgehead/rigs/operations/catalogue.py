@@ -31,11 +31,17 @@ class Catalogue:
         survey: Survey | None,
         with_findings: bool,
         with_history: bool,
+        for_reading: bool,
     ) -> None:
         self._repository = rig.repository
         self._thread_id = thread_id
         self._index = EnvelopeIndex(
-            rig.repository, thread_id, survey=survey, with_findings=with_findings, with_history=with_history
+            rig.repository,
+            thread_id,
+            survey=survey,
+            with_findings=with_findings,
+            with_history=with_history,
+            for_reading=for_reading,
         )
         self.survey = self._index.survey
         self._listings = self._list()
@@ -108,7 +114,7 @@ class Catalogue:
     def causality(self, thread_id: str) -> Causality:
         """Who knew what in a thread."""
         parents = None if self._index.is_linear else self._repository.ancestry()
-        return Causality(self.turns(thread_id), parents)
+        return Causality((envelope.turn for envelope in self.listing(thread_id).envelopes), parents)
 
 
 def catalogue(
@@ -118,6 +124,14 @@ def catalogue(
     survey: Survey | None = None,
     with_findings: bool = False,
     with_history: bool = True,
+    for_reading: bool = False,
 ) -> Catalogue:
     """Look at the bridge, or at what a survey has seen. Findings and history cost a cold index a lot of reading."""
-    return Catalogue(rig, thread_id, survey=survey, with_findings=with_findings, with_history=with_history)
+    return Catalogue(
+        rig,
+        thread_id,
+        survey=survey,
+        with_findings=with_findings,
+        with_history=with_history,
+        for_reading=for_reading,
+    )

@@ -46,7 +46,7 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
 
     with rig.repository.lock():
         rig.repository.recover()
-        if rig.repository.has_file(path):
+        if rig.repository.has_file(path) or rig.repository.has_directory(path):
             raise AlreadyClosed(thread_id)
         rig.ledger.catch_up()
         recipient = closing_recipient(own, _named_in(rig, thread_id), _named_in(rig, None))

@@ -26,7 +26,8 @@ def new(rig: Rig, request: NewRequest) -> Scaffolded:
     draft = draft_scaffold(rig.author, thread_id, rig.today)
     path = f"{thread_id}/{REQUEST_FILE}"
     with rig.repository.lock():
-        if rig.repository.has_file(path) and not request.force:
+        there = rig.repository.has_file(path) or rig.repository.has_directory(path)
+        if there and not request.force:
             raise AlreadyThere(path)
         rig.repository.write_file(path, draft.text.encode(), replace=True)
     return Scaffolded(thread_id, path)

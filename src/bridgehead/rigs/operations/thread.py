@@ -30,7 +30,7 @@ class ShownThread(NamedTuple):
 
 def thread(rig: Rig, thread_id: str, survey: Survey | None = None) -> ShownThread:
     """Everything in a thread, each envelope with what speaks for and against it."""
-    known = catalogue(rig, thread_id, survey=survey, with_findings=True)
+    known = catalogue(rig, thread_id, survey=survey, with_findings=True, for_reading=True)
     for finding in known.unreadable(thread_id):
         rig.tell(f"warning: {finding.path}: {', '.join(finding.kinds)}; not shown")
     divergence = known.causality(thread_id).divergence()

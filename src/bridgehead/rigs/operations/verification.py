@@ -141,7 +141,14 @@ class Verifier:
         """Judge envelopes, given oldest first; one verdict each, in the same order."""
         commits = list(dict.fromkeys(s.commit for s in subjects if s.commit and s.signed))
         checks = self._rig.repository.check_signatures(commits, self._signers) if commits else {}
+        unsigned = signature_findings(
+            UNSIGNED.signature, relay=False, signers_known=self._signers is not None
+        )
+        nothing_found = sum_up(unsigned, known_signer=False)
         for subject in subjects:
+            if not subject.findings and not subject.signed and subject.relay is None:
+                yield nothing_found
+                continue
             check = checks.get(subject.commit or "", UNSIGNED)
             kinds = tuple(dict.fromkeys(self._findings(subject, check, subjects)))
             known = self._signers is not None and check.signature is Signature.KNOWN

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -255,7 +256,7 @@ def test_a_hanging_request_ends_when_the_server_stops() -> None:
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [(b"[]", 400), (b"{", 400), (b"", 400)],
+    [(b"[]", 400), (b"{", 400), (b"", 400), pytest.param(b"[" * 50_000, 400, id="deep")],
 )
 def test_a_body_that_is_no_json_object_is_refused(body: bytes, status: int) -> None:
     with ModelServer() as server:
@@ -273,12 +274,31 @@ def test_a_chunked_body_is_read() -> None:
     assert "FAKE-REPLY" in answer.text
 
 
+@pytest.mark.parametrize("head", ["content-length: \u00b2", "transfer-encoding: chunked\r\n\r\n-5"])
+def test_a_body_without_a_readable_length_is_refused_at_once(head: str) -> None:
+    request = f"POST /v1/responses HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n"
+    with (
+        ModelServer() as server,
+        socket.create_connection(("127.0.0.1", httpx.URL(server.url).port)) as client,
+    ):
+        client.settimeout(20)
+        client.sendall(request.encode("latin-1"))
+        answer = client.recv(100)
+
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
 def test_an_unknown_scenario_is_a_404_that_lists_the_known_ones() -> None:
     with ModelServer() as server:
         answer = ask(server, "chat", "okay")
 
     assert answer.status_code == 404
     assert all(name in answer.text for name in SCENARIOS)
+
+
+def test_an_unknown_scenario_lists_no_models_either() -> None:
+    with ModelServer() as server:
+        assert httpx.get(server.base_url("okay") + "/v1/models", trust_env=False).status_code == 404
 
 
 def test_models_are_listed_and_a_bad_key_is_refused_there_too() -> None:
@@ -300,3 +320,8 @@ def test_a_bad_script_ends_the_command_with_1(tmp_path: Path, capsys: pytest.Cap
     output = capsys.readouterr()
     assert output.out == ""
     assert "missing.json" in output.err
+
+
+def test_a_port_that_is_none_ends_the_command_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--port", "65536"]) == 1
+    assert "model_server: " in capsys.readouterr().err

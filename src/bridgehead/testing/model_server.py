@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
             port=options.port,
             log_file=options.log,
         )
-    except (BridgeheadError, OSError) as error:
+    except (BridgeheadError, OSError, OverflowError) as error:
         sys.stderr.write(f"model_server: {error}\n")
         return 1
     with server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         addressed = address(self.path)
-        if urlsplit(addressed.rest).path.endswith("/models"):
+        if addressed.scenario in SCENARIOS and urlsplit(addressed.rest).path.endswith("/models"):
             self._list_models(addressed)
         else:
             self._answer_simply(404, {"error": {"message": "nothing here"}})
@@ -149,11 +150,11 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         raw = self._read_chunks() if self._is_chunked() else self._read_sized()
         if raw is None:
             self.close_connection = True
-            self._answer_simply(413, {"error": {"message": "the request is too large"}})
+            self._answer_simply(413, {"error": {"message": "the request is too large or has no length"}})
             return None
         try:
             body = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
             self._answer_simply(400, {"error": {"message": "the body must be a JSON object"}})
@@ -165,21 +166,21 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
 
     def _read_sized(self) -> bytes | None:
         length = self.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > BODY_LIMIT:
+        if not re.fullmatch(r"[0-9]{1,9}", length) or int(length) > BODY_LIMIT:
             return None
         return self.rfile.read(int(length))
 
     def _read_chunks(self) -> bytes | None:
         whole = bytearray()
         while True:
-            size = int(self.rfile.readline(100).partition(b";")[0] or b"0", 16)
-            if size == 0:
-                self.rfile.readline(100)
-                return bytes(whole)
+            told = self.rfile.readline(100).partition(b";")[0].strip()
+            if not re.fullmatch(rb"[0-9A-Fa-f]{1,8}", told) or len(whole) + int(told, 16) > BODY_LIMIT:
+                return None
+            size = int(told, 16)
             whole += self.rfile.read(size)
             self.rfile.readline(100)
-            if len(whole) > BODY_LIMIT:
-                return None
+            if size == 0:
+                return bytes(whole)
 
     def _answer_simply(self, status: int, value: object, *, logged_body: Any = None) -> None:
         self._note(status, "", logged_body)

@@ -118,7 +118,7 @@ def load_script(path: Path) -> RuleScript:
         rules = msgspec.json.decode(path.read_bytes(), type=list[Rule])
     except OSError as error:
         raise BadScript(path, error.strerror or "cannot be read") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadScript(path, str(error)) from error
     for number, rule in enumerate(rules, start=1):
         if problem := _problem(rule):

@@ -73,6 +73,15 @@ def test_every_finding_has_evidence_that_holds(examined: Examined) -> None:
     assert set(map(str, checked)) == {"passed"}
 
 
+def test_an_analyser_that_cannot_be_imported_is_run_from_the_path(machine: Callable[..., Any]) -> None:
+    here = machine({"ruff": lambda command: (0, "")})
+    (found,) = available_analysers(SeatSetup("static"), here)
+    (command,) = found.commands(["a.py"], Path("/tree"), {})
+
+    assert (found.name, command.argv[1]) == ("ruff", "check")
+    assert command.argv[0] == here.which("ruff")
+
+
 def test_findings_are_ordered_numbered_and_never_exposed_to_a_debate(examined: Examined) -> None:
     ranks = [output.severity.rank for output in examined.outputs if output.severity]
 

@@ -55,11 +55,16 @@ class Examined:
 def available_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, ...]:
     """Those that can run here, of those the settings ask for."""
     wanted = setup.text_options("tools")
-    return tuple(
-        analyser
-        for analyser in ANALYSERS
-        if (not wanted or analyser.name in wanted) and machine.can_import(analyser.module)
-    )
+    asked = [analyser for analyser in ANALYSERS if not wanted or analyser.name in wanted]
+    return tuple(found for analyser in asked if (found := _found(analyser, machine)) is not None)
+
+
+def _found(analyser: Analyser, machine: Machine) -> Analyser | None:
+    """The analyser as it can be run here: importable, or else on PATH (council §23)."""
+    if machine.can_import(analyser.module):
+        return analyser
+    program = machine.which(analyser.name)
+    return type(analyser)(program) if program else None
 
 
 def examine(

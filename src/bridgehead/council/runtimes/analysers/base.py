@@ -43,12 +43,15 @@ class UnreadableAnswer(ValueError):
 
 
 class Analyser(ABC):
-    """One tool. `module` is what must be importable for it to run."""
+    """One tool: the module `module` of this Python, or the program `name` at a path it is given."""
 
     name: ClassVar[str]
     module: ClassVar[str]
     domains: ClassVar[tuple[str, ...]]
     good_codes: ClassVar[tuple[int, ...]] = (0,)
+
+    def __init__(self, program: str | None = None) -> None:
+        self._launch = [program] if program else [sys.executable, "-P", "-m", self.module]
 
     @abstractmethod
     def wants(self, path: str) -> bool:
@@ -68,7 +71,7 @@ class Analyser(ABC):
         batches = [wanted[start : start + FILES_PER_RUN] for start in range(0, len(wanted), FILES_PER_RUN)]
         return [
             Command(
-                [sys.executable, "-P", "-m", self.module, *self.arguments(), *batch],
+                [*self._launch, *self.arguments(), *batch],
                 env=child_environment({"PYTHONDONTWRITEBYTECODE": "1"}, base=environment),
                 cwd=folder,
                 stdout_cap=OUTPUT_BYTES,

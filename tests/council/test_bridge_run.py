@@ -464,6 +464,17 @@ def test_duplicates_of_one_domain_are_merged_and_named() -> None:
     ]
 
 
+def test_a_finding_joined_with_a_gap_is_about_the_gaps_requirement() -> None:
+    found = items(item(severity="CRITICAL"), item(type="compliance-gap", requirement_id="R-7"))
+    requirement = {"id": "R-7", "text": "Queries are bound", "level": "MUST"}
+    driver = drive(
+        script({(Step.ANALYSIS, "security"): found}), task_type="audit", requirements=[requirement]
+    )
+    (output,) = report_of(driver).outputs
+    assert (output.id, output.type, output.requirement_id) == ("C001", "compliance-gap", "R-7")
+    assert not any("Gap: R-7" in call.prompt for call in driver.calls)
+
+
 def test_a_later_duplicate_joins_the_item_that_is_under_debate() -> None:
     driver = drive(
         script(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from bridgehead.contract.ids import id_sort_key, numbered_id
 from bridgehead.contract.report import Output
@@ -162,10 +162,12 @@ class Ledger:
         first, *others = sorted(found.members, key=lambda member: self._entries[member.id].state.origin_round)
         kept = self._entries[first.id]
         severity = max((member.severity for member in found.members), key=severity_rank)
-        if severity is not kept.output.severity:
-            kept.output = msgspec.structs.replace(kept.output, severity=severity)
-        if found.type is not kept.output.type:
-            kept.output = msgspec.structs.replace(kept.output, type=found.type)
+        kept.output = msgspec.structs.replace(
+            kept.output,
+            severity=severity,
+            type=found.type,
+            requirement_id=self._requirement(first, others),
+        )
         for other in sorted(others, key=lambda member: id_sort_key(member.id)):
             merged = self._entries[other.id]
             merged.merged_into = kept.id
@@ -178,6 +180,12 @@ class Ledger:
                 similarity=round(float(text_score(first.wording, other.wording)), 4),
                 location=relate(first.references, other.references),
             )
+
+    def _requirement(self, kept: Candidate, others: Iterable[Candidate]) -> str | UnsetType:
+        """The requirement a merged item is about: its own, else that of a duplicate which says it is unmet."""
+        unmet = (other for other in others if self._entries[other.id].output.met is not True)
+        named = (member.requirement_id for member in (kept, *unmet))
+        return next((requirement_id for requirement_id in named if requirement_id), UNSET)
 
 
 def final_output(entry: Entry, debate_rounds: int) -> Output:

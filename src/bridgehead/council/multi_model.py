@@ -116,7 +116,7 @@ class MultiModelRun(BridgeRun):
     def _joined(self, found: Cluster, members: Sequence[Entry], models: tuple[str, ...]) -> Entry:
         lead = members[0]
         severity = max((entry.output.severity for entry in members), key=severity_rank)
-        lead.merged_from = [entry.id for entry in members]
+        lead.merged_from = [name for entry in members for name in (entry.id, *entry.merged_from)]
         lead.model = None
         lead.output = msgspec.structs.replace(
             lead.output,

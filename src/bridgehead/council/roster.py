@@ -93,7 +93,8 @@ class Roster:
 
     def _call_in(self, signal: Signal, trigger: Entry | None) -> None:
         title = trigger.output.title if trigger is not None else ""
-        expert = self.registry.expert(signal.domain, reason=signal.reason, title=title)
+        task = self.task.task_description
+        expert = self.registry.expert(signal.domain, task=task, reason=signal.reason, title=title)
         self.experts[signal.domain] = expert
         self.waiting.append(NewExpert(expert, trigger.id if trigger is not None else None, signal.reason))
         self._added += 1

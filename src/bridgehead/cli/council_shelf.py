@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bridgehead.assembly.council_views import CouncilLine
 
 FORMATS = ("text", "md", "html", "json", "sarif")
+ROOM_FOR_REPORTS = 120
+"""Columns of a terminal that shows a whole line of the list with the path of its report."""
 
 
 @click.command(
@@ -165,8 +167,10 @@ def _table(councils: Sequence[CouncilLine], now: dt.datetime, width: int) -> str
     from bridgehead.host.clock import parse_iso
 
     head = ("id", "since", "verdict", "state", "what", "report")
-    rows = [_row(one, ago(parse_iso(one.started_at), now)) for one in councils]
-    return columns([head, *rows], width=width, flexible=4)
+    rows = [head, *(_row(one, ago(parse_iso(one.started_at), now)) for one in councils)]
+    if width < ROOM_FOR_REPORTS:  # `council show` names the report too
+        rows = [row[:-1] for row in rows]
+    return columns(rows, width=width, flexible=4)
 
 
 def _row(council: CouncilLine, since: str) -> tuple[str, ...]:

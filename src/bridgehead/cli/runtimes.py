@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bridgehead.cli.lazy import Command
-from bridgehead.cli.output import App
+from bridgehead.cli.output import UNLIMITED, App
 from bridgehead.cli.text import columns
 from bridgehead.council.render.reasons import reason_in_words
 from bridgehead.host.terminal import escape_controls
@@ -30,7 +30,7 @@ def runtimes(app: App) -> None:
     from bridgehead.assembly.council_runtimes import look_around
 
     seats = look_around(Assembly(app.cwd, app.environ))
-    app.emit({"runtimes": [seat.document() for seat in seats]}, lambda: _table(seats, app.width))
+    app.emit({"runtimes": [seat.document() for seat in seats]}, lambda: _table(seats))
 
 
 @click.command(
@@ -51,13 +51,14 @@ def domains(app: App, name: str | None) -> None:
     app.emit({"expert": _expert_document(expert)}, lambda: _expert(expert))
 
 
-def _table(seats: list[Sitting], width: int) -> str:
+def _table(seats: list[Sitting]) -> str:
     rows = [
         (MARK[seat.can_sit], seat.bridge, seat.connection or "", seat.version or "", _remark(seat))
         for seat in seats
     ]
     ready = sum(seat.can_sit for seat in seats)
-    return columns(rows, width=width, flexible=4) + f"\n{ready} of {len(seats)} could sit now\n"
+    # Half a command is of no use: what to do is never cut, however narrow the terminal is.
+    return columns(rows, width=UNLIMITED, flexible=4) + f"\n{ready} of {len(seats)} could sit now\n"
 
 
 def _remark(seat: Sitting) -> str:

@@ -10,7 +10,7 @@ from bridgehead.contract.words import Part
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import NotFound
-from bridgehead.rigs.config import CONFIG_PATH
+from bridgehead.rigs.filenames import CONFIG_PATH
 
 RECENT_EVENTS = 1000
 

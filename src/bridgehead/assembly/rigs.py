@@ -28,7 +28,7 @@ def make_rig_here(tell: Callable[[str], None]) -> Rig:
 
     @cache
     def find_repository() -> Repository:
-        from bridgehead.rigs.config import CONFIG_PATH
+        from bridgehead.rigs.filenames import CONFIG_PATH
         from bridgehead.rigs.repositories.git import GitRepository
 
         repository = GitRepository()

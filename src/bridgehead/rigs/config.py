@@ -12,12 +12,12 @@ from typing import NamedTuple
 from bridgehead.errors import ConfigError
 from bridgehead.rigs.body_hash import BOM, unify_line_ends
 from bridgehead.rigs.fields import DISPLAY_NAME_CAP
+from bridgehead.rigs.filenames import CONFIG_PATH
 from bridgehead.rigs.frontmatter import ParseFailure, read_mapping
 from bridgehead.rigs.frontmatter_writer import write_mapping
 from bridgehead.rigs.rig_id import RigId, is_rig_id, suggestion
 from bridgehead.rigs.yaml_core import Value
 
-CONFIG_PATH = ".bridge/config.yaml"
 MAX_CONFIG_BYTES = 1024 * 1024
 DEFAULT_REMOTE = "origin"
 DEFAULT_BRANCH = "main"

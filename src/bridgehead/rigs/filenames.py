@@ -1,4 +1,4 @@
-"""Names of envelope files and what may be read off a path (rigs §2, §6).
+"""Names of the files in a bridge and what may be read off a path (rigs §2, §6).
 
 Names are chosen here and never interpreted, with one exception: a RESOLUTION.md, readable or not, closes its thread.
 """
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from bridgehead.rigs.fields import UNLISTED_DIRECTORIES, is_thread_id
 from bridgehead.rigs.nonce import TIME_CHARACTERS
 
+CONFIG_PATH = ".bridge/config.yaml"
 REQUEST_FILE = "REQUEST.md"
 RESOLUTION_FILE = "RESOLUTION.md"
 _SUFFIX = ".md"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
-from bridgehead.rigs.config import CONFIG_PATH, new_config, write_config
+from bridgehead.rigs.config import new_config, write_config
 from bridgehead.rigs.fields import DISPLAY_NAME_CAP
+from bridgehead.rigs.filenames import CONFIG_PATH
 from bridgehead.rigs.repositories.base import Repository
 from bridgehead.rigs.results import Initialised
 from bridgehead.rigs.rig_id import RigId

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from bridgehead.errors import ConfigError
 from bridgehead.host.file_errors import FileMissing
-from bridgehead.rigs.config import CONFIG_PATH, MAX_CONFIG_BYTES, ConfigMissing, RigConfig, parse_config
-from bridgehead.rigs.drafts import Author
+from bridgehead.rigs.filenames import CONFIG_PATH
 from bridgehead.rigs.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
+    from bridgehead.rigs.config import RigConfig
+    from bridgehead.rigs.drafts import Author
     from bridgehead.rigs.repositories.base import Repository
 
 
@@ -128,6 +129,8 @@ class Rig:
     @cached_property
     def config(self) -> RigConfig:
         """Who this rig is; a clone without an identity raises ConfigMissing."""
+        from bridgehead.rigs.config import MAX_CONFIG_BYTES, ConfigMissing, parse_config
+
         try:
             return parse_config(self.repository.read_file(CONFIG_PATH, MAX_CONFIG_BYTES))
         except FileMissing:
@@ -147,6 +150,8 @@ class Rig:
 
     @property
     def author(self) -> Author:
+        from bridgehead.rigs.drafts import Author
+
         return Author(self.config.rig_id, self.config.display_name)
 
     @property

@@ -15,7 +15,8 @@ from bridgehead.rigs.allowed_signers import (
     with_signer,
     without_signer,
 )
-from bridgehead.rigs.config import CONFIG_PATH, read_values, write_config
+from bridgehead.rigs.config import read_values, write_config
+from bridgehead.rigs.filenames import CONFIG_PATH
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.result_format import LINE_PREFIX, stamped
 from bridgehead.rigs.signing import public_key_fingerprint

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from bridgehead.cli.rig_arguments import Arguments
 from bridgehead.errors import UserError
+from bridgehead.host.file_errors import translated
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.terminal import EncodedText, Style, uses_colour
 
@@ -86,11 +87,10 @@ def body_reader(typed: str | None) -> Callable[[], str] | None:
 def _read_body(typed: str) -> str:
     if typed == "-":
         raw = sys.stdin.buffer.read(MAX_BODY_BYTES + 1)
-    else:
-        path = Path(typed)
-        if not path.is_file():
-            raise UserError(f"--body-file not found: {typed}")
-        with path.open("rb") as file:
+    elif not os.path.exists(typed):
+        raise UserError(f"--body-file not found: {typed}")
+    else:  # perhaps a pipe, as `<(command)` is
+        with translated(typed, "read"), open(typed, "rb") as file:
             raw = file.read(MAX_BODY_BYTES + 1)
     if len(raw) > MAX_BODY_BYTES:
         raise UserError(f"--body-file {typed} is larger than the 50 MiB an envelope may have")

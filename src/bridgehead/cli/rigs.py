@@ -15,6 +15,7 @@ from bridgehead import __version__
 from bridgehead.cli.rig_arguments import ArgumentRefused, parse_arguments
 from bridgehead.cli.rig_commands import COMMANDS, explain, overview
 from bridgehead.cli.running import Terminated, complain
+from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 
 _FALSY = frozenset({"", "0", "false", "no", "off"})
@@ -45,6 +46,7 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
     from bridgehead.assembly.rigs import make_rig_here
     from bridgehead.cli import rig_handlers
     from bridgehead.cli.rig_desk import Desk
+    from bridgehead.host.file_errors import MISTAKEN_PATHS
 
     def tell(text: str) -> None:
         complain(program, text)
@@ -53,6 +55,8 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
     desk = Desk(parsed, lambda: make_rig_here(tell), tell, os.environ)
     try:
         return int(getattr(rig_handlers, name)(desk))
+    except MISTAKEN_PATHS as error:  # rigs §13: 2 is for what the system refused
+        raise UserError(error.message, hint=error.hint) from error
     except (KeyboardInterrupt, Terminated) as stopped:
         return _interrupted(program, by_terminal=isinstance(stopped, KeyboardInterrupt))
 

@@ -217,9 +217,10 @@ class Bridge:
         return [self._written(message, None, 0, now) for message in messages]
 
     def _written(self, message: Message, author: str | None, hops: int, now: float) -> ToBus:
-        named = self._names.written(message, now)
-        self._echoes.wrote(named, author=author, hops=hops, now=now)
-        return ToBus(named)
+        if self._names.translates:
+            message = self._names.written(message, now)
+        self._echoes.wrote(message, author, hops, now)
+        return ToBus(message)
 
     def heard(self, message: Message, now: float) -> list[Effect]:
         """The hub carried `message`: offer it to whom it concerns."""
@@ -231,13 +232,16 @@ class Bridge:
         echo = self._echoes.answer(message, now)
         if has_twin_marker(message):
             effects.append(HubIgnored("twin"))
-        elif echo is None and self._names.is_copy(message, now):
-            effects.append(HubIgnored("duplicate"))
-        else:
-            hub_session = session_id(carried)
-            named = None if carried is None else hub_session
-            hops = 1 if echo is None else echo.hops + 1
-            self._offer(Heard(self._names.read(message), hub_session, echo, named, hops), now, effects)
+            return effects
+        if self._names.translates:
+            if echo is None and self._names.is_copy(message, now):
+                effects.append(HubIgnored("duplicate"))
+                return effects
+            message = self._names.read(message)
+        hub_session = session_id(carried)
+        named = None if carried is None else hub_session
+        hops = 1 if echo is None else echo.hops + 1
+        self._offer(Heard(message, hub_session, echo, named, hops), now, effects)
         return effects
 
     def _adopt_session(self, heard: Heard) -> None:

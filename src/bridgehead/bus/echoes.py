@@ -47,7 +47,7 @@ class EchoTable:
     def __len__(self) -> int:
         return sum(self._keys.values()) + (self._fresh is not None)
 
-    def wrote(self, message: Message, *, author: str | None, hops: int, now: float) -> None:
+    def wrote(self, message: Message, author: str | None, hops: int, now: float) -> None:
         if self._fresh is not None or self._in_order:
             self._settle()
             self._forget_old(now)

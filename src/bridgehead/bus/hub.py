@@ -144,13 +144,10 @@ class Hub:
         elif message.type == SUBSCRIBE:
             sender.subscribe(message)
         else:
-            self._publish(frame, message, sender)
+            self.publish(message, sender, frame)
 
-    def publish(self, message: Message, sender: object = None) -> None:
-        """Put a message of this process on the bus."""
-        self._publish(None, message, sender)
-
-    def _publish(self, frame: bytes | None, message: Message, sender: object) -> None:
+    def publish(self, message: Message, sender: object = None, frame: bytes | None = None) -> None:
+        """Put a message on the bus; `frame` is how it came, None for a message of this process."""
         self.counts["published"] += 1
         if self._members:
             self._unsent.append(_Published(frame, message, sender))

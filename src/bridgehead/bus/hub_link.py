@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from bridgehead.bus.health import REFUSED_RETRY_S, HealthEvent, LinkHealth
@@ -61,6 +62,7 @@ class HubLink:
         self._down = asyncio.Event()
         self._hurry = asyncio.Event()
         self._up = asyncio.Event()
+        self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -138,11 +140,16 @@ class HubLink:
 
     async def _refresh(self) -> None:
         while (due := self.health.next_refresh) is not None:
-            await asyncio.sleep(max(1.0, due - self._now()))
+            # A change may bring the next refresh forward: a lost link is to be heard of more often (B-74).
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._changed.wait()
             self._say(self.health.tick(self._now()))
 
     def _say(self, event: HealthEvent | None) -> None:
         if event is not None:
+            self._changed.set()
             self._announce(event)
 
     def _now(self) -> float:

@@ -24,6 +24,8 @@ class HubNames:
 
     def __init__(self, profile: Profile, *, own_hub: bool = False) -> None:
         self._profile = profile
+        self.translates = profile != "spec"
+        """Whether the hub may use other names than ours; if not, nothing here needs to be asked."""
         self._speaks_spec = profile == "spec" or (profile == "auto" and own_hub)
         self._copies = CopyTable()
         self._proofs: deque[tuple[float, bytes]] = deque()
@@ -43,14 +45,10 @@ class HubNames:
 
     def read(self, message: Message) -> Message:
         """What a hub message means in specification names."""
-        if self._profile == "spec":
-            return message
         return to_spec(message) or message
 
     def is_copy(self, message: Message, now: float) -> bool:
         """Whether this unmarked message repeats one under its other name; also learns what the hub speaks."""
-        if self._profile == "spec":
-            return False
         copy = self._copies.is_copy(message, now)
         if self._profile == "auto":
             self._learn(message, now, copy=copy)

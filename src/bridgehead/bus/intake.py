@@ -91,20 +91,22 @@ class Intake:
             return Denied("rate_limited", topic=_topic_of(read))
         if type(hops) is not int or not 0 <= hops <= self._hop_limit:
             return _hops_denied(hops, _topic_of(read))
-        if _is_too_deep(read, frame, terms.max_depth):
+        if frame_may_be_deep(frame, terms.max_depth) and _is_too_deep(read, terms.max_depth):
             return Denied("too_large", topic=_topic_of(read))
         if not isinstance(read, Message):
             accepted = read_value(read)
             if isinstance(accepted, Malformed):
-                return Denied("malformed", {"reason": accepted.reason}, _topic_of(read))
+                return _malformed(accepted, _topic_of(read))
             read = accepted.message
         return self._consider(participant, read, hops)
 
     def _consider(self, participant: Participant, message: Message, hops: int) -> Admitted | Denied | Ignored:
         if (denied := _envelope_denied(message)) is not None:
             return denied
-        if (reason := _unasked(message)) is not None:
-            return Ignored(reason, message.type)
+        if has_twin_marker(message):
+            return Ignored("twin", message.type)
+        if message.type in _BOOTSTRAP and (message.type != SYNC or is_bare_sync(message)):
+            return Ignored("session_bootstrap", message.type)
         terms = participant.terms
         if terms.speaks_legacy:
             message = to_spec(message) or message
@@ -136,7 +138,7 @@ class Intake:
         if located is None:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
         local, hub_session, session = located
-        context["session"] = participant.terms.gate(session)
+        context["session"] = participant.terms.gate(session) if participant.terms.gates_sessions else session
         data = message.data
         if message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)
@@ -194,21 +196,13 @@ def _hops_denied(hops: object, topic: str | None) -> Denied:
     return Denied("hop_limit", topic=topic)
 
 
-def _is_too_deep(read: object, frame: bytes, limit: int) -> bool:
-    if isinstance(read, Malformed):
-        return read.too_deep
-    if not frame_may_be_deep(frame, limit):
-        return False
+def _malformed(read: Malformed, topic: str | None) -> Denied:
+    return Denied("too_large") if read.too_deep else Denied("malformed", {"reason": read.reason}, topic)
+
+
+def _is_too_deep(read: object, limit: int) -> bool:
     value = [read.data, read.context] if isinstance(read, Message) else read
     return isinstance(value, dict | list) and is_deeper_than(value, limit)
-
-
-def _unasked(message: Message) -> str | None:
-    if has_twin_marker(message):
-        return "twin"
-    if message.type in _BOOTSTRAP and (message.type != SYNC or is_bare_sync(message)):
-        return "session_bootstrap"
-    return None
 
 
 def _envelope_denied(message: Message) -> Denied | None:

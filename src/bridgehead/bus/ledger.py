@@ -46,15 +46,15 @@ class Ledger:
 
     def __init__(self) -> None:
         self._unbooked: list[Outcome] = []
+        self.count: Final = self._unbooked.append
+        """Note one outcome; `book_if_due` keeps what is noted from growing."""
         self._outcomes: Counter[Kind] = Counter()
         self._own: dict[str, Counter[Kind]] = {}
         self.hub_ignored: Counter[str] = Counter()
         self._to_bus = Histogram()
         self._to_participant = Histogram()
 
-    def count(self, outcome: Outcome) -> None:
-        """Note one outcome and how long the message took."""
-        self._unbooked.append(outcome)
+    def book_if_due(self) -> None:
         if len(self._unbooked) >= BOOKED_AT_ONCE:
             self._book()
 

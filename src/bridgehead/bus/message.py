@@ -6,6 +6,7 @@ Pure. A `Message` that exists has a valid topic and two JSON objects; nobody cha
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -165,9 +166,8 @@ def destinations(context: dict[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def encode(message: Message) -> bytes:
-    """Compact UTF-8 JSON with the three keys."""
-    return _encoder.encode(message)
+encode: Final[Callable[[Message], bytes]] = _encoder.encode
+"""Compact UTF-8 JSON with the three keys."""
 
 
 def encode_ordered(value: object) -> bytes:
@@ -175,6 +175,5 @@ def encode_ordered(value: object) -> bytes:
     return _ordered_encoder.encode(value)
 
 
-def json_copy(value: Any) -> Any:
-    """An independent copy of a JSON value."""
-    return msgspec.to_builtins(value)
+json_copy: Final[Callable[[Any], Any]] = msgspec.to_builtins
+"""An independent copy of a JSON value."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -32,6 +33,8 @@ class Participant:
         self.left_at = now
         self.sessions: dict[str, str] = {}
         """Hub session id to the participant's own; in order of last use."""
+        self.latest_session: str | None = None
+        """The hub session it used last."""
         self.hub_ids: dict[str, str] = {}
         """The same the other way round."""
         self.hops: dict[str, int] = {}
@@ -50,11 +53,6 @@ class Participant:
             self.bucket = TokenBucket(record.limits.messages_per_second, record.limits.burst, now)
         self.record = record
         self.terms = Terms(record)
-
-    @property
-    def latest_session(self) -> str | None:
-        """The hub session it used last."""
-        return next(reversed(self.sessions), None)
 
     def hosts_skill_in(self, hub_session: str) -> bool:
         return any(session == hub_session for session, _skill in self.skills)
@@ -79,6 +77,10 @@ class Register:
     def __init__(self) -> None:
         self._by_id: dict[str, Participant] = {}
         self._by_source: dict[str, Participant] = {}
+        self.get: Final = self._by_id.get
+        """The participant of an id, None if it is not known."""
+        self.by_source: Final = self._by_source.get
+        """Who has this source, None if nobody has."""
         self._by_session: dict[str, dict[str, Participant]] = {}
         self._by_site: dict[str, dict[str, Participant]] = {}
         self._hosts: dict[str, Participant] = {}
@@ -94,12 +96,6 @@ class Register:
 
     def __iter__(self) -> Iterator[Participant]:
         return iter(self._by_id.values())
-
-    def get(self, participant_id: str) -> Participant | None:
-        return self._by_id.get(participant_id)
-
-    def by_source(self, source: str) -> Participant | None:
-        return self._by_source.get(source)
 
     def by_session(self, hub_session: str) -> Iterable[Participant]:
         return self._by_session.get(hub_session, {}).values()
@@ -138,6 +134,7 @@ class Register:
         # Taken out and put back, so that the order stays that of last use.
         participant.sessions.pop(hub_session, None)
         participant.sessions[hub_session] = local_id
+        participant.latest_session = hub_session
         self._by_session.setdefault(hub_session, {})[participant.id] = participant
 
     def disown(self, participant: Participant, hub_session: str) -> None:
@@ -145,6 +142,7 @@ class Register:
         local_id = participant.sessions.pop(hub_session, None)
         if local_id is not None:
             participant.hub_ids.pop(local_id, None)
+        participant.latest_session = next(reversed(participant.sessions), None)
         _discard(self._by_session, hub_session, participant.id)
 
     def place(self, participant: Participant, site: str | None) -> None:

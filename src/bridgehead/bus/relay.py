@@ -247,6 +247,7 @@ class Relay:
                 carry_out[type(effect)](effect)
         finally:
             self._busy = False
+        self.ledger.book_if_due()
         if self.bridge.known.changes != self._told_changes:
             self._told_changes = self.bridge.known.changes
             self._transport.expect(self.bridge.known)

@@ -54,26 +54,21 @@ class Router:
         """Participants the message is offered to and the signal that matched first, in order of the participants."""
         found: dict[Participant, str] = {}
         context = heard.message.context
-        if "destination" in context and (addressed := destinations(context)):
-            self._match_destinations(addressed, found)
-            if self._always_by_session:
-                self._match_session(heard, found)
-        else:
+        addressed = destinations(context) if "destination" in context else ()
+        if self._by_destination:
+            for name in addressed:
+                if (participant := self._register.by_source(name)) is not None:
+                    found[participant] = "destination"
+        if not addressed or self._always_by_session:
             self._match_session(heard, found)
-            if self._by_site:
-                self._match_site(heard, found)
+        if self._by_site and not addressed:
+            self._match_site(heard, found)
         if heard.message.type in self._readiness:
             for participant in self._register.skill_hosts():
                 found.setdefault(participant, "readiness")
         if len(found) < 2:
             return list(found.items())
         return sorted(found.items(), key=lambda match: match[0].ordinal)
-
-    def _match_destinations(self, addressed: tuple[str, ...], found: dict[Participant, str]) -> None:
-        if self._by_destination:
-            for name in addressed:
-                if (participant := self._register.by_source(name)) is not None:
-                    found[participant] = "destination"
 
     def _match_session(self, heard: Heard, found: dict[Participant, str]) -> None:
         if heard.hub_session == DEFAULT or not self._by_session:

@@ -22,7 +22,7 @@ class Terms:
         self.is_managed = record.mode == "manage"
         self.speaks_legacy = record.names == "legacy"
         self.may_use_default_session = record.has(Grant.DEFAULT_SESSION)
-        self._leaves_sessions_alone = record.policy.is_empty and record.site_determination is None
+        self.gates_sessions = not record.policy.is_empty or record.site_determination is not None
         self.hears_freely = frozenset(
             topic
             for topic in LIFECYCLE - {SYNC}
@@ -42,6 +42,4 @@ class Terms:
 
     def gate(self, session: Session) -> Session:
         """`session` where the bridge knows it to be, narrowed by policy; its id stays as it is."""
-        if self._leaves_sessions_alone:
-            return session
         return self._record.policy.apply(place_session(session, self._record.site_determination))

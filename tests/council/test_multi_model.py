@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from bridgehead.contract.report import BridgeReport, violations
 from bridgehead.contract.words import LocalCouncilType, Status
-from bridgehead.council.calls import Call, Role, Step
+from bridgehead.council.calls import Call, DeadlineReached, Reply, Role, Step
 from bridgehead.council.multi_model import MultiModelRun
-from council.driving import Driver, item, items, seat, surroundings, task
+from council.driving import AT, Driver, item, items, seat, surroundings, task
 
 MODELS = ("glm/glm-4-7", "kimi/moonshot", "qwen/plus")
 WORDS = "alpha beta gamma delta epsilon".split()
@@ -60,6 +61,17 @@ def test_every_model_is_asked_by_every_role_at_once() -> None:
 def test_no_model_with_an_answer_skips_the_seat() -> None:
     _, report = drive_models({})
     assert (report.status, report.models_used) == (Status.SKIPPED, ())
+
+
+def test_at_the_deadline_the_models_that_answered_are_reported_under_their_names() -> None:
+    run = MultiModelRun(seat("opencode", models=MODELS), task(), surroundings())
+    calls = run.start(AT).calls
+    for call in calls:
+        if call.key.model == MODELS[1]:
+            run.feed(Reply(key=call.key, text=json.dumps(items(item())), at=AT))
+    report = run.feed(DeadlineReached(bridge="opencode", at=AT)).bridge_reports[0]
+    assert {output.id[:7] for output in report.outputs} == {"O-kimi-"}
+    assert (report.status, report.models_used, report.confidence) == ("COMPLETED", MODELS[1:2], "medium")
 
 
 def test_a_debate_over_the_joined_set_uses_the_first_model_once() -> None:

@@ -16,13 +16,13 @@ from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Intensity, LocalCouncilType, severity_rank
 from bridgehead.council.bridge_report import Analysed, SeatFacts, completed_report, skipped_report
 from bridgehead.council.bridge_run import BridgeRun
-from bridgehead.council.calls import Role
+from bridgehead.council.calls import Role, Step
 from bridgehead.council.consolidate import consolidated
 from bridgehead.council.dedupe import Candidate, Cluster, cluster
 from bridgehead.council.first_look import first_look_asks, items_of, take_items, usual_failure
 from bridgehead.council.hearing import settle
 from bridgehead.council.ledger import Entry, Ledger, Owner
-from bridgehead.council.wave import Heard
+from bridgehead.council.wave import Heard, Wave
 
 
 class MultiModelRun(BridgeRun):
@@ -52,11 +52,9 @@ class MultiModelRun(BridgeRun):
 
     def _after_first_look(self) -> None:
         wave = self._settled_wave()
-        self._hear_models(wave.in_order())
-        if not self._used:
+        if not self._hear_models(wave):
             self._finish(skipped_report(self.task, self._facts(), usual_failure(wave)))
             return
-        settle(self._run, wave)
         # One round at most, whatever the intensity allows; quick has none.
         if self.seat.debate_merged and self._run.ledger.live() and self.task.intensity is not Intensity.QUICK:
             self._run.model = self._models[0]
@@ -67,8 +65,18 @@ class MultiModelRun(BridgeRun):
     def _stop_reason(self) -> str | None:
         return "max_rounds"
 
-    def _hear_models(self, heard: Sequence[Heard]) -> None:
-        """Each model's items under ids of its own, then joined across models into the seat's ledger."""
+    def _cut_short(self, reason: str) -> None:
+        wave = self._settled_wave()
+        if wave.asks[0].call.key.step is not Step.ANALYSIS:
+            super()._cut_short(reason)
+        elif self._hear_models(wave):
+            self._end(f"stopped: {reason}")
+        else:
+            self._finish(skipped_report(self.task, self._facts(), reason))
+
+    def _hear_models(self, wave: Wave) -> bool:
+        """Each model's items under ids of its own, then joined across models; whether any model answered."""
+        heard = wave.in_order()
         slugs = dict(zip(self._models, model_slugs(self._models), strict=True))
         raised: list[Entry] = []
         for model in self._models:
@@ -80,6 +88,8 @@ class MultiModelRun(BridgeRun):
                 mine, Ledger(f"{self.seat.id_prefix}-{slugs[model]}-", None, self._log), model
             )
         self._adopt(raised)
+        settle(self._run, wave)
+        return bool(self._used)
 
     def _raise(self, heard: Iterable[Heard], ledger: Ledger, model: str) -> list[Entry]:
         for one in heard:

@@ -85,6 +85,18 @@ def test_a_resumed_run_continues_its_logs_and_a_new_seating_opens_another(tmp_pa
     assert len(list((tmp_path / ".outputs/bridges").iterdir())) == 2
 
 
+def test_a_resumed_run_leaves_the_log_of_a_run_alone_whose_name_begins_like_its_own(tmp_path: Path) -> None:
+    for session in ("r1", "r10"):
+        folder(tmp_path, session=session).write_event(EVENT)
+    line = folder(tmp_path, session="r1", goes_on=True).write_event(EVENT)
+    counted = {
+        path.stem.rpartition("-")[2]: path.read_bytes().count(b"\n")
+        for path in (tmp_path / ".outputs/bridges").glob("*.jsonl")
+    }
+    assert line["seq"] == 2
+    assert counted == {"r1": 2, "r10": 1}
+
+
 def test_every_line_has_its_event_time_and_number_and_no_secret(tmp_path: Path) -> None:
     outputs = folder(tmp_path)
     outputs.write_event(
@@ -166,3 +178,9 @@ def test_values_of_keys_tokens_and_passwords_are_masked(
     environment: dict[str, str], text: str, expected: str
 ) -> None:
     assert Mask(environment)(text) == expected
+
+
+def test_a_value_is_masked_as_json_writes_it_too() -> None:
+    password = 'pa"ss\\wörd'
+    line = json.dumps({"detail": f"refused {password}"}, ensure_ascii=False)
+    assert json.loads(Mask({"DB_PASSWORD": password})(line)) == {"detail": "refused [masked]"}

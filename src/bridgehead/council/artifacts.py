@@ -117,19 +117,24 @@ class OutputFolder:
 
     def _new_log(self, bridge: str) -> _Log:
         stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
-        name = f"{_safe(bridge.replace(':', '-'))}-{stamp}-{self._session}"
+        name = f"{_log_name(bridge)}-{stamp}-{self._session}"
         return _Log(self._free_stem(f"{FOLDER}/bridges", name, ".jsonl", ".md"))
 
     def _earlier_log(self, bridge: str) -> _Log | None:
         """The newest log of this bridge in this run."""
         if not self._goes_on or bridge in self._seated_anew:
             return None
+        # The whole name counts: another run's id may begin like ours.
+        name = re.compile(
+            rf"{re.escape(_log_name(bridge))}-(\d{{8}}-\d{{6}})-{re.escape(self._session)}(?:-(\d+))?"
+        )
         folder = self._project / FOLDER / "bridges"
-        found = sorted(folder.glob(f"{_safe(bridge.replace(':', '-'))}-*-{self._session}*.jsonl"))
-        if not found:
+        matches = [match for path in folder.glob("*.jsonl") if (match := name.fullmatch(path.stem))]
+        if not matches:
             return None
-        lines = found[-1].read_bytes().count(b"\n")
-        return _Log(f"{FOLDER}/bridges/{found[-1].stem}", seq=lines)
+        newest = max(matches, key=lambda match: (match[1], int(match[2] or 1)))[0]
+        lines = (folder / f"{newest}.jsonl").read_bytes().count(b"\n")
+        return _Log(f"{FOLDER}/bridges/{newest}", seq=lines)
 
     def _free_stem(self, folder: str, name: str, *suffixes: str) -> str:
         """A name no earlier run has used; seconds collide (K36)."""
@@ -150,6 +155,10 @@ class OutputFolder:
 
     def _path(self, name: str) -> Path:
         return self._project / name
+
+
+def _log_name(bridge: str) -> str:
+    return _safe(bridge.replace(":", "-"))
 
 
 def _safe(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -21,6 +22,8 @@ class Mask:
             for name, value in environment.items()
             if _SECRET_NAME.match(name) and len(value.strip()) >= _SHORTEST
         }
+        # Events are masked as JSON lines, where quotes and backslashes of a value look different.
+        values |= {json.dumps(value, ensure_ascii=False)[1:-1] for value in values}
         ordered = sorted(values, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
 

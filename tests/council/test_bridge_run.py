@@ -652,6 +652,12 @@ def test_no_usable_expert_skips_the_seat_with_the_usual_reason() -> None:
     assert (report.status, report.skip_reason) == (Status.SKIPPED, "cli_error: boom")
 
 
+def test_a_skip_reason_holds_the_first_five_hundred_characters_and_a_mark() -> None:
+    said = {"type": "result", "is_error": True, "result": "x" * 501}
+    report = report_of(drive(lambda call: said))
+    assert report.skip_reason == f"cli_error: {'x' * 500} [...]"
+
+
 def test_unreadable_json_is_asked_for_once_more() -> None:
     driver = drive(
         script(

@@ -12,6 +12,7 @@ from bridgehead.contract.verdict import decide_verdict
 from bridgehead.contract.words import Confidence, LocalCouncilType, Status
 from bridgehead.council.counted import counted
 from bridgehead.council.modes import is_judged
+from bridgehead.council.refusals import excerpt
 
 MODEL_FAMILY: Final = {
     "claude": "anthropic/claude",
@@ -21,7 +22,6 @@ MODEL_FAMILY: Final = {
     "openai": "openai-compatible",
     "static": "static-analysis",
 }
-MOST_REASON_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +154,6 @@ def _empty(status: Status, **reasons: str) -> dict[str, Any]:
 
 
 def _cut(reason: str) -> str:
-    return reason if len(reason) <= MOST_REASON_CHARACTERS else reason[:MOST_REASON_CHARACTERS] + " […]"
+    """The code whole, what follows it no longer than an excerpt; cutting twice changes nothing."""
+    code, colon, told = reason.partition(": ")
+    return code + colon + excerpt(told)

@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from bridgehead.council.envelope import open_envelope
 from bridgehead.council.json_repair import Read, balanced_end, read_json
+from bridgehead.council.refusals import excerpt
 
 PARSE_FAILURE: Final = "parse_failure"
 WRAPPERS: Final = ("result", "response", "data", "output")
@@ -58,7 +59,7 @@ def read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
     """The best candidate in a reply: most valid entries, the last one on ties."""
     opened = open_envelope(printed)
     if opened.error is not None:
-        return NotAnswered(f"cli_error: {opened.error[:500]}")
+        return NotAnswered(f"cli_error: {excerpt(opened.error)}")
     for group in (_whole, _fenced, _spans):
         answers = [answer for answer in group(opened.text, read) if answer is not None]
         if answers:

@@ -38,10 +38,9 @@ def test_any_identifier_becomes_one_token_and_back(identifier: str) -> None:
 
 def test_subjects_are_those_of_the_specification() -> None:
     subjects = Subjects("home")
-    home = token("home")
-    assert subjects.said_by("sat.1") == f"bh.{home}.in.{token('sat.1')}"
-    assert subjects.for_source("sat.1") == f"bh.{home}.out.{token('sat.1')}"
-    assert subjects.for_site("hall") == f"bh.{home}.site.{token('hall')}"
+    assert subjects.said_by("sat.1") == f"bh.home.in.{token('sat.1')}"
+    assert subjects.for_source("sat.1") == f"bh.home.out.{token('sat.1')}"
+    assert subjects.for_site("hall") == f"bh.home.site.{token('hall')}"
 
 
 class NatsServer:

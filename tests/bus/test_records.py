@@ -117,6 +117,7 @@ def test_polls_are_known_whatever_stands_before_them(topic: str, poll: bool, ans
         {"tls_cert": "a.pem"},
         {"client_ca": "ca.pem"},
         {"chat_grants": ["everything"]},
+        {"deployment": "our home.*"},
     ],
     ids=str,
 )

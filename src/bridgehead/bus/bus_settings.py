@@ -16,6 +16,7 @@ from bridgehead.errors import ConfigError
 HUB_ADDRESS: Final = "127.0.0.1:8181"
 GATEWAY_ADDRESS: Final = "127.0.0.1:8182"
 _PORT: Final = re.compile(r"[0-9]{1,5}")
+_DEPLOYMENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +105,8 @@ class BusSettings(msgspec.Struct, frozen=True):
         for name in ("assistant_timeout_s", "hook_wait_s"):
             if not 0 <= getattr(serving, name) < math.inf:
                 raise BadBusSetting(f"{name} must be a number that is not negative")
+        if _DEPLOYMENT.fullmatch(serving.deployment) is None:
+            raise BadBusSetting("deployment must be 1 to 64 letters, digits, underscores and hyphens")
         if (serving.tls_cert is None) != (serving.tls_key is None):
             raise BadBusSetting("tls_cert and tls_key belong together")
         if serving.client_ca is not None and not self.uses_tls:

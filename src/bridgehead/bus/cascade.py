@@ -73,8 +73,9 @@ class Cascade:
         """
         session = context_session_id(message.context)
         waiting = self._open.get(session)
-        if message.type == UNMATCHED and waiting is None:
-            return self._begin(session, message, now, hops)
+        if message.type == UNMATCHED:
+            # A hub that uses both names says it twice (B-57).
+            return self._begin(session, message, now, hops) if waiting is None else message == waiting.entry
         if message.type == HANDLED and waiting is not None and len(waiting.held) == 1:
             waiting.held.append(message)
             return True

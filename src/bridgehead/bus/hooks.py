@@ -121,12 +121,13 @@ class HookSeat:
         message = msgspec.json.decode(delivery.body)
         named = message["context"].get("utterance_id")
         # A core that drops the id still answers in order, so its words go to the one who has waited longest.
-        round_ = self.waiting.get(named) if named else next(iter(self.waiting.values()), None)
+        is_named = isinstance(named, str) and named != ""
+        round_ = self.waiting.get(named) if is_named else next(iter(self.waiting.values()), None)
         if round_ is None:
             return
         if delivery.topic == SPEAK:
             data = message["data"]
-            round_.speak.append({"utterance": data.get("utterance"), "lang": data.get("lang")})
+            round_.speak.append({"utterance": str(data.get("utterance", "")), "lang": data.get("lang")})
         else:
             round_.handled = True
             round_.over.set()
@@ -153,7 +154,7 @@ def _read_text(request: Request) -> dict[str, Any] | Answer:
             asked = msgspec.json.decode(request.body)
         else:
             return Answer(415, b"send application/json or text/plain\n")
-    except (UnicodeDecodeError, msgspec.DecodeError):
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return Answer(400, b"the body cannot be read\n")
     text = asked.get("text") if isinstance(asked, dict) else None
     lang = asked.get("lang") if isinstance(asked, dict) else None

@@ -161,13 +161,14 @@ class Satellite:
     async def receive(self) -> Event:
         """The next thing the bridge sent; raises `ConnectionEnded` when there is nothing more."""
         while True:
-            frame = _frame(await self._mailbox.receive())
-            kind = frame.get("l2")
+            frame = decode_json(await self._mailbox.receive())
+            kind = frame.get("l2") if isinstance(frame, dict) else None
             if kind == "msg":
                 read = read_value(frame.get("m"))
                 if isinstance(read, Accepted):
                     self._adopt(read.message)
-                    return Incoming(read.message, frame.get("hops", 1))
+                    hops = frame.get("hops")
+                    return Incoming(read.message, hops if isinstance(hops, int) else 1)
             elif kind == "err":
                 details = {key: value for key, value in frame.items() if key not in ("l2", "code")}
                 return MessageRefused(str(frame.get("code")), details)

@@ -65,6 +65,8 @@ class SidecarProgram:
         self._peer: Peer
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
         self._task: asyncio.Task[None] | None = None
+        self._room = asyncio.Event()
+        self._room.set()
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
@@ -85,10 +87,10 @@ class SidecarProgram:
         pass
 
     def paused(self) -> None:
-        pass
+        self._room.clear()
 
     def resumed(self) -> None:
-        pass
+        self._room.set()
 
     def closed(self, code: int, reason: str) -> None:
         if self._task is not None:
@@ -128,6 +130,9 @@ class SidecarProgram:
         while True:
             event = await satellite.receive()
             if isinstance(event, Incoming):
+                await (
+                    self._room.wait()
+                )  # what a slow program does not read waits at the bridge, within its bounds
                 self._peer.send(encode(event.message))
             elif isinstance(event, MessageRefused):
                 _log.warning("the bridge refused a message of the program: %s %s", event.code, event.details)

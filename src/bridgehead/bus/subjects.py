@@ -1,6 +1,6 @@
 """NATS subjects of the fabric between hubs (bus §13). Pure.
 
-Identifiers may hold characters that are not legal in subjects, so they travel as base32 tokens.
+Identifiers of participants may hold characters that are not legal in subjects, so they travel as base32 tokens.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ class Subjects(msgspec.Struct, frozen=True):
     """The subjects of one deployment."""
 
     deployment: str
+    """Stands in them as it is, so that permissions of a server can name it."""
 
     def said_by(self, source: str) -> str:
         """Messages from one participant."""
-        return f"bh.{token(self.deployment)}.in.{token(source)}"
+        return f"bh.{self.deployment}.in.{token(source)}"
 
     @property
     def said_by_anybody(self) -> str:
-        return f"bh.{token(self.deployment)}.in.*"
+        return f"bh.{self.deployment}.in.*"
 
     def for_source(self, source: str) -> str:
         """Deliveries to one participant."""
-        return f"bh.{token(self.deployment)}.out.{token(source)}"
+        return f"bh.{self.deployment}.out.{token(source)}"
 
     def for_site(self, site: str) -> str:
         """Deliveries to one group."""
-        return f"bh.{token(self.deployment)}.site.{token(site)}"
+        return f"bh.{self.deployment}.site.{token(site)}"
 
     def bucket(self, name: str) -> str:
         """A key-value bucket of the registry."""
-        return f"bh-{token(self.deployment)}-{name}"
+        return f"bh-{self.deployment}-{name}"

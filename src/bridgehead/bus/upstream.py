@@ -9,6 +9,7 @@ from typing import Any, Final
 from bridgehead.bus.cascade import Cascade, CascadeEffect, Escalate, PutOnHub, Release
 from bridgehead.bus.hub_link import HubLink
 from bridgehead.bus.join_file import JoinFile
+from bridgehead.bus.legacy import to_spec
 from bridgehead.bus.message import Message
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.satellite import Incoming, MessageRefused, NotAdmitted, Satellite
@@ -47,8 +48,11 @@ class Upstream:
     # -- HubFilter ------------------------------------------------------------------------------------------------
 
     def holds_back(self, message: Message) -> bool:
-        hops = self._relay.bridge.hops_in(context_session_id(message.context))
-        held = self._cascade.holds_back(message, self._now(), hops=hops)
+        read = to_spec(message)
+        if read is None:
+            return False
+        hops = self._relay.bridge.hops_in(context_session_id(read.context))
+        held = self._cascade.holds_back(read, self._now(), hops=hops)
         self._carry_out(self._cascade.take_due())
         return held
 

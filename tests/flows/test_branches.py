@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from bridgehead.flows import (
     Context,
     Flow,
@@ -12,6 +14,7 @@ from bridgehead.flows import (
     asking,
     flow,
 )
+from bridgehead.flows.errors import FlowFailed
 
 Count = Callable[[str], int]
 
@@ -49,6 +52,16 @@ def test_branches_wait_together_and_are_handed_out_one_by_one(theatre: Any) -> N
     )
     theatre.answer("R")
     assert theatre.resume(make(several)).result == ["L", [1, "R"]]
+
+
+def test_the_end_of_a_flow_withdraws_the_questions_of_all_its_branches(theatre: Any) -> None:
+    theatre.run(make(several))
+    theatre.answer(None, status="cancelled")
+    with pytest.raises(FlowFailed):
+        theatre.resume(make(several))
+    assert sorted(theatre.announcer.settled_ids) == sorted(
+        (asked, "cancelled") for asked in theatre.announcer.asked_ids
+    )
 
 
 def test_a_queued_request_may_be_answered_out_of_turn(theatre: Any) -> None:

@@ -172,6 +172,39 @@ def test_a_step_may_be_run_again_when_its_inputs_change(theatre: Any, counter: C
     assert theatre.resume(make(work("b"))).result == [1, "b2", 2, "x"]
 
 
+def test_a_question_that_follows_from_a_step_done_again_is_asked_again(theatre: Any) -> None:
+    def work(tag: str) -> Callable[[Context], Any]:
+        return lambda ctx: ctx.ask(
+            "q", agent="a", prompt=ctx.step("tag", str, tag, on_change="rerun", result=str)
+        )
+
+    theatre.run(make(work("v1")))
+    (old,) = theatre.announcer.asked_ids
+    theatre.answer("an answer about v1")
+    theatre.resume(make(work("v2")))
+    assert theatre.request()["prompt"] == "v2" and not theatre.response_path.exists()
+    assert theatre.announcer.settled_ids == [(old, "superseded")]
+    theatre.answer("an answer about v2")
+    assert theatre.resume(make(work("v2"))).result == "an answer about v2"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda ctx: ctx.ask("q", agent="a", prompt="another?"),
+        lambda ctx: ctx.ask("q", agent="b", prompt="?"),
+        lambda ctx: "no question at all",
+    ],
+    ids=["another prompt", "another agent", "not asked"],
+)
+def test_the_answer_to_another_question_than_is_asked_now_is_not_taken(theatre: Any, other: Any) -> None:
+    theatre.run(make(lambda ctx: ctx.ask("q", agent="a", prompt="?")))
+    theatre.answer("x")
+    with pytest.raises(NonDeterministic, match="at q#0"):
+        theatre.resume(make(other))
+    assert theatre.response_path.exists() and theatre.request()["prompt"] == "?"
+
+
 def test_a_flow_of_another_version_does_not_take_up_a_paused_run(theatre: Any) -> None:
     theatre.run(make(one_question, "1"))
     theatre.answer("x")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bridgehead.flows.calls import Call
 from bridgehead.flows.documents import Contract, validate
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.outcomes import Failed
@@ -58,6 +59,11 @@ class Ask(NamedTuple):
     def identity(self) -> list[Any]:
         """What makes this the same question as before the pause."""
         return [self.agent, self.full_prompt]
+
+    def is_put_by(self, call: Call) -> bool:
+        """Whether the request of an outstanding call asks this."""
+        asked = call.current.document
+        return self.identity == [asked["agent_name"], asked["prompt"]]
 
     def phase_name(self, contract: Contract) -> str:
         if contract is Contract.SEED:

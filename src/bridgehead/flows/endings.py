@@ -64,8 +64,11 @@ def _bury(
     session.book.note_attempts(attempts)
     session.book.save()
     grave = stage.files.bury(stage.run.id)
-    for attempt in attempts:
-        stage.surroundings.announcer.settled(attempt.request_id, stage.run.root, attempt.status.value)
+    # Questions of other branches are withdrawn with it: nobody would read the answers.
+    withdrawn = {call.current.request_id: status.value for call in session.calls.values()}
+    settled = {attempt.request_id: attempt.status.value for attempt in attempts}
+    for request_id, became in {**withdrawn, **settled}.items():
+        stage.surroundings.announcer.settled(request_id, stage.run.root, became)
     kind = "flow.cancelled" if status is RunStatus.CANCELLED else "flow.failed"
     stage.announce(kind, error=error, **steps_made(session))
     return grave

@@ -153,7 +153,7 @@ class _Play:
         if session.open_blocks:
             swallowed = FlowMistake("the flow caught its own pause; let BaseException pass")
             raise endings.fail(stage, session, swallowed)
-        session.replay.refuse_unvisited()
+        session.refuse_unvisited()
         return value
 
     def _answered(self, waiting: Pause, wait_until: float) -> bool:

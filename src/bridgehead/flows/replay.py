@@ -42,6 +42,8 @@ class Replay:
         self.made: list[Record] = []
         """The records of this pass, in the order they were made."""
         self._guest: str | None = None
+        self.on_forgotten: Callable[[], None] = lambda: None
+        """Told when a step is done again, and with it everything after it."""
 
     @property
     def flow_id(self) -> str:
@@ -133,3 +135,4 @@ class Replay:
         made = list(self._records)
         for later in made[made.index(path) :]:
             del self._records[later]
+        self.on_forgotten()

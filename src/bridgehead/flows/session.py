@@ -12,6 +12,8 @@ from bridgehead.flows.book import Book
 from bridgehead.flows.calls import Attempt, Call, outstanding_calls, prompt_sha256
 from bridgehead.flows.codec import encode
 from bridgehead.flows.desk import Desk
+from bridgehead.flows.documents import Contract
+from bridgehead.flows.errors import NonDeterministic
 from bridgehead.flows.ids import new_request_id
 from bridgehead.flows.journals.base import Record
 from bridgehead.flows.outcomes import Accepted, Failed, Verdict
@@ -53,6 +55,7 @@ class Session:
         new_id: Callable[[], str] = new_request_id,
     ) -> None:
         self.replay = replay
+        replay.on_forgotten = self._forget_calls
         self.desk = desk
         self.clock = clock
         self.book = book
@@ -87,10 +90,31 @@ class Session:
             from bridgehead.flows.in_process import invoke
 
             return self._conclude(path, ask, input_sha, invoke(self._invoker, ask, self._rules), ())
-        call = self.calls.get(path) or self._adopt(path, ask, phase)
+        call = self._known_call(path, ask) or self._adopt(path, ask, phase)
         if call is None:
             raise self._block(OpenCall(self._new_call(path, ask, phase), None))
         return self._settle(call, ask, input_sha)
+
+    def _known_call(self, path: str, ask: Ask) -> Call | None:
+        """The call at `path`; NonDeterministic when it asks something else, whose answer must not be taken."""
+        call = self.calls.get(path)
+        # A call that was restored from a state file may have the words of another writer.
+        if call is not None and self._rules.contract is Contract.OPEN and not ask.is_put_by(call):
+            raise NonDeterministic(path, "another question is waiting")
+        return call
+
+    def refuse_unvisited(self) -> None:
+        """The flow has returned: it must have come by everything that was recorded, and by all it waits for."""
+        self.replay.refuse_unvisited()
+        for path in self.calls:
+            raise NonDeterministic(path, "the question that waits here was not asked again")
+
+    def _forget_calls(self) -> None:
+        """A step is done again: nobody waits for the answers to what was asked after it."""
+        root = str(self.desk.files.root.path)
+        for call in self.calls.values():
+            self._announcer.settled(call.current.request_id, root, AttemptStatus.SUPERSEDED.value)
+        self.calls.clear()
 
     def _settle(self, call: Call, ask: Ask, input_sha: str) -> Record:
         answer = self.desk.answers.get(call.path)

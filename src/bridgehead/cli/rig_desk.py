@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from bridgehead.cli.rig_arguments import Arguments
@@ -85,13 +85,16 @@ def body_reader(typed: str | None) -> Callable[[], str] | None:
 
 
 def _read_body(typed: str) -> str:
-    if typed == "-":
-        raw = sys.stdin.buffer.read(MAX_BODY_BYTES + 1)
-    elif not os.path.exists(typed):
-        raise UserError(f"--body-file not found: {typed}")
-    else:  # perhaps a pipe, as `<(command)` is
-        with translated(typed, "read"), open(typed, "rb") as file:
-            raw = file.read(MAX_BODY_BYTES + 1)
+    raw = sys.stdin.buffer.read(MAX_BODY_BYTES + 1) if typed == "-" else _read_file(typed)
     if len(raw) > MAX_BODY_BYTES:
         raise UserError(f"--body-file {typed} is larger than the 50 MiB an envelope may have")
     return raw.decode("utf-8", "replace")
+
+
+def _read_file(typed: str) -> bytes:
+    """Read a file, or a pipe with a name, as `<(command)` is."""
+    with translated(typed, "read"):
+        if not typed or not Path(typed).exists():
+            raise UserError(f"--body-file not found: {typed}")
+        with Path(typed).open("rb") as file:
+            return file.read(MAX_BODY_BYTES + 1)

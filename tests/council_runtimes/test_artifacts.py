@@ -113,6 +113,15 @@ def test_every_line_has_its_event_time_and_number_and_no_secret(tmp_path: Path) 
     }
 
 
+def test_a_secret_of_digits_leaves_numbers_alone_and_is_kept_from_watchers_too(tmp_path: Path) -> None:
+    outputs = OutputFolder(tmp_path, "r1", ManualClock(), mask=Mask({"PIN_TOKEN": "120000"}))
+    told = outputs.write_event(SeatEvent("claude", "agent_reply", {"chars": 120000, "detail": "pin 120000"}))
+    (log,) = (tmp_path / ".outputs/bridges").glob("*.jsonl")
+
+    assert (told["chars"], told["detail"]) == (120000, "pin [masked]")
+    assert json.loads(log.read_text()) == told
+
+
 @pytest.mark.parametrize("session", ["../../etc", "a/b", "x y"])
 def test_no_session_id_leads_out_of_the_folder(tmp_path: Path, session: str) -> None:
     folder(tmp_path, session=session).write_event(EVENT)

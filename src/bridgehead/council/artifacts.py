@@ -73,9 +73,9 @@ class OutputFolder:
         """Append one line to the seat's log; returns the line as it was written."""
         log = self._log_of(event.bridge)
         log.seq += 1
-        fields = msgspec.to_builtins(event.fields)
+        fields = self._masked(msgspec.to_builtins(event.fields))
         line = {"event": event.event, "ts": iso_ms(self._clock.now()), "seq": log.seq, **fields}
-        text = self._mask(json.dumps(line, ensure_ascii=False))
+        text = json.dumps(line, ensure_ascii=False)
         append_line(self._path(f"{log.stem}.jsonl"), _encodable(text), root=self._project)
         if event.event == "preflight":
             log.preflight.append(line)
@@ -102,13 +102,25 @@ class OutputFolder:
         stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
         stem = self._free_stem(f"{FOLDER}/{kind}", f"{stamp}-{kind}-{self._session}", ".md", ".json", ".html")
         forms = {
-            f"{stem}.md": markdown,
-            f"{stem}.json": json.dumps(document, ensure_ascii=False, indent=2) + "\n",
-            f"{stem}.html": html,
+            f"{stem}.md": self._mask(markdown),
+            f"{stem}.json": json.dumps(self._masked(document), ensure_ascii=False, indent=2) + "\n",
+            f"{stem}.html": self._mask(html),
         }
         for name, text in forms.items():
-            write_atomic(self._path(name), _encodable(self._mask(text)), root=self._project)
+            write_atomic(self._path(name), _encodable(text), root=self._project)
         return WrittenReport(f"{stem}.md", f"{stem}.json", f"{stem}.html")
+
+    def _masked(self, value: Any) -> Any:
+        """The value with its texts masked; in JSON text a secret of digits would be found in numbers too."""
+        match value:
+            case str():
+                return self._mask(value)
+            case Mapping():
+                return {name: self._masked(entry) for name, entry in value.items()}
+            case list() | tuple():
+                return [self._masked(entry) for entry in value]
+            case _:
+                return value
 
     def _log_of(self, bridge: str) -> _Log:
         if bridge not in self._logs:

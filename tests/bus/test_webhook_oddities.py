@@ -1,0 +1,36 @@
+"""Webhooks outlive whatever a client posts and a hub says."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from bridgehead.bus.effects import Delivery
+from bridgehead.bus.hooks import HookSeat, _read_text, _Round
+from bridgehead.bus.message import Message, encode
+from bridgehead.bus.sockets.base import Answer, Request
+
+
+def posted(body: bytes) -> Request:
+    headers = {"content-type": "application/json"}
+    return Request("POST", "/hook/bot", {}, headers, "127.0.0.1", False, body=body)
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"text":"\xff"}', b"", b'{"text":"\\ud800"}'])
+def test_a_body_that_cannot_be_read_is_the_clients_mistake(body: bytes) -> None:
+    answer = _read_text(posted(body))
+    assert isinstance(answer, Answer) and answer.status == 400
+
+
+def test_words_with_an_odd_utterance_id_go_to_the_one_who_has_waited_longest() -> None:
+    async def main() -> None:
+        seat, round_ = HookSeat(), _Round()
+        seat.waiting["u1"] = round_
+        for odd in ([], {}, 5, ""):
+            said = Message("ovos.utterance.speak", {"utterance": "hm"}, {"utterance_id": odd})
+            seat.deliver(Delivery(said.type, encode(said), 1, None, 0.0))
+        assert msgspec.json.encode(round_.speak).count(b"hm") == 4
+
+    asyncio.run(main())

@@ -15,11 +15,11 @@ from bridgehead.rigs.nonce import RANDOM_BITS, make_nonce
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.posting import Post, post, require_thread
 from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.operations.send import refuse_secrets
+from bridgehead.rigs.operations.send import refuse_secrets, warn_of_long_tldr
 from bridgehead.rigs.peers import relay_recipient
 from bridgehead.rigs.repositories.records import Identity
 from bridgehead.rigs.results import Relayed
-from bridgehead.rigs.rig_id import RELAY_SUFFIX, RecipientMissing, RigId, parse_recipients
+from bridgehead.rigs.rig_id import RELAY_SUFFIX, RigId, parse_recipients
 from bridgehead.rigs.thread import Turn, latest
 from bridgehead.rigs.timestamps import iso_timestamp
 from bridgehead.rigs.yaml_core import Value
@@ -102,6 +102,7 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
     in_reply_to = _parent(request.in_reply_to)
     thread_id = require_thread(rig, request.thread_id)
     body = request.body() if request.body else None
+    warn_of_long_tldr(rig, request.tldr)
 
     with rig.repository.lock():
         rig.repository.recover()
@@ -177,11 +178,10 @@ def _parent(typed: str | None) -> str:
 
 
 def _recipients(own: RigId, typed: Sequence[str], turns: Sequence[Turn]) -> tuple[RigId, ...]:
-    try:
+    if typed:
         return parse_recipients(typed)
-    except RecipientMissing:
-        named: list[dict[str, Value]] = [{"from": turn.sender, "to": list(turn.recipients)} for turn in turns]
-        return (relay_recipient(own, named),)
+    named: list[dict[str, Value]] = [{"from": turn.sender, "to": list(turn.recipients)} for turn in turns]
+    return (relay_recipient(own, named),)
 
 
 def _check_parent(

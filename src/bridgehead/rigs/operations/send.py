@@ -77,8 +77,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
     status = None if request.status is None else parse_status(request.status)
     body = request.body() if request.body else None
     mark = request.council() if request.council else None
-    if request.tldr is not None and len(request.tldr) > TLDR_SOFT_CAP:
-        rig.tell(f"warning: tldr is {len(request.tldr)} chars (>{TLDR_SOFT_CAP} soft cap)")
+    warn_of_long_tldr(rig, request.tldr)
 
     with rig.repository.lock():
         rig.repository.recover()
@@ -133,6 +132,12 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         concurrent_with=concurrent,
         row_id=row_id,
     )
+
+
+def warn_of_long_tldr(rig: Rig, tldr: str | None) -> None:
+    """Say so when a summary is none; it is sent all the same."""
+    if tldr is not None and len(tldr) > TLDR_SOFT_CAP:
+        rig.tell(f"warning: tldr is {len(tldr)} chars (>{TLDR_SOFT_CAP} soft cap)")
 
 
 def refuse_secrets(draft: Draft) -> None:

@@ -46,8 +46,18 @@ def test_a_join_file_names_a_bridge_that_can_be_reached_safely(tmp_path: Path, u
     with pytest.raises(NoBridgeUrl):
         add(folder, "den", path, url)
     assert folder.records() == {} and not path.exists()
-    path.write_text(f'{{"v":1,"url":"{url}","participant":"den","key":"k"}}')
-    with pytest.raises(BadJoinFile):
+    path.write_text(f'{{"v":1,"url":"{url}","participant":"den","token":"t"}}')
+    with pytest.raises(BadJoinFile, match="url"):
+        read_join_file(path)
+
+
+@pytest.mark.parametrize("secret", ['"key":"k"', '"key":"ü"', '"token":"t","cert_sha256":"ü"'])
+def test_a_secret_or_fingerprint_that_is_none_is_told_before_anything_is_dialled(
+    tmp_path: Path, secret: str
+) -> None:
+    path = tmp_path / "den.json"
+    path.write_text(f'{{"v":1,"url":"{URL}","participant":"den",{secret}}}')
+    with pytest.raises(BadJoinFile, match=r"device key|fingerprint"):
         read_join_file(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -9,11 +10,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bridgehead.bus.bus_settings import Address
+from bridgehead.bus.credentials import KEY_BYTES, from_base64
 from bridgehead.bus.record import PARTICIPANT_ID
 from bridgehead.errors import UserError
 from bridgehead.host.files import read_bounded, write_atomic
 
 MAX_BYTES: Final = 16 * 1024
+_FINGERPRINT: Final = re.compile(r"[0-9A-Fa-f]{64}")
 
 
 class JoinFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -61,6 +64,10 @@ def _problem(join: JoinFile) -> str | None:
         return "participant is no participant id"
     if (join.key is None) == (join.token is None):
         return "it needs either a key or a token"
+    if join.key is not None and from_base64(join.key, KEY_BYTES) is None:
+        return "key is no device key"
+    if join.cert_sha256 is not None and _FINGERPRINT.fullmatch(join.cert_sha256) is None:
+        return "cert_sha256 is no fingerprint"
     return None
 
 

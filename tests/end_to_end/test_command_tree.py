@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from bridgehead import __version__
@@ -99,6 +101,17 @@ def test_a_lost_directory_or_stream_ends_in_a_sentence(
 
     assert (done.code, done.out) == (code, "")
     assert complaint in done.err and "internal error" not in done.err and "Exception" not in done.err
+
+
+def test_a_signal_while_python_ends_is_silent(user: Machine) -> None:
+    late = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGINT)"
+    ending = (
+        "from bridgehead.cli.running import run_guarded; run_guarded(lambda: 0, program='x', debug=False)"
+    )
+
+    done = user.run("-c", f"{late}; {ending}", program="python")
+
+    assert (done.code, done.out, done.err) == (-signal.SIGINT, "", "")
 
 
 def test_output_is_utf_8_in_every_locale_and_odd_bytes_are_escaped(user: Machine) -> None:

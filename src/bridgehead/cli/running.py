@@ -51,6 +51,9 @@ def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoR
         complain(program, ending.message, ending.hint)
         _let_go(sys.stdout)
         code = ending.exit_code
+    # Nothing is left to clean up: a signal from here on must not raise in the middle of Python's own ending.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.exit(code)
 
 

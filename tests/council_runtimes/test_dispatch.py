@@ -27,6 +27,7 @@ from bridgehead.council.calls import (
     SeatEvent,
     UserQuestion,
 )
+from bridgehead.council.carrier import Carrier
 from bridgehead.council.council_run import CouncilRun
 from bridgehead.council.dispatch import Ending, Means, Reported, Waiting, conduct
 from bridgehead.council.domains import load_registry
@@ -36,7 +37,7 @@ from bridgehead.council.preflight import Ready
 from bridgehead.council.report import AbortedReport, CouncilReport
 from bridgehead.council.run_log import RunLog
 from bridgehead.council.runtimes.base import Connection, InProcess, Missing, SeatSetup
-from bridgehead.council.runtimes.exchange import Answered, Outcome, Refused
+from bridgehead.council.runtimes.exchange import Answered, Ask, Outcome, Refused
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.scripted import Script, ScriptedConnection, scripted_seat
@@ -298,6 +299,30 @@ def test_a_refused_login_is_tried_over_the_next_connection() -> None:
 
     assert [participant.connection for participant in report.participants] == ["api"]
     assert len(other.calls) >= 4
+    assert watcher.refusals == [("claude", ErrorClass.AUTH)]
+
+
+def test_a_call_that_is_called_off_with_its_seat_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def carry(self: Carrier, connection: Connection, call: Call, ask: Ask) -> Outcome:
+        if call.key.domain == "security":
+            await others_ask.wait()
+            return Refused(ErrorClass.AUTH, "Not logged in")
+        others_ask.set()
+        with anyio.CancelScope(shield=True):  # as a program that is killed: it ends a moment later
+            for _ in range(100):
+                await anyio.sleep(0)
+        return Refused(ErrorClass.OTHER, "ended with code 130")
+
+    others_ask = anyio.Event()
+    monkeypatch.setattr(Carrier, "carry", carry)
+    halted = OwnReport(halted_report(TASK, facts("claude"), "not_authenticated", "run claude and log in"))
+    watcher = Watcher()
+    run(
+        council("claude"),
+        ScriptedSeats(scripts("claude"), again={"claude": halted}),
+        Means(RunLog(observer=watcher)),
+    )
+
     assert watcher.refusals == [("claude", ErrorClass.AUTH)]
 
 

@@ -310,6 +310,8 @@ class _Conductor:
                     )
                 finally:
                     self._work.running.pop(call.key, None)
+            if scope.cancel_called:
+                return  # a program we ended ourselves has refused nothing
             if (refused := shut_out(call, seated, outcome)) is not None:
                 await self._seat_otherwise(seated, call, refused)
                 return

@@ -245,7 +245,7 @@ class Bridge:
         return effects
 
     def _adopt_session(self, heard: Heard) -> None:
-        for participant in self.known.by_session(heard.hub_session):
+        for participant, _signal in self.known.by_session(heard.hub_session):
             if participant.record.mode == "manage":
                 self._managed.adopt(participant.record, heard.message.context["session"])
 
@@ -361,7 +361,7 @@ class Bridge:
 
     def hops_in(self, hub_session: str) -> int:
         """Bridges the last utterance of this session had crossed when it came in here."""
-        return max((p.hops.get(hub_session, 0) for p in self.known.by_session(hub_session)), default=0)
+        return max((p.hops.get(hub_session, 0) for p, _ in self.known.by_session(hub_session)), default=0)
 
     def relayed(self, message: Message, author: str, hops: int, now: float) -> list[Effect]:
         """A message that came from an upstream bridge; its echo is offered to everybody it concerns."""

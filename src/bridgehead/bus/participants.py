@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -82,6 +83,7 @@ class Register:
         self.by_source: Final = self._by_source.get
         """Who has this source, None if nobody has."""
         self._by_session: dict[str, dict[str, Participant]] = {}
+        self._matches: dict[str, tuple[tuple[Participant, str], ...]] = {}
         self._by_site: dict[str, dict[str, Participant]] = {}
         self._hosts: dict[str, Participant] = {}
         self._leaving: list[tuple[float, int, str]] = []
@@ -97,8 +99,13 @@ class Register:
     def __iter__(self) -> Iterator[Participant]:
         return iter(self._by_id.values())
 
-    def by_session(self, hub_session: str) -> Iterable[Participant]:
-        return self._by_session.get(hub_session, {}).values()
+    def by_session(self, hub_session: str) -> tuple[tuple[Participant, str], ...]:
+        """Those who use this session in the order they came, each with `session_id`, the signal that leads to them."""
+        matches = self._matches.get(hub_session)
+        if matches is None and (members := self._by_session.get(hub_session)) is not None:
+            ordered = sorted(members.values(), key=attrgetter("ordinal"))
+            matches = self._matches[hub_session] = tuple((member, "session_id") for member in ordered)
+        return matches or ()
 
     def by_site(self, site: str) -> Iterable[Participant]:
         return self._by_site.get(site, {}).values()
@@ -136,6 +143,7 @@ class Register:
         participant.sessions[hub_session] = local_id
         participant.latest_session = hub_session
         self._by_session.setdefault(hub_session, {})[participant.id] = participant
+        self._matches.pop(hub_session, None)
 
     def disown(self, participant: Participant, hub_session: str) -> None:
         participant.hops.pop(hub_session, None)
@@ -144,6 +152,7 @@ class Register:
             participant.hub_ids.pop(local_id, None)
         participant.latest_session = next(reversed(participant.sessions), None)
         _discard(self._by_session, hub_session, participant.id)
+        self._matches.pop(hub_session, None)
 
     def place(self, participant: Participant, site: str | None) -> None:
         """The participant's group is that of its last message (B-15)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from bridgehead.bus.echoes import Echo
@@ -37,6 +39,14 @@ class Heard(msgspec.Struct, frozen=True):
     """Bridges the message will have crossed when the next participant reads it (B-56)."""
 
 
+Match = tuple[Participant, str]
+"""A participant and the signal that led to it."""
+
+
+def _ordinal(match: Match) -> int:
+    return match[0].ordinal
+
+
 class Router:
     """The outbound side of one bridge."""
 
@@ -48,38 +58,46 @@ class Router:
         self._by_site = "site_id" in settings.routing
         self._always_by_session = settings.session_routing == "always"
         self._readiness = frozenset(settings.readiness_topics)
+        self._beyond_sessions = self._readiness.union(settings.group_topics if self._by_site else ())
+        """Topics that may concern others than those who use the session."""
         self._hidden_source = settings.hidden_source
 
-    def recipients(self, heard: Heard) -> list[tuple[Participant, str]]:
+    def recipients(self, heard: Heard) -> Sequence[Match]:
         """Participants the message is offered to and the signal that matched first, in order of the participants."""
+        context, topic = heard.message.context, heard.message.type
+        if "destination" not in context and topic not in self._beyond_sessions:
+            return self._in_session(heard)
         found: dict[Participant, str] = {}
-        context = heard.message.context
-        addressed = destinations(context) if "destination" in context else ()
+        addressed = destinations(context)
         if self._by_destination:
             for name in addressed:
                 if (participant := self._register.by_source(name)) is not None:
                     found[participant] = "destination"
         if not addressed or self._always_by_session:
-            self._match_session(heard, found)
-        if self._by_site and not addressed:
+            for participant, signal in self._in_session(heard):
+                found.setdefault(participant, signal)
+        if topic in self._beyond_sessions:
+            self._match_topic(heard, found, addressed=bool(addressed))
+        return list(found.items()) if len(found) < 2 else sorted(found.items(), key=_ordinal)
+
+    def _in_session(self, heard: Heard) -> Sequence[Match]:
+        if heard.hub_session == DEFAULT or not self._by_session:
+            return ()
+        matches = self._register.by_session(heard.hub_session)
+        if heard.message.type != SPEECH:
+            return matches
+        # A participant with TTS got the text; the audio is for those without (B-14).
+        return [match for match in matches if not match[0].record.tts]
+
+    def _match_topic(self, heard: Heard, found: dict[Participant, str], *, addressed: bool) -> None:
+        if not addressed:
             self._match_site(heard, found)
         if heard.message.type in self._readiness:
             for participant in self._register.skill_hosts():
                 found.setdefault(participant, "readiness")
-        if len(found) < 2:
-            return list(found.items())
-        return sorted(found.items(), key=lambda match: match[0].ordinal)
-
-    def _match_session(self, heard: Heard, found: dict[Participant, str]) -> None:
-        if heard.hub_session == DEFAULT or not self._by_session:
-            return
-        for participant in self._register.by_session(heard.hub_session):
-            # A participant with TTS got the text; the audio is for those without (B-14).
-            if heard.message.type != SPEECH or not participant.record.tts:
-                found.setdefault(participant, "session_id")
 
     def _match_site(self, heard: Heard, found: dict[Participant, str]) -> None:
-        if heard.message.type not in self._settings.group_topics:
+        if not self._by_site or heard.message.type not in self._settings.group_topics:
             return
         if (site := self.site_of(heard.message)) is not None:
             for participant in self._register.by_site(site):

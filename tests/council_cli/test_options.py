@@ -17,6 +17,7 @@ from bridgehead.contract.words import Intensity, RequirementLevel, TaskType
 from bridgehead.council.report import CouncilReport
 from bridgehead.errors import ConfigError, UserError
 from council_cli.conftest import Hall, StandIn
+from installed import machine
 
 GAP = {
     "type": "compliance-gap",
@@ -186,3 +187,10 @@ def test_an_adapter_that_breaks_does_not_keep_the_others_from_being_looked_at(
 
     assert seats["codex"].reason == "its adapter failed: a bug of a plug-in"
     assert seats["static"].can_sit
+
+
+def test_an_empty_name_is_no_domain(tmp_path: Path) -> None:
+    refused = machine(tmp_path).run("domains", " _ ")
+
+    assert (refused.code, refused.out) == (1, "")
+    assert "names no domain" in refused.err

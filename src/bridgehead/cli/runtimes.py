@@ -9,7 +9,9 @@ import click
 from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import UNLIMITED, App
 from bridgehead.cli.text import columns
+from bridgehead.contract.task import normalise_domain
 from bridgehead.council.render.reasons import reason_in_words
+from bridgehead.errors import UserError
 from bridgehead.host.terminal import escape_controls
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ def domains(app: App, name: str | None) -> None:
         known = registry.domains
         app.emit({"domains": [_entry(one) for one in known]}, lambda: _domains(known, app.width))
         return
+    if not normalise_domain(name):
+        raise UserError(f"{name!r} names no domain", hint="bridgehead domains lists those that are known")
     expert = registry.expert(name)
     app.emit({"expert": _expert_document(expert)}, lambda: _expert(expert))
 

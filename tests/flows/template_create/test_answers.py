@@ -105,6 +105,7 @@ LONG = "\n".join(f"line {number}" for number in range(40))
     ("content", "taken"),
     [
         (f"---\nname: a\n---\n{LONG}", True),
+        (f"---\nname: a\n---\n{LONG}\n5\u00a0km".replace("\n", "\r\n"), True),
         (LONG, False),
         ("---\nname: a\n---\nshort", False),
         (f"---\nname: other\n---\n{LONG}", False),
@@ -119,6 +120,7 @@ def test_an_enhanced_text_replaces_the_basic_one_only_when_it_is_fit(content: st
 
     assert result.kept_basic == (() if taken else ("a",))
     assert (result.agents[0].content == basic) is not taken
+    assert "\r" not in result.agents[0].content
 
 
 def test_agents_are_enhanced_four_at_a_time() -> None:

@@ -15,6 +15,7 @@ from bridgehead.flows.template_create.analysis import CodebaseAnalysis, ExampleF
 from bridgehead.flows.template_create.choices import OPTIONS, Choices, read_words
 from bridgehead.flows.template_create.completeness import check_completeness, score
 from bridgehead.flows.template_create.documentation import within
+from bridgehead.flows.template_create.front_matter import yaml_text
 from bridgehead.flows.template_create.inventory import take_inventory
 from bridgehead.flows.template_create.manifest import Manifest, template_name
 from bridgehead.flows.template_create.package import Contents, IncompletePackage, assemble
@@ -88,6 +89,27 @@ def test_an_operation_that_cannot_be_reached_from_outside_is_reported() -> None:
     assert len(checked.issues) == 3
     assert all(issue.startswith("high: ") for issue in checked.issues)
     assert checked.completeness_score == 6.25
+
+
+def test_a_layer_is_known_by_a_fragment_of_its_directorys_name() -> None:
+    checked = check_completeness(
+        crud("Shop.UseCases/CreateOrder.cs", "src/use_cases/update_order.py", "Shop.Web/CreateOrder.cs")
+    )
+    assert checked.issues == ("high: Update of Order is missing in Web",)
+
+
+def test_searching_is_an_operation_and_a_name_may_start_with_an_underscore() -> None:
+    checked = check_completeness(crud("_create_order.py", "_search_orders.py"))
+    assert [made.template_path.rpartition("/")[2] for made in checked.templates[2:]] == [
+        "_get_order.py.template",
+        "_update_order.py.template",
+        "_delete_order.py.template",
+    ]
+
+
+def test_a_value_of_front_matter_is_not_written_as_halves_of_a_character() -> None:
+    # YAML has no pairs of surrogates: "\\ud83d\\ude80" would be two characters, and neither of them real.
+    assert yaml_text('🚀 "é"') == '"🚀 \\"\\u00e9\\""'
 
 
 def test_utilities_and_single_operations_are_not_expected_to_be_complete() -> None:

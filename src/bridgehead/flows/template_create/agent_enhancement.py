@@ -23,6 +23,7 @@ from bridgehead.flows.template_create.settings import Settings
 from bridgehead.flows.template_create.templates import Template, catalogue
 from bridgehead.flows.template_create.tree import read_text
 from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
+from bridgehead.host.terminal import escape_controls
 
 TIMEOUT_SECONDS: Final = 300
 BATCH: Final = 4
@@ -145,14 +146,14 @@ def enhancement_prompt(
 
 def apply(basics: Mapping[str, str], answers: Sequence[Enhancement]) -> EnhancedSet:
     """The better text of each agent: the enhanced one where it is fit to be used, else the basic one."""
-    offered = {agent.name: agent.content for answer in answers for agent in answer.agents}
+    offered = {agent.name: _with_our_ends(agent.content) for answer in answers for agent in answer.agents}
     chosen, kept = [], []
     for name, basic in basics.items():
         content = offered.get(name, "")
         usable = is_usable(name, content, basic)
         if not usable:
             kept.append(name)
-        chosen.append(EnhancedAgent(name, content.rstrip("\n") + "\n" if usable else basic))
+        chosen.append(EnhancedAgent(name, content if usable else basic))
     reasons = tuple(answer.fallback_reason for answer in answers if answer.fallback_reason)
     return EnhancedSet(tuple(chosen), reasons, tuple(kept))
 
@@ -162,6 +163,11 @@ def is_usable(name: str, content: str, basic: str) -> bool:
     head = front_matter_of(content)
     if head is None or head.get("name", name) != name or len(content) > LONGEST_CONTENT:
         return False
-    if any(not char.isprintable() and char not in "\n\t" for char in content):
+    if escape_controls(content) != content:
         return False
     return len(content.splitlines()) >= len(basic.splitlines())
+
+
+def _with_our_ends(content: str) -> str:
+    """The text with the line ends of all our files, whichever its writer has."""
+    return content.replace("\r\n", "\n").rstrip("\n") + "\n"

@@ -15,8 +15,13 @@ OPERATION_WORDS: Final = {
     "Read": ("get", "query", "list", "find", "fetch", "read", "retrieve"),
     "Update": ("update", "edit", "modify", "put", "patch"),
     "Delete": ("delete", "remove", "destroy"),
+    "List": ("list", "getall", "query", "search"),
 }
-_OPERATION_OF: Final = {word: operation for operation, words in OPERATION_WORDS.items() for word in words}
+CRUD: Final = ("Create", "Read", "Update", "Delete")
+# Of two operations that share a word the first has it, so that List is left with Search.
+_OPERATION_OF: Final = {
+    word: operation for operation, words in reversed(OPERATION_WORDS.items()) for word in words
+}
 LAYERS: Final = {
     "Domain": ("domain", "core"),
     "UseCases": ("usecases", "application"),
@@ -94,18 +99,25 @@ def operation_of(template: Template) -> Operation | None:
     if len(words) < 2 or words[0] not in _OPERATION_OF:
         return None
     entity = pascal(" ".join(_singular(word) for word in words[1:] if word not in _ROLE_WORDS))
-    layer = next((_LAYER_OF[part] for part in reversed(directories) if part in _LAYER_OF), "")
-    return Operation(entity, _OPERATION_OF[words[0]], layer, template) if entity else None
+    return Operation(entity, _OPERATION_OF[words[0]], _layer(directories), template) if entity else None
+
+
+def _layer(directories: Sequence[str]) -> str:
+    """The layer that the innermost directory names, itself or in a part of its name: `shop.usecases`, `use_cases`."""
+    fragments = [
+        fragment for name in reversed(directories) for fragment in name.replace("_", "").split(".")[::-1]
+    ]
+    return next((_LAYER_OF[fragment] for fragment in fragments if fragment in _LAYER_OF), "")
 
 
 def incomplete_crud(operations: Sequence[Operation]) -> list[Issue]:
-    """An entity with two operations or more should have all four, in each layer that has any."""
+    """An entity with two operations or more should have all of CRUD, in each layer that has any."""
     issues = []
     for entity in dict.fromkeys(found.entity for found in operations):
         present = {found.operation for found in operations if found.entity == entity}
         if len(present) >= 2:
             layer = next(found.layer for found in operations if found.entity == entity)
-            lacking = [operation for operation in OPERATION_WORDS if operation not in present]
+            lacking = [operation for operation in CRUD if operation not in present]
             issues += [Issue("incomplete_crud", "high", entity, operation, layer) for operation in lacking]
     return issues
 
@@ -139,7 +151,7 @@ def score(generated: int, recommended: int) -> float:
 def _renamed(source: Operation, operation: str) -> Template:
     template = source.template
     name = PurePosixPath(template.original_path).name
-    old = next(word for word in OPERATION_WORDS[source.operation] if name.lower().startswith(word))
+    old = words_of(name)[0]
     new = OPERATION_WORDS[operation][0]
 
     def rename(text: str) -> str:

@@ -17,7 +17,9 @@ def yaml_text(value: str) -> str:
     line = " ".join(value.split())
     if _PLAIN.fullmatch(line) and line.lower() not in _RESERVED and not line.endswith(" "):
         return line
-    return json.dumps(line)
+    # All but pairs of surrogates: YAML knows no such thing, and characters that need one no escaping.
+    escaped = (char if char > "\uffff" else json.dumps(char)[1:-1] for char in line)
+    return f'"{"".join(escaped)}"'
 
 
 def block_list(name: str, values: Iterable[str]) -> list[str]:

@@ -53,3 +53,14 @@ def test_a_directory_no_thread_can_be_called_after_fails_the_schema_and_only_aft
         assert (done.code, done.out) == (1, "")
         assert complaint in done.err
     assert not list((clone.path / "Up-1").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [([], "(no command)"), (["-v"], "-v"), (["frobnicate"], "frobnicate"), (["status"], "status")],
+)
+def test_the_debug_line_comes_first_and_names_the_first_token(
+    tmp_path: Path, arguments: list[str], command: str
+) -> None:
+    done = Clone(tmp_path, tmp_path).rig(*arguments, DEBUG_RIG_BRIDGE="1")
+    assert f" {command} (Python" in done.err.splitlines()[0]

@@ -37,7 +37,7 @@ def main() -> NoReturn:
 def rig_bridge() -> NoReturn:
     """Entry point of `rig-bridge`, the drop-in for the npm tool of that name."""
     arguments = sys.argv[1:]
-    if arguments[:1] in (["--version"], ["-v"]):
+    if arguments[:1] in (["--version"], ["-v"]) and "DEBUG_RIG_BRIDGE" not in os.environ:
         print(__version__)  # noqa: T201
         sys.exit(0)
     from bridgehead.cli.running import run_guarded

@@ -26,7 +26,7 @@ def run_rig(arguments: Sequence[str], *, program: str) -> int:
     shown_as = program if program == "rig-bridge" else f"{program} rig"
     name, *rest = arguments or ["--help"]
     if os.environ.get("DEBUG_RIG_BRIDGE", "").strip().lower() not in _FALSY:
-        _debug_line(program, name if name in COMMANDS else "(no command)")
+        _debug_line(program, name if arguments else "(no command)")
     if name in ("--version", "-v"):
         sys.stdout.write(f"{__version__}\n")
         return ExitCode.DONE

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from bridgehead.bus.bridge_url import NoBridgeUrl
 from bridgehead.bus.bus_settings import Address, BusSettings
 from bridgehead.bus.enrolment import Enrolment, UnknownKey, enrol, parse_duration, set_key
-from bridgehead.bus.join_file import BadJoinFile, JoinFile, JoinFileTaken, NoBridgeUrl, read_join_file
+from bridgehead.bus.join_file import BadJoinFile, JoinFile, JoinFileTaken, read_join_file
 from bridgehead.bus.record import parse_record
+from bridgehead.bus.sockets.dialling import BadUrl
 from bridgehead.bus.state_folder import SharedSession, StateFolder
+from bridgehead.bus.transports import transport_for
 from bridgehead.errors import BridgeheadError, ConfigError, UserError
 from bridgehead.host.clock import ManualClock
 
@@ -46,6 +49,8 @@ def test_a_join_file_names_a_bridge_that_can_be_reached_safely(tmp_path: Path, u
     with pytest.raises(NoBridgeUrl):
         add(folder, "den", path, url)
     assert folder.records() == {} and not path.exists()
+    with pytest.raises(NoBridgeUrl):
+        BusSettings.parse({"public_url": url})
     path.write_text(f'{{"v":1,"url":"{url}","participant":"den","token":"t"}}')
     with pytest.raises(BadJoinFile, match="url"):
         read_join_file(path)
@@ -110,3 +115,9 @@ def test_a_time_to_wait_is_a_finite_number(key: str, value: float) -> None:
 def test_a_port_is_written_in_plain_digits() -> None:
     with pytest.raises(ConfigError):
         Address.parse("127.0.0.1:²")
+
+
+@pytest.mark.parametrize("url", ["foo", "http://x/", "ws://[x", "ws://h:99999/", "ws:///core", "nats://"])
+def test_a_hub_is_not_dialled_where_none_can_be(url: str) -> None:
+    with pytest.raises(BadUrl):
+        transport_for(url)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import re
 from typing import Any, Final
 
 import msgspec
 
+from bridgehead.bus.bridge_url import check_bridge_url, is_loopback
 from bridgehead.bus.record import Grant
 from bridgehead.bus.settings import BadBusSetting, BridgeSettings
 from bridgehead.errors import ConfigError
@@ -66,12 +66,7 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def is_loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -102,6 +97,8 @@ class BusSettings(msgspec.Struct, frozen=True):
         if not Address.parse(serving.hub_listen).is_loopback:
             raise HubBeyondLoopback(serving.hub_listen)
         Address.parse(serving.listen)
+        if serving.public_url is not None:
+            check_bridge_url(serving.public_url)
         for name in ("assistant_timeout_s", "hook_wait_s"):
             if not 0 <= getattr(serving, name) < math.inf:
                 raise BadBusSetting(f"{name} must be a number that is not negative")

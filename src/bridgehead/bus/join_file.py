@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
-from bridgehead.bus.bus_settings import Address
+from bridgehead.bus.bridge_url import check_bridge_url, url_problem
 from bridgehead.bus.credentials import KEY_BYTES, from_base64
 from bridgehead.bus.record import PARTICIPANT_ID
 from bridgehead.errors import UserError
@@ -43,8 +42,7 @@ def read_join_file(path: Path) -> JoinFile:
 
 def write_join_file(path: Path, join: JoinFile) -> None:
     """Write it for its owner only; another participant's or some other file is not replaced."""
-    if problem := _url_problem(join.url):
-        raise NoBridgeUrl(join.url, problem)
+    check_bridge_url(join.url)
     if path.exists():
         try:
             owner = read_join_file(path).participant
@@ -58,7 +56,7 @@ def write_join_file(path: Path, join: JoinFile) -> None:
 def _problem(join: JoinFile) -> str | None:
     if join.v != 1:
         return f"version {join.v} is not known here"
-    if problem := _url_problem(join.url):
+    if problem := url_problem(join.url):
         return f"url {problem}"
     if PARTICIPANT_ID.fullmatch(join.participant) is None:
         return "participant is no participant id"
@@ -69,26 +67,6 @@ def _problem(join: JoinFile) -> str | None:
     if join.cert_sha256 is not None and _FINGERPRINT.fullmatch(join.cert_sha256) is None:
         return "cert_sha256 is no fingerprint"
     return None
-
-
-def _url_problem(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        host, is_usable = parts.hostname, parts.port != 0 and url.isprintable() and " " not in url
-    except ValueError:
-        host, is_usable = None, False
-    if not host or not is_usable or parts.scheme not in ("ws", "wss"):
-        return "is no WebSocket URL"
-    if parts.scheme == "ws" and not Address(host, 0).is_loopback:
-        return "is not encrypted and leaves this machine"  # bus §10.1
-    return None
-
-
-class NoBridgeUrl(UserError):
-    """What the join file should name is no place where a bridge could be."""
-
-    def __init__(self, url: str, problem: str) -> None:
-        super().__init__(f"{url!r} {problem}; nothing was added", hint="write wss://host:port/bridge/v1")
 
 
 class BadJoinFile(UserError):

@@ -13,6 +13,7 @@ import msgspec
 
 from bridgehead.assembly import bus as assembled
 from bridgehead.assembly.application import Assembly
+from bridgehead.bus.bridge_url import check_bridge_url
 from bridgehead.bus.bus_settings import HUB_ADDRESS, Address
 from bridgehead.bus.join_file import JoinFile, read_join_file
 from bridgehead.bus.loop import run, settle_memory
@@ -92,6 +93,8 @@ def bridge(app: App, /, upstream: str | None, sidecar: bool, join: Path | None, 
         raise UserError("bus bridge needs --hub URL", hint="bridgehead bus serve brings its own hub")
     if (upstream is None) != (join is None):
         raise UserError("--upstream URL and --join FILE belong together")
+    if upstream is not None:
+        check_bridge_url(upstream)
     return _serve(app, flags, join, upstream_url=upstream)
 
 

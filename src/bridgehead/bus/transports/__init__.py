@@ -10,7 +10,7 @@ from bridgehead.bus.transports.base import Transport
 
 def transport_for(url: str, *, token: str | None = None, deployment: str = "home") -> Transport:
     """The transport for a foreign hub: `ws://`, `wss://`, or `nats://` for a fabric of many."""
-    scheme = urlsplit(url).scheme
+    scheme = _scheme(url)
     if scheme in ("ws", "wss"):
         from bridgehead.bus.transports.websocket import WebSocketTransport
 
@@ -20,3 +20,12 @@ def transport_for(url: str, *, token: str | None = None, deployment: str = "home
 
         return NatsTransport(url, deployment)
     raise BadUrl(url)
+
+
+def _scheme(url: str) -> str | None:
+    """None where the rest of the URL names no place."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme if parts.hostname and parts.port != 0 else None
+    except ValueError:
+        return None

@@ -17,14 +17,14 @@ from bridgehead.bus.message import Message, encode_ordered
 _DIGEST_BYTES: Final = 16
 
 
-class Echo(msgspec.Struct, frozen=True):
+class Echo(msgspec.Struct, frozen=True, gc=False):
     """A message this bridge wrote: `author` is the participant, None for the bridge itself."""
 
     author: str | None
     hops: int
 
 
-class _Written(msgspec.Struct, frozen=True):
+class _Written(msgspec.Struct, frozen=True, gc=False):
     key: tuple[str, object]
     digest: bytes
     at: float

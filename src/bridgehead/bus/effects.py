@@ -27,13 +27,13 @@ class CloseCode(IntEnum):
         return self.name.lower()
 
 
-class ToBus(msgspec.Struct, frozen=True):
+class ToBus(msgspec.Struct, frozen=True, gc=False):
     """Write this message to the hub."""
 
     message: Message
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """One message on its way to one participant, as the participant will read it."""
 
     topic: str
@@ -45,7 +45,7 @@ class Delivery(msgspec.Struct, frozen=True):
     signal: str = "destination"
 
 
-class ToParticipant(msgspec.Struct, frozen=True):
+class ToParticipant(msgspec.Struct, frozen=True, gc=False):
     """Hand this message to the participant's transport."""
 
     participant: str
@@ -84,7 +84,7 @@ class Close(msgspec.Struct, frozen=True):
     code: CloseCode
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """The one thing that became of one message for one participant (B-70)."""
 
     participant: str

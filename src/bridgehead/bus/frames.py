@@ -30,7 +30,7 @@ class Frame(msgspec.Struct, frozen=True):
     text: Any = None
 
 
-class MessageFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MessageFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A `msg` frame whose message gives no cause for remarks, which is what nearly all frames are."""
 
     l2: Literal["msg"]

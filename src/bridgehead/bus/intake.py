@@ -38,7 +38,7 @@ ABSENT: Final = _Absent()
 _BOOTSTRAP: Final = frozenset({SYNC, UPDATE_DEFAULT})
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class Admitted(msgspec.Struct, frozen=True, gc=False):
     """A message that may go to the hub, in specification names."""
 
     message: Message

@@ -23,8 +23,10 @@ class TokenBucket:
         tokens = self._tokens
         # A clock that stands still or steps back adds nothing and takes nothing away.
         if now > self._at:
-            tokens = min(self.burst, tokens + (now - self._at) * self.rate)
+            tokens += (now - self._at) * self.rate
             self._at = now
+            if tokens > self.burst:
+                tokens = self.burst
         allowed = tokens >= 1.0
         self._tokens = tokens - allowed
         return allowed

@@ -1,6 +1,7 @@
 """The message envelope (bus §1): reading it, refusing what breaks it, deriving one message from another.
 
 Pure. A `Message` that exists has a valid topic and two JSON objects; nobody changes one in place, derivations copy.
+JSON has no cycles, so messages and what is made of them are no business of the garbage collector (`gc=False`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _decoder: Final = msgspec.json.Decoder()
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One message on the bus: a topic, what belongs to the topic, and what belongs to every message."""
 
     type: str

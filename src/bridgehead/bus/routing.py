@@ -27,7 +27,7 @@ from bridgehead.bus.topics import (
 )
 
 
-class Heard(msgspec.Struct, frozen=True):
+class Heard(msgspec.Struct, frozen=True, gc=False):
     """A hub message in specification names, with what is known about where it came from."""
 
     message: Message

@@ -298,6 +298,7 @@ def ended(how: Ended, **facts: Any) -> CommandResult:
         (Ended.TIMEOUT, ErrorClass.TIMEOUT, None),
         (Ended.IDLE, ErrorClass.TIMEOUT, None),
         (Ended.OUTPUT_CAP, ErrorClass.MALFORMED, None),
+        (Ended.EXITED, ErrorClass.TIMEOUT, None),
     ],
 )
 def test_a_run_that_was_ended_is_never_an_answer(

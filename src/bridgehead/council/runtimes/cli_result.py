@@ -17,6 +17,8 @@ StartupErrors = Sequence[tuple[re.Pattern[str], ErrorClass]]
 # Below 0, or 128 and up: a signal ended it, whatever it had printed by then. Some CLIs also use these codes for HTTP
 # statuses, but then their record says that they failed.
 _OWN_END: Final = range(128)
+# What `timeout` programs end with; a user may have put one around the runtime (council §19).
+_TIMED_OUT: Final = 124
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -32,6 +34,8 @@ def ended_early(program: str, result: CommandResult, timeout_seconds: int) -> Re
             return Refused(ErrorClass.TIMEOUT, message, detail)
         case Ended.OUTPUT_CAP:
             return Refused(ErrorClass.MALFORMED, f"{program} printed more than is read", detail)
+        case Ended.EXITED if result.exit_code == _TIMED_OUT:
+            return Refused(ErrorClass.TIMEOUT, f"{program} ended with the code of a timeout", detail)
     return None
 
 

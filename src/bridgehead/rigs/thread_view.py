@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bridgehead.rigs.yaml_core import Value
 
 SEPARATOR = "=" * 27
+UNKNOWN_TYPE = "(unknown)"  # the reference's word for a type that is missing or no text
 _SHOWN_FIELDS = ("from", "to", "date", "type", "status", "body_hash")
 
 
@@ -42,7 +43,7 @@ def thread_blocks(
     """Yield one block of text per envelope, given oldest first; they can be printed as they come."""
     show = style.text if style.escape_controls else str  # of ten thousand, most are piped
     for number, (filename, frontmatter, body, _, _) in enumerate(envelopes, 1):
-        kind = style.message_type(_text(frontmatter.get("type")))
+        kind = style.message_type(_text("type", frontmatter.get("type")))
         file = style.value(filename)
         yield (
             f"{LINE_PREFIX}thread {thread_id} envelope={number} of {total} type={kind} file={file}\n"
@@ -66,11 +67,13 @@ def thread_object(
 
 def _shown_fields(frontmatter: Mapping[str, Value], show: Callable[[str], str]) -> str:
     return "".join(
-        [f"{name}: {show(text)}\n" for name in _SHOWN_FIELDS if (text := _text(frontmatter.get(name)))]
+        [f"{name}: {show(text)}\n" for name in _SHOWN_FIELDS if (text := _text(name, frontmatter.get(name)))]
     )
 
 
-def _text(value: Value) -> str:
+def _text(name: str, value: Value) -> str:
     if isinstance(value, str):
         return value
-    return ",".join(item for item in value if isinstance(item, str)) if isinstance(value, list) else ""
+    if name == "to" and isinstance(value, list):
+        return ",".join(item for item in value if isinstance(item, str))
+    return UNKNOWN_TYPE if name == "type" else ""

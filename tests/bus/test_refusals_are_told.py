@@ -8,6 +8,8 @@ import pytest
 
 from bridgehead.bus.message import Message
 from bridgehead.bus.satellite import MessageRefused, NotOurBridge, Refused, _frame
+from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
+from bridgehead.bus.sockets.mailbox import Mailbox
 from bus.gateways import open_house
 from bus.running import run
 
@@ -40,3 +42,13 @@ def test_an_error_names_the_frame_it_is_about(tmp_path: Path, kind: bytes) -> No
 def test_a_bridge_that_speaks_something_else_is_named_as_such(payload: bytes) -> None:
     with pytest.raises(NotOurBridge):
         _frame(payload)
+
+
+def test_a_client_that_does_not_offer_the_frames_is_refused_before_the_upgrade(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_house(tmp_path) as house:
+            for offered in (None, "chat", "bridgehead.v2"):
+                with pytest.raises(DialRefused, match="400"):
+                    await dial(Target(house.url, (), offered), Mailbox())
+
+    run(main())

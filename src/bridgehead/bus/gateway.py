@@ -43,6 +43,7 @@ RELOAD_S: Final = 0.5
 
 NOT_FOUND: Final = Answer(404, b"not found\n")
 UNAUTHORIZED: Final = Answer(401, b"not authenticated\n", headers=(("WWW-Authenticate", "Bearer"),))
+NO_FRAMES: Final = Answer(400, b"the subprotocol bridgehead.v1 is spoken here\n")
 TOO_MANY: Final = Answer(429, b"too many failed attempts\n", headers=(("Retry-After", "60"),))
 BUSY: Final = Answer(503, b"too many strangers at the door\n")
 
@@ -118,6 +119,8 @@ class Gateway:
             return room.upgrade(request)
         if request.path not in (FRAMED_PATH, RAW_PATH):
             return NOT_FOUND
+        if request.path == FRAMED_PATH and not _offers_frames(request):
+            return NO_FRAMES
         return self._admit(request)
 
     async def respond(self, request: Request) -> Answer:
@@ -236,6 +239,11 @@ class Gateway:
         self.desk.close()
         if self._watching is not None:
             self._watching.cancel()
+
+
+def _offers_frames(request: Request) -> bool:
+    offered = request.headers.get("sec-websocket-protocol", "")
+    return frames.SUBPROTOCOL in (name.strip() for name in offered.split(","))
 
 
 def _first_segment(path: str) -> str:

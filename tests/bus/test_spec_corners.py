@@ -100,3 +100,14 @@ def test_sessions_remembered_from_a_time_without_translation_are_translated_afte
         bridge.received("p1", frame("ovos.utterance.handle", session={"session_id": "s"}), 0)
     )
     assert utterance.context["session"]["session_id"] != "s"
+
+
+@pytest.mark.parametrize(
+    ("sent", "left"),
+    [("front", None), (["front", ""], None), (["front", "core"], ["core"]), ("core", "core"), ("", "")],
+)
+def test_the_hidden_name_is_taken_out_and_nothing_else(sent: object, left: object) -> None:
+    bridge = make_bridge(topology_hiding="front")
+    bridge.connected(make_record("p1"), 0)
+    [stop] = written(bridge.received("p1", frame("ovos.stop", destination=sent), 0))
+    assert stop.context.get("destination") == left

@@ -231,8 +231,9 @@ def _spoken(read: dict[str, Any]) -> object:
 
 def _remove_destination(context: dict[str, Any], hidden: str) -> None:
     value = context.pop("destination")
-    if isinstance(value, list) and (left := [name for name in value if name != hidden]):
-        context["destination"] = left
+    left = {"destination": [name for name in value if name != hidden]} if isinstance(value, list) else {}
+    if destinations(left):
+        context |= left
 
 
 def _topic_of(read: object) -> str | None:

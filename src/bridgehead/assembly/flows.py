@@ -92,6 +92,14 @@ class RecordingAnnouncer(Announcer):
         return self._store
 
 
+def template_directories(root: Path) -> tuple[Path, ...]:
+    """Where packages go that no --output places: the setting flows.templates, a relative one below the root."""
+    from bridgehead.assembly.application import Assembly
+
+    named = Assembly(root).settings.text("flows.templates")
+    return (Path(root, Path(named).expanduser()).absolute(),) if named else ()
+
+
 def answer_flow(item: PendingItem, answer: Answer) -> None:
     """Write the response of a flow's request; the flow's own rule of one answer decides."""
     from bridgehead.flows.operations.respond import respond

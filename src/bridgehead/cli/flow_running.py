@@ -28,7 +28,7 @@ def run_quickly(verb: str, words: Sequence[str]) -> int:
     ours, separator, theirs = _divided(words)
     app = App(as_json="--json" in ours)
     line = split_words([*(word for word in ours if word not in SHARED_FLAGS), *separator, *theirs])
-    line = line._replace(flags={"root": app.cwd, **line.flags})
+    line = line._replace(flags={"here": app.cwd, **line.flags})
     name, rest = _named(line.words)
     if verb == "resume":
         return resume(app, name, line._replace(words=rest))
@@ -73,8 +73,12 @@ def recorded(app: App, line: CommandLine) -> RecordingAnnouncer:
 
 def surroundings(app: App, announcer: RecordingAnnouncer) -> Surroundings:
     """What flows are given by this surface."""
+    from bridgehead.assembly.flows import template_directories
+
     return Surroundings(
-        announcer=announcer, on_wait=lambda pause: app.say(f"{app.program}: {waiting_for(pause)}")
+        announcer=announcer,
+        on_wait=lambda pause: app.say(f"{app.program}: {waiting_for(pause)}"),
+        output_directories=template_directories,
     )
 
 

@@ -233,7 +233,7 @@ def _configured_handler(app: App) -> str | None:
 
 def _line(app: App, flags: dict[str, Any], words: tuple[str, ...]) -> CommandLine:
     given = {name: value for name, value in flags.items() if value is not None}
-    return CommandLine({"root": app.cwd, **given}, words)
+    return CommandLine({"here": app.cwd, **given}, words)
 
 
 def _answer_text(app: App, path: str | None, text: str | None) -> str | None:

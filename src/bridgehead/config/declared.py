@@ -72,6 +72,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         trusted_only=True,
     ),
     Setting(
+        "flows",
+        "templates",
+        _TEXT,
+        None,
+        "directory for the packages of template-create that --output does not place; absent puts them into the project",
+        trusted_only=True,  # a state file may name any place in it
+    ),
+    Setting(
         "rigs",
         "require_council",
         _FLAG,

@@ -47,7 +47,8 @@ class CommandLine(NamedTuple):
 
     @property
     def root(self) -> Path:
-        return Path(self.flags.get("root") or Path.cwd())
+        """The directory that was named, else the one the command was given in."""
+        return Path(self.flags.get("root") or self.flags.get("here") or Path.cwd())
 
     def request(self, **rest: Any) -> RunRequest:
         """The request these flags make; `rest` are the fields that do not come from flags."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 OptionReader = Callable[[Sequence[str], Path], tuple[dict[str, Any], dict[str, Any]]]
 """(words, root) -> the settings given, and the defaults of a new run."""
+RootReader = Callable[[Sequence[str]], Path | None]
+"""(words) -> the root that one of them names."""
 Abandon = Callable[[Mapping[str, Any], str], None]
 """(settings, flow id): remove what a run that is given up has half made."""
 
@@ -34,6 +36,7 @@ class Flow:
         agents: Sequence[str] = (),
         keeps_state_file: bool = False,
         read_words: OptionReader | None = None,
+        root_in: RootReader | None = None,
         describe_options: Callable[[], list[tuple[str, str]]] | None = None,
         operational: Sequence[str] = (),
         abandon: Abandon | None = None,
@@ -42,6 +45,7 @@ class Flow:
 
         `keeps_state_file`: keeps `.template-create-state.json` and speaks contract 1.0; see phases.py.
         `read_words`: reads a command line into settings, for options that are more than the function's parameters.
+        `root_in`: finds the flow's root among those options, where it has one for that besides --dir.
         `describe_options`: those options for --help, each with what it does.
         `abandon`: cleans up after a run that is given up by `--fresh` or `flow cancel`.
         `operational`: settings that hold for one command and may be given anew on resume; no step's input may use them.
@@ -55,6 +59,7 @@ class Flow:
         self.agents = tuple(agents)
         self.keeps_state_file = keeps_state_file
         self.read_words = read_words
+        self.root_in = root_in
         self.describe_options = describe_options
         self.operational = frozenset(operational)
         self.abandon = abandon
@@ -79,6 +84,7 @@ def flow(
     agents: Sequence[str] = (),
     keeps_state_file: bool = False,
     read_words: OptionReader | None = None,
+    root_in: RootReader | None = None,
     describe_options: Callable[[], list[tuple[str, str]]] | None = None,
     operational: Sequence[str] = (),
     abandon: Abandon | None = None,
@@ -94,6 +100,7 @@ def flow(
             agents=agents,
             keeps_state_file=keeps_state_file,
             read_words=read_words,
+            root_in=root_in,
             describe_options=describe_options,
             operational=operational,
             abandon=abandon,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bridgehead.flows.announcer import Announcer
@@ -27,6 +28,11 @@ def _say_nothing(_pause: Pause) -> None:
     """Nobody watches the run."""
 
 
+def _project_only(_root: Path) -> tuple[Path, ...]:
+    """No other place has been configured."""
+    return ()
+
+
 class Surroundings(NamedTuple):
     """The defaults are the machine's own; assembly passes an announcer, tests a clock."""
 
@@ -38,5 +44,7 @@ class Surroundings(NamedTuple):
     new_id: Callable[[], str] = new_request_id
     on_wait: Callable[[Pause], None] = _say_nothing
     """Told before a run waits for an answer in this process (`--wait`)."""
+    output_directories: Callable[[Path], tuple[Path, ...]] = _project_only
+    """(root) -> where a flow that keeps a state file may put its output besides the root; the first is its default."""
     response_owners: frozenset[int] | None = None
     """Whose answers are taken, where that is not the allowed owners of the root."""

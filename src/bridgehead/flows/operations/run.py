@@ -23,14 +23,12 @@ def run_named(
     line: CommandLine,
     directory: Path,
     surroundings: Surroundings | None = None,
-    *,
-    output_directories: tuple[Path, ...] = (),
 ) -> RunResult:
     """Run the flow a user named; its own options are among the words of the command line."""
     from bridgehead.flows.discovery import find_flow
 
     flow, found_as = find_flow(source, directory)
-    return run_with_options(flow, found_as, line, surroundings, output_directories=output_directories)
+    return run_with_options(flow, found_as, line, surroundings)
 
 
 def run_with_options(
@@ -38,15 +36,16 @@ def run_with_options(
     source: str,
     line: CommandLine,
     surroundings: Surroundings | None = None,
-    *,
-    output_directories: tuple[Path, ...] = (),
 ) -> RunResult:
     """Run `flow` with the settings that stand on a command line."""
+    around = surroundings or Surroundings()
+    line = _at_named_root(line, flow)
     given, defaults = _settings_in(line, flow)
-    request = line.request(
-        source=source, given=given, defaults=defaults, output_directories=output_directories
-    )
-    return run_flow(flow, request, surroundings)
+    places = _output_directories(line, flow, around)
+    if places:
+        defaults["output_path"] = str(places[0] / Path(defaults["output_path"]).name)
+    request = line.request(source=source, given=given, defaults=defaults, output_directories=places)
+    return run_flow(flow, request, around)
 
 
 def resume_paused(
@@ -63,7 +62,8 @@ def resume_paused(
 
     flow, found_as = find_flow(paused.source, directory)
     given, _ = _settings_in(line, flow)
-    request = line.request(source=found_as, given=given, flow_id=paused.flow_id)
+    places = _output_directories(line, flow, around)
+    request = line.request(source=found_as, given=given, flow_id=paused.flow_id, output_directories=places)
     return run_flow(flow, request._replace(resume=True), around)
 
 
@@ -93,6 +93,17 @@ def _found(journal: Journal, flow_id: str, root: FlowRoot) -> Run:
     from bridgehead.flows.operations.inspect import find_run
 
     return find_run(journal.runs(), flow_id, root.path)
+
+
+def _output_directories(line: CommandLine, flow: Flow, around: Surroundings) -> tuple[Path, ...]:
+    """Only a flow whose state file names its output needs to know (flows §10)."""
+    return around.output_directories(line.root) if flow.keeps_state_file else ()
+
+
+def _at_named_root(line: CommandLine, flow: Flow) -> CommandLine:
+    """The same line, in the root that an option of the flow's own names where --dir does not (flows §1)."""
+    named = None if flow.root_in is None or "root" in line.flags else flow.root_in(line.words)
+    return line if named is None else line._replace(flags={**line.flags, "root": named})
 
 
 def _settings_in(line: CommandLine, flow: Flow) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -58,6 +58,20 @@ class Option(NamedTuple):
 def read_words(words: Sequence[str], root: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings in a command line, and the defaults of a new run; FlowMistake names what cannot be."""
     canonical = Path(os.path.realpath(root))
+    given = _given(words)
+    _refuse_other_project(given, canonical)
+    if "output_path" in given:
+        _refuse_output(Path(given["output_path"]), canonical)
+    return given, _defaults(given, canonical)
+
+
+def root_in(words: Sequence[str]) -> Path | None:
+    """The project that a command line names."""
+    project = _given(words).get("project_path")
+    return None if project is None else Path(project)
+
+
+def _given(words: Sequence[str]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     rest = list(words)
     while rest:
@@ -74,10 +88,7 @@ def read_words(words: Sequence[str], root: Path) -> tuple[dict[str, Any], dict[s
         if not equals and not rest:
             raise FlowMistake(f"{word} needs a value")
         given[option.sets] = option.read(value if equals else rest.pop(0))
-    _refuse_other_project(given, canonical)
-    if "output_path" in given:
-        _refuse_output(Path(given["output_path"]), canonical)
-    return given, _defaults(given, canonical)
+    return given
 
 
 def _defaults(given: dict[str, Any], root: Path) -> dict[str, Any]:

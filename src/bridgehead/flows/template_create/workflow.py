@@ -16,7 +16,7 @@ from bridgehead.flows.template_create.agent_enhancement import EnhancedSet
 from bridgehead.flows.template_create.agent_writing import agent_path, render_agent
 from bridgehead.flows.template_create.agents import Recommendation
 from bridgehead.flows.template_create.analysis import CodebaseAnalysis
-from bridgehead.flows.template_create.choices import Choices, described_options, read_words
+from bridgehead.flows.template_create.choices import Choices, described_options, read_words, root_in
 from bridgehead.flows.template_create.completeness import check_completeness
 from bridgehead.flows.template_create.documentation import make_documents
 from bridgehead.flows.template_create.manifest import Manifest, make_manifest
@@ -63,6 +63,7 @@ class ScoreTooLow(Exception):
     agents=tuple(agent.value for agent in AgentName),
     keeps_state_file=True,
     read_words=read_words,
+    root_in=root_in,
     describe_options=described_options,
     operational=("validate",),
     abandon=lambda settings, flow_id: Staging(Path(settings["output_path"]), flow_id).abandon(),

@@ -110,3 +110,23 @@ def test_gemini_refusals_are_read_from_text_trace_and_exit_code(
 
     assert isinstance(outcome, Refused)
     assert outcome.error_class is expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("Model stream ended without a finish reason.", ErrorClass.MALFORMED),
+        ("The model returned an empty response with no text or thoughts.", ErrorClass.EMPTY),
+    ],
+)
+def test_gemini_may_say_in_an_event_why_its_stream_failed(said: str, expected: ErrorClass) -> None:
+    printed = lines(
+        {"type": "init", "session_id": "s"},
+        {"type": "message", "role": "assistant", "content": "half an ans"},
+        {"type": "error", "severity": "error", "message": said},
+        {"type": "result", "status": "error", "stats": {}},
+    )
+    outcome = read_gemini(ran(0, printed))
+
+    assert isinstance(outcome, Refused)
+    assert (outcome.error_class, outcome.message) == (expected, said)

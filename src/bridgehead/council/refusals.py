@@ -96,10 +96,12 @@ _VAGUE: Final = (
         ErrorClass.MALFORMED,
         r"empty or malformed response",
         r"stream (?:disconnected|closed) before",
+        r"stream ended without a finish reason",
         r"JSON parsing failed",
         r"Unexpected (?:end of JSON input|token)",
         r"Incomplete JSON",
     ),
+    _row(ErrorClass.EMPTY, r"returned an empty response"),
 )
 
 

@@ -56,14 +56,20 @@ def read_gemini(result: CommandResult) -> Outcome:
 def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult) -> Outcome:
     usage = _stream_usage(mapping_at(final, "stats"))
     if final.get("status") != "success":
-        message = text_at(mapping_at(final, "error"), "message") or UNEXPLAINED
-        return _refused(message, result, usage)
+        return _refused(_stream_error(events, final), result, usage)
     first = next((event for event in events if event.get("type") == "init"), {})
     said = [event for event in events if event.get("type") == "message" and event.get("role") == "assistant"]
     text = "".join(text_at(event, "content") for event in said)
     models = list(mapping_at(final, "stats", "models"))
     answered = Answered(text, text_at(first, "session_id") or None, models[0] if models else None, usage)
     return succeeded("gemini", result, answered)
+
+
+def _stream_error(events: list[dict[str, Any]], final: Mapping[str, Any]) -> str:
+    """Why a stream ended in an error: the last record says it, or an `error` event before it."""
+    said = [text_at(event, "message") for event in events if event.get("type") == "error"]
+    told = text_at(mapping_at(final, "error"), "message") or next(filter(None, reversed(said)), "")
+    return told or UNEXPLAINED
 
 
 def _read_whole(whole: Mapping[str, Any], result: CommandResult) -> Outcome:

@@ -9,18 +9,22 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.markers import MARKERS
+from bridgehead.rigs.yaml_core import NAMED_VALUES, Value
 
-_WORD = "(?!(?:null|true|false)$)[a-z][a-z0-9-]*"
+# Which markers there are and which words are no text is looked up afterwards: the pattern would take twice as long to
+# compile, and short commands compile it too.
+_MARKER = r"[^\x00-\x7f]"
+_WORD = "[a-z][a-z0-9-]*"
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.]+Z)?"
 _REST_OF_LINE = r"(?:[^\n\t:#]*[^\n\t:# ])?"  # no comment, no nested key, no blank at the end
-_TEXT = f"(?!(?:null|Null|NULL|true|True|TRUE|false|False|FALSE)$)[A-Za-z]{_REST_OF_LINE}"
+_TEXT = f"[A-Za-z]{_REST_OF_LINE}"
 _HEX = "(?=[0-9e]*[a-df])[0-9a-f]+"  # what cannot be taken for a number
 _USUAL = (
     f"from: ({_WORD})\n"
     f"to:(?: ({_WORD})|((?:\n  - {_WORD}$)+))\n"
     f"date: ({_DATE})\n"
-    f"status: ([▶⏸🎯✅❌]{_REST_OF_LINE})\n"
+    f"status: ({_MARKER}{_REST_OF_LINE})\n"
     f"type: ({_TEXT})\n"
     f"thread: ({_WORD})\n"
     f"(?:display_name: ({_TEXT})\n)?"
@@ -40,10 +44,15 @@ def read_usual(text: str) -> dict[str, Value] | None:
     found = _usual().fullmatch(text)
     if found is None:
         return None
-    sender, to, many, date, status, kind, thread, display_name, tldr, references, body_hash = found.groups()
+    values = found.groups()
+    sender, to, many, date, status, kind, thread, display_name, tldr, references, body_hash = values
+    recipients = [] if to else _items(many)
+    no_text = NAMED_VALUES.keys()
+    if status[0] not in MARKERS or not (no_text.isdisjoint(values) and no_text.isdisjoint(recipients)):
+        return None
     fields: dict[str, Value] = {
         "from": sender,
-        "to": to or _items(many),
+        "to": to or [*recipients],
         "date": date,
         "status": status,
         "type": kind,
@@ -54,10 +63,10 @@ def read_usual(text: str) -> dict[str, Value] | None:
     if tldr:
         fields["tldr"] = tldr
     if references:
-        fields["references"] = _items(references)
+        fields["references"] = [*_items(references)]
     fields["body_hash"] = body_hash
     return fields
 
 
-def _items(lines: str) -> list[Value]:
-    return [*lines.split("\n  - ")[1:]]
+def _items(lines: str) -> list[str]:
+    return lines.split("\n  - ")[1:]

@@ -14,7 +14,7 @@ Value: TypeAlias = "Scalar | list[Value] | dict[str, Value]"
 
 _TAG_PREFIX = "tag:yaml.org,2002:"
 _LARGEST_EXACT_INTEGER = 2**53
-_WORDS: dict[str, bool | None] = {
+NAMED_VALUES: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -46,8 +46,8 @@ def is_text_when_plain(text: str) -> bool:
 
 
 def _kind(text: str) -> str | None:
-    if text in _WORDS:
-        return "null" if _WORDS[text] is None else "bool"
+    if text in NAMED_VALUES:
+        return "null" if NAMED_VALUES[text] is None else "bool"
     if text[0] not in _FIRST_OF_NUMBERS:
         return None
     number = _NUMBER.fullmatch(text)
@@ -55,7 +55,7 @@ def _kind(text: str) -> str | None:
 
 
 def _construct(kind: str, text: str) -> Scalar:
-    return _number(text) if kind in ("int", "float") else _WORDS[text]
+    return _number(text) if kind in ("int", "float") else NAMED_VALUES[text]
 
 
 def _number(text: str) -> int | float | None:

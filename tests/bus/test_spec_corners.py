@@ -111,3 +111,21 @@ def test_the_hidden_name_is_taken_out_and_nothing_else(sent: object, left: objec
     bridge.connected(make_record("p1"), 0)
     [stop] = written(bridge.received("p1", frame("ovos.stop", destination=sent), 0))
     assert stop.context.get("destination") == left
+
+
+@pytest.mark.parametrize(
+    ("context", "answered"),
+    [
+        (
+            {"destination": ["", "audio", "skills"]},
+            {"source": "audio", "destination": ["", "audio", "skills"]},
+        ),
+        ({"source": 5, "destination": "core"}, {"source": "core", "destination": "core"}),
+        ({"source": "", "destination": [7, ""]}, {}),
+        ({"source": "sat", "destination": {"a": 1}}, {"source": "sat", "destination": "sat"}),
+    ],
+)
+def test_a_reply_exchanges_what_counts_and_leaves_a_side_without_counterpart(
+    context: dict[str, Any], answered: dict[str, Any]
+) -> None:
+    assert Message("a.b", {}, context).reply("a.c", {}).context == answered

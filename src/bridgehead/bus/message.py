@@ -40,14 +40,14 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False)
         """The answer to this message: source and destination change places where there are values to exchange."""
         context = json_copy(self.context)
         source, addressed = context.pop("source", None), destinations(self.context)
-        context.pop("destination", None)
-        source = source if isinstance(source, str) and source else None
-        destination = addressed[0] if addressed else None
+        if addressed:
+            context["source"] = addressed[0]
+        else:
+            context.pop("destination", None)
         # A side without a counterpart stays as it was, so a reply to a broadcast goes to its source.
-        if (new_source := destination or source) is not None:
-            context["source"] = new_source
-        if (new_destination := source or destination) is not None:
-            context["destination"] = new_destination
+        if isinstance(source, str) and source:
+            context.setdefault("source", source)
+            context["destination"] = source
         return Message(topic, json_copy(data), context)
 
     def response(self, data: dict[str, Any]) -> Message:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.assembly.rig_clones import clone_id
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import AnswerStatus, Part, PendingState, RunState
 from bridgehead.dashboard.plots import Plot, Series, bars, lines
@@ -50,6 +51,20 @@ def shown_findings(text: str) -> list[str]:
 @pytest.mark.parametrize("path", ["/", "/councils", "/events?part=bus"])
 def test_an_empty_page_says_what_to_do_first(desk: Desktop, path: str) -> None:
     assert 'class="empty"' in page(desk, path)
+
+
+def test_what_waits_leads_to_the_page_it_belongs_to(desk: Desktop) -> None:
+    root = str(desk.project)
+    ask(desk.store, "bus")
+    ask(desk.store, "flow", part=Part.FLOWS, run_id="flow-1/ü")
+    ask(desk.store, "seat", part=Part.COUNCIL, run_id="paafrm")
+    ask(desk.store, "envelope", part=Part.RIGS, project=root, context={"thread": "build-03"})
+    ask(desk.store, "nowhere", part=Part.FLOWS)
+
+    opened = re.findall(r'href="([^"]+)" aria-label="Open what', page(desk, "/"))
+
+    expected = {"/bus", "/flows/flow-1%2F%C3%BC", "/councils/paafrm", f"/threads/{clone_id(root)}/build-03"}
+    assert set(opened) == expected
 
 
 def test_a_choice_is_answered_in_place_and_once(desk: Desktop) -> None:

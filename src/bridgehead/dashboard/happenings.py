@@ -14,6 +14,7 @@ from bridgehead.assembly.council_lock import was_left_behind
 from bridgehead.assembly.council_views import council_now
 from bridgehead.assembly.rig_clones import clone_id
 from bridgehead.contract.events import Event
+from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.words import Part, RunState
 from bridgehead.control_plane.records import FINAL_STATES, EventFilter, Run, RunFilter
 from bridgehead.control_plane.stores.base import Store
@@ -61,9 +62,7 @@ class Happening:
 
     @property
     def href(self) -> str | None:
-        place = f"/threads/{clone_id(self.project)}/" if self.noun == "thread" else PLACES.get(self.noun)
-        has_page = place and (self.id or self.noun == "bus")
-        return f"{place}{quote(self.id, safe='')}" if has_page else None
+        return _page(self.noun, self.id, self.project)
 
 
 def running(assembly: Assembly, store: Store) -> list[Happening]:
@@ -87,6 +86,15 @@ def lately(store: Store) -> list[Happening]:
     return sorted([*runs, *rigs], key=lambda one: one.at, reverse=True)[:MOST_LATELY]
 
 
+def page_of(item: PendingItem) -> str | None:
+    """Where the flow, council, thread or bus that asks can be looked at as a whole."""
+    asked = item.question
+    thread = asked.context.get("thread")
+    if thread is not None:
+        return _page("thread", str(thread), asked.project)
+    return _page(_NOUNS.get(asked.part, ""), asked.run_id or "")
+
+
 def of_run(run: Run, state: str, seats: tuple[SeatMark, ...] = ()) -> Happening:
     return Happening(
         noun=_NOUNS.get(run.part, str(run.part)),
@@ -108,6 +116,13 @@ def of_rig_event(event: Event) -> Happening:
         state=_RIG_KINDS[event.kind],
         at=event.at,
     )
+
+
+def _page(noun: str, thing_id: str, project: str = "") -> str | None:
+    place = f"/threads/{clone_id(project)}/" if noun == "thread" else PLACES.get(noun)
+    if noun == "bus":
+        return place
+    return f"{place}{quote(thing_id, safe='')}" if place and thing_id else None
 
 
 def _state(assembly: Assembly, run: Run) -> str:

@@ -15,6 +15,7 @@ from bridgehead.council.render.notes import notes
 from bridgehead.council.render.reasons import reason_in_words
 from bridgehead.council.render.telling import visible
 from bridgehead.dashboard import moments
+from bridgehead.dashboard.happenings import page_of
 from bridgehead.dashboard.static_files import address_of
 
 MOST_ID: Final = 16
@@ -34,7 +35,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(ago=_ago, clock=_clock, span=moments.span, number=number, short=short_id)
-    made.filters.update(why=reason_in_words, sentences=sentences)
+    made.filters.update(why=reason_in_words, sentences=sentences, page=page_of)
     made.globals.update(static=address_of)
     return made
 

@@ -240,8 +240,13 @@ class Bridge:
             message = self._names.read(message)
         hub_session = session_id(carried)
         named = None if carried is None else hub_session
-        hops = 1 if echo is None else echo.hops + 1
-        self._offer(Heard(message, hub_session, echo, named, hops), now, effects)
+        if echo is None:
+            self._offer(Heard(message, hub_session, None, named, 1), now, effects)
+        elif echo.author is not None and self._router.only_author_hears(message, hub_session, echo.author):
+            self.offered += 1
+            effects.append(Outcome(echo.author, "out", message.type, "dropped", "echo", named))
+        else:
+            self._offer(Heard(message, hub_session, echo, named, echo.hops + 1), now, effects)
         return effects
 
     def _adopt_session(self, heard: Heard) -> None:

@@ -18,6 +18,7 @@ from bridgehead.bus.message import (
     Message,
     decode_json,
     destinations,
+    has_malformed_carrier,
     read_value,
     session_rejected,
     sound_message,
@@ -35,7 +36,6 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
-_BOOTSTRAP: Final = frozenset({SYNC, UPDATE_DEFAULT})
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
@@ -101,21 +101,37 @@ class Intake:
         return self._consider(participant, read, hops)
 
     def _consider(self, participant: Participant, message: Message, hops: int) -> Admitted | Denied | Ignored:
-        if (denied := _envelope_denied(message)) is not None:
-            return denied
-        if has_twin_marker(message):
-            return Ignored("twin", message.type)
-        if message.type in _BOOTSTRAP and (message.type != SYNC or is_bare_sync(message)):
-            return Ignored("session_bootstrap", message.type)
         terms = participant.terms
-        if terms.speaks_legacy:
-            message = to_spec(message) or message
-        if not terms.may_publish(message.type):
-            return self._policy_denied(participant, message, "type", message.type)
+        carried = message.context.get("session")
+        if (
+            not terms.takes_freely(message.type)
+            or not (carried is None or isinstance(carried, dict))
+            or has_twin_marker(message)
+        ):
+            if (objection := self._objection(participant, message)) is not None:
+                return objection
+            message = (to_spec(message) or message) if terms.speaks_legacy else message
         context = {**message.context, "source": participant.source}
         if "destination" in context and (foreign := self._readdress(participant, context)):
             return self._policy_denied(participant, message, "destination", foreign)
         return self._seat(participant, message, context, hops)
+
+    def _objection(self, participant: Participant, message: Message) -> Denied | Ignored | None:
+        """What keeps the message out, in the order of bus §6, None if nothing does."""
+        if message.type.count(":") > 1:
+            # A bridge is a producer, so one colon is the most it writes (B-06).
+            return Denied("malformed", {"reason": "type_syntax"}, message.type)
+        if has_malformed_carrier(message):
+            rejected = session_rejected(message)
+            return Denied("malformed", {"reason": "malformed_carrier"}, message.type, rejected)
+        if has_twin_marker(message):
+            return Ignored("twin", message.type)
+        if message.type == UPDATE_DEFAULT or is_bare_sync(message):
+            return Ignored("session_bootstrap", message.type)
+        named = to_spec(message) if participant.terms.speaks_legacy else message
+        if named is not None and not participant.record.may_publish(named.type):
+            return self._policy_denied(participant, named, "type", named.type)
+        return None
 
     def _readdress(self, participant: Participant, context: dict[str, Any]) -> str | None:
         """Take the hidden id out of `context`; returns another participant's source, which needs a grant (B-55)."""
@@ -203,17 +219,6 @@ def _malformed(read: Malformed, topic: str | None) -> Denied:
 def _is_too_deep(read: object, limit: int) -> bool:
     value = [read.data, read.context] if isinstance(read, Message) else read
     return isinstance(value, dict | list) and is_deeper_than(value, limit)
-
-
-def _envelope_denied(message: Message) -> Denied | None:
-    """A bridge is a producer, so one colon is the most it writes (B-06); then the session carrier."""
-    if message.type.count(":") > 1:
-        return Denied("malformed", {"reason": "type_syntax"}, message.type)
-    session = message.context.get("session")
-    if session is not None and not isinstance(session, dict):
-        rejected = session_rejected(message)
-        return Denied("malformed", {"reason": "malformed_carrier"}, message.type, rejected)
-    return None
 
 
 def _spoken(read: dict[str, Any]) -> object:

@@ -15,6 +15,7 @@ from bridgehead.bus.record import Grant, Role
 from bridgehead.bus.session import DEFAULT
 from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.topics import (
+    HANDLED,
     LIFECYCLE,
     LISTEN,
     NOTICE,
@@ -60,6 +61,8 @@ class Router:
         self._readiness = frozenset(settings.readiness_topics)
         self._beyond_sessions = self._readiness.union(settings.group_topics if self._by_site else ())
         """Topics that may concern others than those who use the session."""
+        self._beyond_author = self._beyond_sessions | {SPEAK, SPEECH, HANDLED}
+        """The same, and those whose echo is more than an echo (B-14, B-35, B-51)."""
         self._hidden_source = settings.hidden_source
 
     def recipients(self, heard: Heard) -> Sequence[Match]:
@@ -79,6 +82,13 @@ class Router:
         if topic in self._beyond_sessions:
             self._match_topic(heard, found, addressed=bool(addressed))
         return list(found.items()) if len(found) < 2 else sorted(found.items(), key=_ordinal)
+
+    def only_author_hears(self, message: Message, hub_session: str, author: str) -> bool:
+        """Whether the echo concerns its author alone, as nearly everything does that a participant says (B-21)."""
+        if message.type in self._beyond_author or "destination" in message.context or not self._by_session:
+            return False
+        matches = self._register.by_session(hub_session)
+        return len(matches) == 1 and matches[0][0].id == author
 
     def _in_session(self, heard: Heard) -> Sequence[Match]:
         if heard.hub_session == DEFAULT or not self._by_session:

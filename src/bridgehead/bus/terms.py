@@ -7,7 +7,7 @@ from typing import Final
 from bridgehead.bus.policy import place_session
 from bridgehead.bus.record import Grant, ParticipantRecord
 from bridgehead.bus.session import Session
-from bridgehead.bus.topics import LIFECYCLE, SPEAK, SYNC
+from bridgehead.bus.topics import LIFECYCLE, SESSION_BOOTSTRAP, SPEAK, SYNC
 
 _REMEMBERED_TOPICS: Final = 64
 
@@ -29,15 +29,20 @@ class Terms:
             if record.deliver.match(topic) and (record.tts or topic != SPEAK)
         )
         """Topics of which only an echo and the hop limit keep a message from the participant (B-16, B-71)."""
-        self._publishes: dict[str, bool] = {}
+        self._takes: dict[str, bool] = {}
 
-    def may_publish(self, topic: str) -> bool:
-        """Whether the publish list lets this topic in; topics repeat, so what it says of some is remembered."""
-        verdict = self._publishes.get(topic)
+    def takes_freely(self, topic: str) -> bool:
+        """Whether nothing about this topic can keep a message out; topics repeat, so some answers are remembered."""
+        verdict = self._takes.get(topic)
         if verdict is None:
-            if len(self._publishes) >= _REMEMBERED_TOPICS:
-                self._publishes.clear()
-            verdict = self._publishes[topic] = self._record.may_publish(topic)
+            if len(self._takes) >= _REMEMBERED_TOPICS:
+                self._takes.clear()
+            verdict = self._takes[topic] = (
+                not self.speaks_legacy
+                and self._record.may_publish(topic)
+                and topic not in SESSION_BOOTSTRAP
+                and topic.count(":") <= 1
+            )
         return verdict
 
     def gate(self, session: Session) -> Session:

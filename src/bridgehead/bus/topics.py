@@ -35,6 +35,9 @@ SUBSCRIBE: Final = "bridgehead.subscribe"
 BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE})
 """What only a bridge says: forged, a notice would invite a wrong answer and a subscription deafen the bridge."""
 
+SESSION_BOOTSTRAP: Final = frozenset({SYNC, UPDATE_DEFAULT})
+"""What stock clients send unasked when they begin (bus §11.2)."""
+
 TWIN_MARKERS: Final = ("_namespace_compat_twin", "_intent_compat_twin")
 
 LIFECYCLE: Final = frozenset({HANDLE, SPEAK, HANDLED, CANCELLED, MATCHED, UNMATCHED, SYNC})

@@ -346,10 +346,20 @@ def test_an_injected_dispatcher_comes_first_and_may_work_as_a_team(
 
     assert (seat.connection, seat.exchange_mode, seat.messaging) == (
         "native-dispatch",
-        "coordinator-mediated",
+        "direct-async",
         True,
     )
-    assert seat.extra["dispatch_mode"] == "agent-teams"
+    assert (seat.extra["dispatch_mode"], seat.degradation_reason) == ("agent-teams", None)
+
+
+def test_a_team_that_cannot_be_had_is_told_as_a_degraded_council(machine: StandIn) -> None:
+    mute = Dispatcher()
+    mute.messaging = False
+    here = machine(environment={"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"})
+    seat = seated(check("claude", here, native=mute)).seat
+
+    assert (seat.exchange_mode, seat.extra["dispatch_mode"]) == ("coordinator-mediated", "plain")
+    assert seat.degradation_reason is not None
 
 
 def test_a_team_needs_enough_to_do(machine: StandIn) -> None:

@@ -25,6 +25,7 @@ from bridgehead.council.runtimes.machine import Machine
 
 TEAMS_VARIABLE: Final = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
 TEAM_DOMAINS: Final = 3
+NO_TEAM: Final = "agent teams were asked for and the dispatcher passes no messages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +139,8 @@ class _Preflight:
         models, model_warnings = self._models(connection)
         timeout = self._timeout(multi_agent=has_agents)
         reasoning = self._reasoning()
-        taken = Taken(
-            self._task, self._setup, connection, models, reasoning, has_agents, self._uses_teams(connection)
-        )
+        team = self._team(connection)
+        taken = Taken(self._task, self._setup, connection, models, reasoning, has_agents, team is True)
         seat = Seat(
             bridge=self._setup.bridge,
             model_family=self._setup.text_option("family") or self._runtime.model_family,
@@ -153,7 +153,8 @@ class _Preflight:
             models=models,
             debate_merged=self._setup.settings.debates_merged,
             messaging=taken.uses_teams,
-            exchange_mode="session-continuity" if connection.keeps_history else connection.exchange_mode,
+            exchange_mode=_exchange_mode(connection, in_team=taken.uses_teams),
+            degradation_reason=NO_TEAM if team is False else None,
             runtime=connection.runtime_name,
             toolchain=_toolchain(connection),
             model_validation_warnings=model_warnings,
@@ -203,13 +204,13 @@ class _Preflight:
             self._note("reasoning_level", level)
         return level
 
-    def _uses_teams(self, connection: Connection) -> bool:
-        """claude's Agent Teams (council §4.1): switched on, worth it, and a dispatcher that passes messages."""
+    def _team(self, connection: Connection) -> bool | None:
+        """claude's Agent Teams (council §4.1): None when none is asked for, else whether messages can be passed."""
         if self._setup.bridge != "claude" or not isinstance(connection, NativeDispatch):
-            return False
+            return None
         switched_on = self._setup.environment.get(TEAMS_VARIABLE) == "1"
         worth_it = len(self._task.domains) >= TEAM_DOMAINS or self._task.intensity is Intensity.THOROUGH
-        return switched_on and worth_it and connection.dispatcher.messaging
+        return connection.dispatcher.messaging if switched_on and worth_it else None
 
     def _not_seated(self, status: Status, reason: str, message: str = "") -> NotSeated:
         timeout = self._timeout()
@@ -221,6 +222,13 @@ class _Preflight:
         self._events.append(
             SeatEvent(self._setup.bridge, "preflight", {"step": step, "result": result, **told})
         )
+
+
+def _exchange_mode(connection: Connection, *, in_team: bool) -> str:
+    """How later rounds reach a role (council §9.8)."""
+    if in_team:
+        return "direct-async"
+    return "session-continuity" if connection.keeps_history else connection.exchange_mode
 
 
 def _toolchain(connection: Connection) -> str | None:

@@ -66,6 +66,14 @@ def test_a_version_may_have_any_number_of_digits() -> None:
     }
 
 
+def test_a_profile_may_be_given_as_a_plain_word() -> None:
+    document = {**RESPONSE, "error_message": None}
+    found = [len(AgentResponse.validate(document, word)) for word in ("strict", "interop")]  # type: ignore[arg-type]
+    assert found == [1, 0]
+    with pytest.raises(ValueError, match="lenient"):
+        AgentResponse.validate(document, "lenient")  # type: ignore[arg-type]
+
+
 def test_an_unknown_key_of_a_newer_minor_version_is_ignored_in_every_profile() -> None:
     newer = {**RESPONSE, "version": "1.7", "usage": {}}
     for profile in Profile:

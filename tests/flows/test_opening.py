@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from bridgehead.flows import Context, Flow, RunOptions, RunRequest, Surroundings
 from bridgehead.flows.errors import NoCheckpoint, OtherRun, UnsafePath, UnsupportedVersion
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.phases import PhasedContext
+from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.words import STATE_FILE, RunStatus
 
 PROMPT = "Describe the project. " * 10
@@ -119,3 +121,12 @@ def test_a_request_of_another_major_version_is_left_alone(theatre: Any) -> None:
     assert theatre.request_path.read_bytes() == newer
     theatre.answer("yes")
     assert theatre.resume(ONE).result == "yes"
+
+
+def test_a_request_of_a_stranger_is_written_again_and_that_is_said(
+    theatre: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    theatre.run(ONE)
+    monkeypatch.setattr(FlowRoot, "allowed_owners", frozenset({os.geteuid() + 1}))
+    assert theatre.resume(ONE).actions == ("reissue",)
+    assert "foreign_owner" in caplog.text

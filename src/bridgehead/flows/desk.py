@@ -12,6 +12,7 @@ from bridgehead.flows.documents import Contract, InvalidDocument, is_supported, 
 from bridgehead.flows.errors import ForeignAnswer, UnsupportedVersion
 from bridgehead.flows.inbox import Rejected, match_response
 from bridgehead.flows.json_bytes import Unreadable, read_object
+from bridgehead.flows.log import log_warning
 from bridgehead.flows.settlement import MatchedAnswer
 from bridgehead.flows.words import DocumentKind, Profile
 from bridgehead.named_tuple import NamedTuple
@@ -101,6 +102,8 @@ class Desk:
 
     def _read_request(self, contract: Contract) -> None:
         content = self.files.read(self.files.request_path)
+        if isinstance(content, Unsafe):
+            log_warning(f"{self.files.request_path} is not read: {content.reason}")
         if not isinstance(content, bytes):
             return
         try:

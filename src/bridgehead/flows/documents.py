@@ -129,6 +129,7 @@ def _version_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def _forgive(document: Any, schema: Mapping[str, Any], profile: Profile) -> tuple[Any, list[str]]:
     """A copy without what the profile and a newer minor version let pass, and a line for each tolerance."""
+    profile = Profile(profile)  # tools may give it as a plain word
     if not isinstance(document, dict):
         return document, []
     forgiven = dict(document)

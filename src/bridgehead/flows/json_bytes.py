@@ -66,11 +66,17 @@ class _Pairs:
 
     def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         document = dict(pairs)
-        self.repeated = None
-        if len(document) != len(pairs):
-            keys = [key for key, _ in pairs]
-            self.repeated = next(key for key in keys if keys.count(key) > 1)
+        self.repeated = None if len(document) == len(pairs) else _first_repeated(pairs)
         return document
+
+
+def _first_repeated(pairs: list[tuple[str, Any]]) -> str | None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return key
+        seen.add(key)
+    return None
 
 
 def _refuse(token: str) -> NoReturn:

@@ -12,6 +12,7 @@ import pytest
 
 from bridgehead.dashboard.web_request import WebRequest, choose_token
 from bridgehead.errors import BridgeheadError
+from bridgehead.exit_codes import ExitCode
 from installed import Machine, machine
 
 
@@ -49,7 +50,7 @@ def test_the_command_prints_its_link_serves_and_stops_cleanly(home: Machine) -> 
         _, said = process.communicate(timeout=30)
     finally:
         process.kill()
-    assert process.returncode == 0
+    assert process.returncode == ExitCode.INTERRUPTED
     assert "stopped" in said
     assert "Traceback" not in said
     assert not kept.exists()

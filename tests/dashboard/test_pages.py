@@ -67,6 +67,14 @@ def test_what_waits_leads_to_the_page_it_belongs_to(desk: Desktop) -> None:
     assert set(opened) == expected
 
 
+def test_a_page_that_refuses_says_so_in_its_title(desk: Desktop) -> None:
+    assert "<title>Refused –" in desk.client.get("/events?part=nothing").text
+    assert "<title>Not found –" in desk.client.get("/nothing").text
+
+    gone = desk.post("/answer/q-99", status="nothing")
+    assert gone.status_code == 422 and 'role="alert">q-99: ' in gone.text
+
+
 def test_a_choice_is_answered_in_place_and_once(desk: Desktop) -> None:
     item = ask(desk.store, choices=("yes", "no"))
     assert f'action="/answer/{item.id}"' in page(desk, "/")

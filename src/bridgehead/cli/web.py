@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import webbrowser
@@ -21,6 +22,8 @@ from bridgehead.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from bridgehead.dashboard.app import Dashboard
+
+BY_SIGNAL = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
 
 
 class ExtraMissing(UserError):
@@ -96,11 +99,11 @@ def _serve(app: App, assembly: Assembly, request: WebRequest) -> int:
             mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
         )
         try:
-            serve(dashboard, listening, lambda: _started(app, request, address, dashboard))
+            ended_by = serve(dashboard, listening, lambda: _started(app, request, address, dashboard))
         finally:
             forget_address(assembly.places, address)
     app.say("stopped")
-    return ExitCode.DONE
+    return ExitCode.DONE if ended_by is None else BY_SIGNAL[ended_by]
 
 
 def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboard) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_WAITING: Final = 200
 WAITING_SECONDS: Final = 5.0
+NOT_FOUND: Final = 404
+SERVER_ERRORS: Final = 500
 
 logger = logging.getLogger(__name__)
 
@@ -107,4 +109,6 @@ class Desk:
 
     def problem(self, request: Request, error: BridgeheadError, status: int) -> Response:
         """A page that says what was refused and what to do next."""
-        return self.show(request, None, "problem.html", status=status, message=error.message, hint=error.hint)
+        heading = "Not found" if status == NOT_FOUND else "Refused" if status < SERVER_ERRORS else "Failed"
+        facts = {"heading": heading, "message": error.message, "hint": error.hint}
+        return self.show(request, None, "problem.html", status=status, **facts)

@@ -93,14 +93,23 @@ class Server(uvicorn.Server):
         yield
 
 
-def serve(dashboard: Dashboard, listening: socket.socket, on_started: Callable[[], None]) -> None:
-    """Serve on `listening` until SIGINT or SIGTERM; `on_started` is called once pages are answered."""
-    asyncio.run(_serve(Server(dashboard, on_started), listening))
+def serve(
+    dashboard: Dashboard, listening: socket.socket, on_started: Callable[[], None]
+) -> signal.Signals | None:
+    """Serve on `listening` until SIGINT or SIGTERM, and say which; `on_started` is called once pages are answered."""
+    return asyncio.run(_serve(Server(dashboard, on_started), listening))
 
 
-async def _serve(server: Server, listening: socket.socket) -> None:
+async def _serve(server: Server, listening: socket.socket) -> signal.Signals | None:
+    arrived: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        arrived.append(number)
+        server.stop()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, server.stop)
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
     await server.serve(sockets=[listening])
-    if not server.started:
+    if not server.started and not arrived:
         raise NotStarted
+    return arrived[0] if arrived else None

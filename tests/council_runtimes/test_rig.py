@@ -127,3 +127,20 @@ def test_numbers_a_remote_makes_up_do_no_harm(rounds: Any) -> None:
 
     assert report.debate_rounds is not None
     assert msgspec.json.encode(report)
+
+
+def test_words_a_remote_makes_up_are_normalised_cut_and_writable() -> None:
+    entry = {"title": "One", "domain": " Data_Integrity\n", "agent": "a\ud800" + "x" * 500}
+    covered = ["Security", "security", 7, "\ud800"]
+    report = read(
+        answer(
+            {"outputs": [entry], "domains_covered": covered, "model_family": "\udfff", "runtime": "r\n\ud800"}
+        )
+    )
+
+    assert report.outputs[0].domain == "data-integrity"
+    assert len(report.outputs[0].agent) == 200
+    assert report.domains_covered[0] == "security" and len(report.domains_covered) == 2
+    assert msgspec.json.encode(report)
+    skipped = read(answer({"status": "SKIPPED", "skip_reason": "\ud800 no\n" + "x" * 900}))
+    assert len(skipped.skip_reason or "") < 600 and msgspec.json.encode(skipped)

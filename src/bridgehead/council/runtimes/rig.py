@@ -16,10 +16,12 @@ import msgspec
 
 from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.report import BridgeReport, DisputedOutput, Output
-from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.task import BridgeInput, normalise_domain
 from bridgehead.contract.words import Confidence, LocalCouncilType, OutputState, Status
 from bridgehead.council.bridge_report import Analysed, SeatFacts, completed_report, skipped_report
-from bridgehead.council.items import Draft, Intake
+from bridgehead.council.domains import CROSS_DOMAIN
+from bridgehead.council.items import Draft, Intake, as_line
+from bridgehead.council.refusals import excerpt
 from bridgehead.council.reply import Answered, Found, read_reply
 from bridgehead.council.runtimes.base import NO_CONNECTION, Runtime, runtime
 
@@ -111,19 +113,18 @@ def _read_report(value: Any) -> Found[dict[str, Any]] | None:
 def _in_our_words(
     document: Mapping[str, Any], answer: RigAnswer, task: BridgeInput, facts: SeatFacts
 ) -> BridgeReport:
-    family = document.get("model_family")
-    known = answer.verified and isinstance(family, str) and family.strip()
-    seated = replace(facts, model_family=str(family).strip() if known else UNKNOWN_FAMILY, connection="rig")
+    family = _claimed(document.get("model_family")) if answer.verified else ""
+    seated = replace(facts, model_family=family or UNKNOWN_FAMILY, connection="rig")
     if document.get("status") != Status.COMPLETED:
-        reason = document.get("skip_reason") or document.get("halt_reason") or "it did not complete"
-        return skipped_report(task, seated, f"remote: {reason}")
+        reason = as_line(document.get("skip_reason") or document.get("halt_reason")) or "it did not complete"
+        return skipped_report(task, seated, f"remote: {excerpt(reason)}")
     live, withdrawn, disputed = _outputs(document, task, verified=answer.verified)
     rounds = document.get("debate_rounds")
     found = Analysed(
         outputs=tuple(live),
         withdrawn=tuple(withdrawn),
         disputed=tuple(disputed),
-        domains_covered=_texts(document.get("domains_covered")),
+        domains_covered=_domains(document.get("domains_covered")),
         debate_rounds=rounds
         if isinstance(rounds, int) and not isinstance(rounds, bool) and rounds >= 0
         else 0,
@@ -174,8 +175,8 @@ def _output(entry: Mapping[str, Any], draft: Draft, number: int, *, verified: bo
         description=draft.description,
         evidence=draft.evidence,
         action=draft.action,
-        domain=str(entry.get("domain") or "cross-domain"),
-        agent=str(entry.get("agent") or "remote"),
+        domain=_domain(entry.get("domain")) or CROSS_DOMAIN,
+        agent=_claimed(entry.get("agent")) or "remote",
         **optional,
     )
 
@@ -183,25 +184,34 @@ def _output(entry: Mapping[str, Any], draft: Draft, number: int, *, verified: bo
 def _claim(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the remote says about how it came to its report; kept as a claim, believed by nobody."""
     words = ("bridge", "model_family", "connection_used", "runtime", "toolchain", "verdict", "confidence")
-    claim: dict[str, Any] = {
-        name: document[name][:MOST_CLAIMED] for name in words if isinstance(document.get(name), str)
-    }
-    if models := _texts(document.get("models_used")):
-        claim["models_used"] = [model[:MOST_CLAIMED] for model in models[:MOST_MODELS]]
+    claim: dict[str, Any] = {name: said for name in words if (said := _claimed(document.get(name)))}
+    if models := [said for model in _listed(document.get("models_used")) if (said := _claimed(model))]:
+        claim["models_used"] = models[:MOST_MODELS]
     if isinstance(usage := document.get("usage"), dict):
         claim["usage"] = {name: usage[name] for name in _USAGE if isinstance(usage.get(name), int | float)}
     return claim
 
 
 def _entries(value: object) -> Sequence[Mapping[str, Any]]:
-    if not isinstance(value, list):
-        return []
     return [
         entry
-        for entry in value
+        for entry in _listed(value)
         if isinstance(entry, dict) and isinstance(entry.get("title"), str) and entry["title"].strip()
     ]
 
 
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(entry for entry in value if isinstance(entry, str)) if isinstance(value, list) else ()
+def _domains(value: object) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(_domain, _listed(value)))))
+
+
+def _domain(value: object) -> str:
+    return normalise_domain(_claimed(value))
+
+
+def _claimed(value: object) -> str:
+    """A word of the remote on one line, of bearable length and writable; anything but a text is none."""
+    return as_line(value)[:MOST_CLAIMED] if isinstance(value, str) else ""
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

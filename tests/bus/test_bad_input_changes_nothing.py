@@ -9,7 +9,8 @@ import pytest
 
 from bridgehead.bus.bridge_url import NoBridgeUrl
 from bridgehead.bus.bus_settings import Address, BusSettings
-from bridgehead.bus.enrolment import Enrolment, UnknownKey, enrol, parse_duration, set_key
+from bridgehead.bus.directory import Directory
+from bridgehead.bus.enrolment import Enrolment, UnknownKey, enrol, parse_duration, revoke, set_key
 from bridgehead.bus.join_file import BadJoinFile, JoinFile, JoinFileTaken, read_join_file
 from bridgehead.bus.record import parse_record
 from bridgehead.bus.sockets.dialling import BadUrl
@@ -121,3 +122,22 @@ def test_a_port_is_written_in_plain_digits() -> None:
 def test_a_hub_is_not_dialled_where_none_can_be(url: str) -> None:
     with pytest.raises(BadUrl):
         transport_for(url)
+
+
+def test_somebody_is_revoked_although_the_records_are_being_edited(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "bus")
+    add(folder, "den", tmp_path / "den.json")
+    directory = Directory(folder)
+    folder.records_file.write_text("[den")
+    revoke(folder, "den")
+    assert directory.reload(0.0).revoked == ("den",)
+    assert directory.problem is not None and "den" in directory.records
+
+
+@pytest.mark.parametrize("expires", ["soon", "2026-01-01T00:00:00"])
+def test_an_expiry_that_is_no_moment_is_told_with_the_file(tmp_path: Path, expires: str) -> None:
+    folder = StateFolder(tmp_path / "bus")
+    add(folder, "den", tmp_path / "den.json")
+    folder.credentials_file.write_text(f'{{"den":{{"token_sha256":"x","expires":"{expires}"}}}}')
+    with pytest.raises(ConfigError, match=r"credentials\.json"):
+        folder.credentials()

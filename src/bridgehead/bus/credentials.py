@@ -35,6 +35,10 @@ class Credential(msgspec.Struct, frozen=True, omit_defaults=True):
     revoked: bool = False
     """Stays as a mark, so that a client certificate of the same name is refused too."""
 
+    def __post_init__(self) -> None:
+        if self.expires is not None and datetime.fromisoformat(self.expires).tzinfo is None:
+            raise ValueError(f"{self.expires!r} has no time zone")
+
 
 class Challenge(msgspec.Struct, frozen=True):
     """Everything both sides of an HMAC handshake sign."""

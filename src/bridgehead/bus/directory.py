@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -23,6 +24,7 @@ from bridgehead.errors import BridgeheadError
 _log: Final = logging.getLogger("bridgehead.bus")
 
 REST_S: Final = 0.4
+Read = TypeVar("Read")
 
 
 class DirectoryChange(msgspec.Struct, frozen=True):
@@ -66,20 +68,17 @@ class Directory:
         return self.records.get(participant_id)
 
     def reload(self, now: float) -> DirectoryChange:
-        """Take over changed files; ones that do not parse leave everything as it is and are reported once."""
+        """Take over changed files; one that does not parse leaves what is in force as it is and is reported once."""
         stamp = self._folder.stamp()
         if stamp == self._stamp:
             return DirectoryChange()
-        try:
-            records, credentials = self._folder.records(), self._folder.credentials()
-        except BridgeheadError as error:
-            self._stamp, self.problem = stamp, error.message
-            _log.error("%s; the records in force stay as they are", error)
-            return DirectoryChange()
+        self.problem = None
+        # Each file counts by itself: somebody is revoked although the records are being edited.
+        records = self._read(self._folder.records, self.records)
+        credentials = self._read(self._folder.credentials, self.credentials)
         if self.records.keys() - records.keys() and not self._has_rested(stamp, now):
             return DirectoryChange()
         self._stamp = stamp
-        self.problem = None
         change = DirectoryChange(
             tuple(record for name, record in records.items() if self.records.get(name) != record),
             tuple(
@@ -90,6 +89,14 @@ class Directory:
         )
         self.records, self.credentials = records, credentials
         return change
+
+    def _read(self, read: Callable[[], Read], in_force: Read) -> Read:
+        try:
+            return read()
+        except BridgeheadError as error:
+            self.problem = error.message
+            _log.error("%s; what is in force stays as it is", error)
+            return in_force
 
     def _has_rested(self, stamp: Stamp, now: float) -> bool:
         """Whether the files have been like this for a moment.

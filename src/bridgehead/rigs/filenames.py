@@ -68,6 +68,11 @@ def thread_of(path: str) -> str | None:
     return top if slash and is_thread_id(top) else None
 
 
+def arrives_as_envelope(path: str) -> bool:
+    """Tell whether a sync counts a new file as an envelope; build folders and deeper files included (rigs §9.1)."""
+    return thread_of(path) is not None and is_envelope_name(path)
+
+
 def envelope_at(path: str) -> EnvelopePath | None:
     """Return the envelope a repository path names: an .md file directly in a listed thread."""
     top, _, filename = path.partition("/")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from bridgehead.rigs.filenames import is_envelope_name, thread_of
+from bridgehead.rigs.filenames import arrives_as_envelope, thread_of
 
 
 class Change(NamedTuple):
@@ -105,9 +105,8 @@ def report_changes(
     new: list[NewEnvelope] = []
     changed: list[ChangedPath] = []
     for change in changes if remote_ahead else ():
-        thread_id = thread_of(change.path)
-        if change.status == "A" and thread_id and is_envelope_name(change.path):
-            new.append(NewEnvelope(change.path, thread_id, remote_head))
+        if change.status == "A" and arrives_as_envelope(change.path):
+            new.append(NewEnvelope(change.path, change.path.partition("/")[0], remote_head))
         else:
             changed.append(ChangedPath(change.path, _reason(change.status), change.touches_thread))
     return SyncReport(local_head, remote_head, local_ahead, remote_ahead, tuple(new), tuple(changed))

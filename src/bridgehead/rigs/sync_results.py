@@ -14,8 +14,13 @@ class Synced(NamedTuple):
 
     report: SyncReport
     refusal: Refusal | None
-    pulled: bool
+    pulled: bool  # also where there was nothing to pull, as the reference has it
     verification: VerificationReport
+
+    @property
+    def moved(self) -> bool:
+        """Whether the branch is elsewhere than before."""
+        return self.pulled and self.report.remote_ahead > 0
 
     @property
     def diverged(self) -> bool:

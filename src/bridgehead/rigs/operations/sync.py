@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.errors import UserError
+from bridgehead.rigs.filenames import arrives_as_envelope
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.repositories.errors import FetchFailed
 from bridgehead.rigs.repositories.records import Incoming
@@ -46,14 +47,14 @@ def sync(rig: Rig, request: SyncRequest) -> Synced:
             verification_failed=bool(verification.failed) and not request.accept_unverified,
             accept_non_envelope=request.accept_non_envelope,
         )
-        pulled = request.auto and refusal is None and report.remote_ahead > 0
-        if pulled and (blocked := rig.repository.fast_forward(incoming.remote_head)):
+        outcome = Synced(report, refusal, request.auto and refusal is None, verification)
+        if outcome.moved and (blocked := rig.repository.fast_forward(incoming.remote_head)):
             raise FilesInTheWay(blocked.paths)
-    _settle(rig, report, refusal, pulled=pulled)
+    _settle(rig, report, refusal, moved=outcome.moved)
     _narrate(rig, report, refusal, auto=request.auto)
-    if pulled:
+    if outcome.moved:
         _tell_divergences(rig, sorted({envelope.thread_id for envelope in report.new_envelopes}))
-    return Synced(report, refusal, pulled, verification)
+    return outcome
 
 
 def check(rig: Rig) -> Checked:
@@ -101,7 +102,8 @@ def _verify(rig: Rig, incoming: Incoming, report: SyncReport) -> VerificationRep
     )
     from bridgehead.rigs.operations.verify import tell_finding
 
-    arriving = committed_envelopes(rig.repository.commits_between(incoming.base, incoming.remote_head))
+    history = rig.repository.commits_between(incoming.base, incoming.remote_head)
+    arriving = committed_envelopes(history, counts=arrives_as_envelope)
     before = rig.repository.committed_files(incoming.base) if incoming.base else {}
     known = {path: entry.blob for path, entry in before.items()}
     marked = [
@@ -122,10 +124,10 @@ def _committed_here(rig: Rig) -> list[Subject]:
     return subjects_of(rig, committed_envelopes(history), require_council=False)
 
 
-def _settle(rig: Rig, report: SyncReport, refusal: Refusal | None, *, pulled: bool) -> None:
+def _settle(rig: Rig, report: SyncReport, refusal: Refusal | None, *, moved: bool) -> None:
     """Tell the record and the ledger what came of it."""
     paths = [envelope.path for envelope in report.new_envelopes]
-    if pulled:
+    if moved:
         rig.ledger.received(paths)
         rig.announce("rig.pulled", commit=report.remote_head, outcome="pulled", envelopes=len(paths))
     elif refusal is not None:

@@ -59,13 +59,18 @@ class Committed(NamedTuple):
     rewritten: bool
 
 
-def committed_envelopes(history: Sequence[CommitRecord]) -> list[Committed]:
-    """Follow every envelope through a history, given parents first; what was deleted again is left out."""
+def committed_envelopes(
+    history: Sequence[CommitRecord], counts: Callable[[str], object] = envelope_at
+) -> list[Committed]:
+    """Follow every envelope through a history, given parents first; what was deleted again is left out.
+
+    `counts` tells from its path whether a file is one.
+    """
     found: dict[str, Committed] = {}
     gone: set[str] = set()
     for commit in history:
         for change in commit.changes:
-            if envelope_at(change.path) is None:
+            if not counts(change.path):
                 continue
             known = found.get(change.path)
             if change.status == "D":

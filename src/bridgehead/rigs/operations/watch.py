@@ -62,7 +62,7 @@ def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
 
 def _synced(rig: Rig, events: Watch, request: WatchRequest) -> Iterator[Event]:
     outcome = sync(rig, request.sync)
-    if outcome.pulled:
+    if outcome.moved:
         yield events.pulled(outcome.json_object(), rig.now_ms())
 
 

@@ -62,9 +62,20 @@ def test_a_usage_mistake_is_one_sentence_with_a_hint_and_exits_1(
     assert done.err.startswith("bridgehead: ") and "hint:" in done.err
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_are_printed(user: Machine, shell: str) -> None:
-    assert "_BRIDGEHEAD_COMPLETE" in user.run("completion", shell).out
+@pytest.mark.parametrize(
+    ("shell", "registers"),
+    [
+        ("bash", "complete -o nosort -F _bridgehead_completion bridgehead bh\n"),
+        ("zsh", "compdef _bridgehead_completion bridgehead bh"),
+        ("fish", "complete --no-files --command bridgehead --command bh --arguments"),
+    ],
+)
+def test_completion_scripts_serve_both_names_of_the_command(
+    user: Machine, shell: str, registers: str
+) -> None:
+    script = user.run("completion", shell).out
+
+    assert "_BRIDGEHEAD_COMPLETE" in script and registers in script
 
 
 def test_commands_complete(user: Machine) -> None:

@@ -9,6 +9,13 @@ from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import App
 
 SHELLS = ("bash", "zsh", "fish")
+# Where a script says for which command it is; `bh` is the same command.
+FOR_BOTH_NAMES = (
+    ("-F _bridgehead_completion bridgehead", "-F _bridgehead_completion bridgehead bh"),
+    ("#compdef bridgehead", "#compdef bridgehead bh"),
+    ("compdef _bridgehead_completion bridgehead", "compdef _bridgehead_completion bridgehead bh"),
+    ("--command bridgehead", "--command bridgehead --command bh"),
+)
 
 
 @click.command(
@@ -25,4 +32,6 @@ def completion(ctx: click.Context, shell: str) -> None:
     completer = get_completion_class(shell)
     assert completer is not None
     source = completer(ctx.find_root().command, {}, "bridgehead", "_BRIDGEHEAD_COMPLETE").source()
+    for one_name, both_names in FOR_BOTH_NAMES:
+        source = source.replace(one_name, both_names)
     ctx.ensure_object(App).emit({"shell": shell, "script": source}, lambda: source)

@@ -38,3 +38,17 @@ def test_whatever_counts_as_a_new_envelope_is_verified(bridge: Bridge, mac: Clon
     assert refused["verification"]["items"] == [
         {"path": "demo-01/deeper/ACK.md", "kinds": ["body_hash_absent", "thread_mismatch"]}
     ]
+
+
+def test_the_gate_says_a_line_per_check_with_the_remedy_of_those_that_fail(mac: Clone) -> None:
+    (mac.path / "loose.txt").write_text("x\n")
+    mac.git("commit", "-q", "--allow-empty", "-m", "mine")
+    done = mac.rig("sync", "--check")
+    assert done.code == 1
+    assert done.err.splitlines() == [
+        "rig-bridge: remote: ok",
+        "rig-bridge: clean: the work tree is not clean: git status",
+        "rig-bridge: behind: ok",
+        "rig-bridge: ahead: 1 commits to push: git push",
+        "rig-bridge: index: ok",
+    ]

@@ -65,7 +65,7 @@ def check(rig: Rig) -> Checked:
         remote_head = rig.repository.fetch(wire)
     except FetchFailed as error:
         reachable, remote_head = False, wire.tracking_ref  # as the last fetch left it
-        rig.tell(f"remote: not reachable: {error.message}")
+        rig.tell(error.message)
     incoming = rig.repository.compare(remote_head)
     clean = not rig.repository.survey().dirty
     checked = Checked(
@@ -168,14 +168,13 @@ _REMEDY = {
 
 
 def _tell_checks(rig: Rig, checked: Checked) -> None:
-    problems = (
-        (not checked.remote, "the remote cannot be reached: check the network, then git fetch"),
-        (not checked.clean, "the work tree is not clean: git status"),
-        (checked.behind > 0, f"{checked.behind} commits to pull: rig-bridge sync --auto"),
-        (checked.ahead > 0, f"{checked.ahead} commits to push: git push"),
-        (not checked.indexed, "the control plane is behind: rig-bridge reconcile"),
+    """One line per check; of one that fails, the cause and the remedy (rigs §14.5)."""
+    checks = (
+        ("remote", checked.remote, "it cannot be reached: check the network, then git fetch"),
+        ("clean", checked.clean, "the work tree is not clean: git status"),
+        ("behind", not checked.behind, f"{checked.behind} commits to pull: rig-bridge sync --auto"),
+        ("ahead", not checked.ahead, f"{checked.ahead} commits to push: git push"),
+        ("index", checked.indexed, "the control plane is behind: rig-bridge reconcile"),
     )
-    found = [text for wrong, text in problems if wrong]
-    rig.tell(found[0] if found else "in sync")
-    for text in found[1:]:
-        rig.tell(f"also: {text}")
+    for name, passed, problem in checks:
+        rig.tell(f"{name}: {'ok' if passed else problem}")

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from bench.harness import PEERS, SCRIPTS
 from bridgehead.rigs.drafts import Author, draft_send
 
 FIRST_MOMENT = 1_778_800_000
+SECOND_OF_GIT = 1.1  # its index compares whole ones
 
 
 def ours() -> list[str]:
@@ -51,6 +53,7 @@ def make_bridge(home: Path, name: str, *, threads: int, envelopes: int) -> Path:
     subprocess.run(
         [*ours(), "init", "--rig-id", "bench"], cwd=path, env=environ(home), check=True, capture_output=True
     )
+    _let_settle(path, home)
     return path
 
 
@@ -78,6 +81,12 @@ def peak_megabytes(argv: list[str], bridge: Path, environment: dict[str, str]) -
     if process.returncode != 0:
         sys.exit(f"{argv[0]} exited {process.returncode}")
     return usage.ru_maxrss / 1024
+
+
+def _let_settle(path: Path, home: Path) -> None:
+    """Files as old as the index that lists them are read again at every `git status`; bridges in use have none."""
+    time.sleep(SECOND_OF_GIT)
+    _git(path, "status", home=home)
 
 
 def _git(where: Path, *arguments: str, home: Path | None = None) -> None:

@@ -120,6 +120,19 @@ def test_the_whole_run_pauses_at_each_ask_and_ends_clean(
     assert DONE == ["analyse", "analyse", "manifest", "enhance", "enhance", "enhance", "package"]
 
 
+def test_the_files_alone_keep_the_questions_of_one_phase_apart(
+    theatre: Any, settings: dict[str, Any]
+) -> None:
+    theatre.run(CREATE, **settings)
+    prompts = []
+    for answer in ("one", "two", "three"):
+        forget_journal(theatre)
+        prompts.append(theatre.request()["prompt"])
+        theatre.answer(answer)
+        theatre.resume(CREATE)
+    assert prompts == [PROMPT, f"{PROMPT}0", f"{PROMPT}1"]
+
+
 def test_finished_phases_are_in_the_state_for_readers_of_the_file(
     theatre: Any, settings: dict[str, Any]
 ) -> None:

@@ -48,5 +48,5 @@ class Book:
         return None
 
     def restored_call(self, phase: int, phase_name: str, agent: str) -> Call | None:
-        """The outstanding call of that kind, known only from the book."""
+        """The outstanding call of that kind, known only from the book; given away once."""
         return None

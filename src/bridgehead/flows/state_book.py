@@ -44,6 +44,7 @@ class StateBook(Book):
         self._completed: list[dict[str, Any]] = list(found.get("completed_phases", []))
         self._items: list[dict[str, Any]] = [dict(item) for item in found.get("agent_requests", [])]
         self._restoring = checkpoint if restoring else None
+        self._unclaimed = checkpoint.pending if checkpoint and restoring else None
         self._next_phase = checkpoint.next_phase if checkpoint else 1
 
     def enter(self, number: int, name: str) -> None:
@@ -120,12 +121,14 @@ class StateBook(Book):
         return json.dumps(self._restoring.recorded[path])
 
     def restored_call(self, phase: int, phase_name: str, agent: str) -> Call | None:
-        call = self._restoring.pending if self._restoring else None
+        call = self._unclaimed
         if call is None:
             return None
         asked = call.current.document
-        fits = (asked["phase"], asked["phase_name"], asked["agent_name"]) == (phase, phase_name, agent)
-        return call if fits else None
+        if (asked["phase"], asked["phase_name"], asked["agent_name"]) != (phase, phase_name, agent):
+            return None
+        self._unclaimed = None  # the next question of the phase is another one
+        return call
 
     def _written_phase_data(self) -> dict[str, Any]:
         kept = {key: value for key, value in self._phase_data.items() if not key.startswith("_")}

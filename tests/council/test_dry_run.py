@@ -16,6 +16,7 @@ from bridgehead.council.dry_run import plan_calls
 from bridgehead.council.exit_code import Gate, Outcome, council_exit_code
 from bridgehead.council.modes import is_judged
 from bridgehead.council.plan import CouncilPlan
+from bridgehead.council.report import council_report_to_json
 from bridgehead.council.routing import PARALLEL_WORKFLOW
 from bridgehead.exit_codes import ExitCode
 from council.driving import AT, item, items, seat, surroundings, task
@@ -141,3 +142,14 @@ def test_research_lists_contradictions() -> None:
     report = Council(TWO, says, task_fields={"task_type": "research"}).drive().report
     assert report.contradictions == ({"finding_ids": ["MMC001"], "about": "x"},)
     assert report.verdict is None
+
+
+def test_half_characters_in_a_recommendation_do_not_stop_the_report() -> None:
+    halves = ("MMC001", "\ud800")
+    report = Council(TWO, lambda call: designs(call, chosen=halves), task_fields=DESIGN).drive().report
+    assert report.recommendation == {"chosen": ["MMC001", "\ufffd"], "reason": "simplest"}
+    assert council_report_to_json(report)
+
+
+def test_a_review_has_no_recommendation_even_if_the_coordinator_gives_one() -> None:
+    assert Council(TWO, designs).drive().report.recommendation is None

@@ -159,6 +159,19 @@ def as_text(value: object) -> str | None:
     return _SURROGATE.sub("\ufffd", str(value)).strip() or None
 
 
+def writable(value: Any) -> Any:
+    """A JSON value that is kept as it came, but for half characters in its names and texts."""
+    match value:
+        case str():
+            return _SURROGATE.sub("\ufffd", value)
+        case dict():
+            return {writable(name): writable(entry) for name, entry in value.items()}
+        case list():
+            return [writable(entry) for entry in value]
+        case _:
+            return value
+
+
 def as_line(value: object) -> str:
     """The same on one line."""
     return " ".join((as_text(value) or "").split())

@@ -12,16 +12,17 @@ from typing import Any, Final
 
 from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.words import Intensity
+from bridgehead.contract.words import Intensity, TaskType
 from bridgehead.council.calls import Answer, Call, CallKey, Result, Role, Seat, Step
 from bridgehead.council.context_limit import FINDINGS, reduce_packet
 from bridgehead.council.dedupe import Candidate, matches
 from bridgehead.council.domains import CROSS_DOMAIN, INTEGRATION
 from bridgehead.council.findings.evidence import Outcome, check_evidence
 from bridgehead.council.first_look import items_of, make_ask
-from bridgehead.council.items import Draft, Intake
+from bridgehead.council.items import Draft, Intake, writable
 from bridgehead.council.joint import ID_PREFIX, FindingClass, JointFinding, as_output, highest_number
 from bridgehead.council.ledger import Log
+from bridgehead.council.modes import PROPOSING_MODES
 from bridgehead.council.prompts.debate import Debated, reminder_prompt, repair_prompt
 from bridgehead.council.prompts.scene import Scene
 from bridgehead.council.prompts.stage_b import advocate_prompt, council_integration_prompt
@@ -170,11 +171,12 @@ class StageB:
         )
 
     def _take_extras(self, document: dict[str, Any]) -> None:
+        """What a mode asks for besides notes (council §15); nobody else's report has room for it."""
         recommendation, contradictions = document.get("recommendation"), document.get("contradictions")
-        if isinstance(recommendation, dict):
-            self.recommendation = recommendation
-        if isinstance(contradictions, list):
-            self.contradictions += [one for one in contradictions if isinstance(one, dict)]
+        if self._task.mode in PROPOSING_MODES and isinstance(recommendation, dict):
+            self.recommendation = writable(recommendation)
+        if self._task.task_type is TaskType.RESEARCH and isinstance(contradictions, list):
+            self.contradictions += [writable(one) for one in contradictions if isinstance(one, dict)]
 
     # -- Integration Checker
 

@@ -129,3 +129,14 @@ def test_a_reply_exchanges_what_counts_and_leaves_a_side_without_counterpart(
     context: dict[str, Any], answered: dict[str, Any]
 ) -> None:
     assert Message("a.b", {}, context).reply("a.c", {}).context == answered
+
+
+def test_a_managed_participant_hears_its_session_after_a_restart_before_it_speaks() -> None:
+    record = make_record("sms", mode="manage", managed_session_id="m")
+    bridge = make_bridge(remembered=Remembrance({"sms": "sms"}), records={"sms": record})
+    speak = Message(
+        "ovos.utterance.speak", {"utterance": "the tea is ready"}, {"session": {"session_id": "m"}}
+    )
+    assert handed_over(bridge.heard(speak, 1)) == []
+    assert len(handed_over(bridge.connected(record, 2))) == 1, "it was held meanwhile"
+    assert len(handed_over(bridge.heard(speak, 3))) == 1

@@ -36,7 +36,7 @@ from bridgehead.bus.routing import Heard, Router
 from bridgehead.bus.session import DEFAULT, session_id
 from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.sources import Sources
-from bridgehead.bus.topics import HANDLED, POLICY_DENIED, SPEAK_B64, TRACKED
+from bridgehead.bus.topics import HANDLED, SPEAK_B64, TRACKED
 from bridgehead.errors import BridgeheadError
 
 
@@ -95,6 +95,7 @@ class Bridge:
             participant.hub_ids[local] = hub_id
         for hub_id, skill in past.skills.get(record.id, ()):
             self.known.track(participant, hub_id, skill)
+        self._own_managed(participant)
         self.known.leaves(participant, now, self.settings.grace_s)
 
     # -- participants come and go --------------------------------------------------------------------------------
@@ -108,6 +109,7 @@ class Bridge:
         if participant.connected:
             effects.append(Close(record.id, CloseCode.REPLACED))
         participant.apply(record, now)
+        self._own_managed(participant)
         participant.connected, participant.stalled = True, False
         effects.append(Joined(record.id, participant.source, first=False))
         return effects + self._deliveries.catch_up(participant, now)
@@ -116,11 +118,15 @@ class Bridge:
         if len(self.known) >= self.settings.max_participants:
             raise TooManyParticipants(self.settings.max_participants)
         participant = self.known.add(record, self._sources.assign(record, claim), now)
-        if record.mode == "manage":
-            managed = self._managed.session_id(record)
-            self.known.own(participant, managed, managed)
+        self._own_managed(participant)
         kept: list[Effect] = [] if record.ephemeral else [SourceKept(record.id, participant.source)]
         return [*kept, Joined(record.id, participant.source, first=True)]
+
+    def _own_managed(self, participant: Participant) -> None:
+        """A managed participant owns its session before it has said anything in it (B-14)."""
+        if participant.record.mode == "manage":
+            managed = self._managed.session_id(participant.record)
+            self.known.own(participant, managed, managed)
 
     def disconnected(self, participant_id: str, now: float, *, goodbye: bool = False) -> list[Effect]:
         """The participant's connection ended; with a goodbye it does not come back."""
@@ -165,6 +171,7 @@ class Bridge:
         participant = self.known.get(record.id)
         if participant is not None:
             participant.apply(record, now)
+            self._own_managed(participant)
 
     def tick(self, now: float) -> list[Effect]:
         """Let the time be `now`: grace periods end."""
@@ -312,7 +319,8 @@ class Bridge:
             return self._refuse(participant, crowded, size, now)
         effects: list[Effect] = []
         if hub_session not in (DEFAULT, participant.latest_session):
-            effects += self._own_session(participant, admitted, now)
+            effects, owed = self._registrations.own_session(participant, admitted)
+            effects += self._originate(owed, now)
         if admitted.hops or participant.hops:
             participant.hops[hub_session] = admitted.hops
         if tracked:
@@ -323,17 +331,13 @@ class Bridge:
         effects.append(Outcome(participant.id, "in", message.type, "delivered", None, hub_session, size))
         return effects
 
-    def _own_session(self, participant: Participant, admitted: Admitted, now: float) -> list[Effect]:
-        effects, owed = self._registrations.own_session(participant, admitted)
-        return effects + self._originate(owed, now)
-
     def _refuse(self, participant: Participant, denied: Denied, size: int, now: float) -> list[Effect]:
         effects: list[Effect] = [Refused(participant.id, denied.code, denied.details)]
         if self._hub_is_up and not self._stopping:
             if denied.announce is not None:
                 effects.append(self._written(denied.announce, None, 0, now))
             elif denied.code == "policy_denied" and self._may_announce_denial(participant, now):
-                effects.append(self._written(self._denial(denied), None, 0, now))
+                effects.append(self._written(denied.diagnostic(self.settings.bridge_id), None, 0, now))
         effects.append(Outcome(participant.id, "in", denied.topic, "refused", denied.code, None, size))
         return effects + self._strike(participant, now)
 
@@ -357,12 +361,6 @@ class Bridge:
             return False
         participant.denied_event_at = now
         return True
-
-    def _denial(self, denied: Denied) -> Message:
-        context: dict[str, object] = {"source": self.settings.bridge_id}
-        if denied.session is not None:
-            context["session"] = denied.session
-        return Message(POLICY_DENIED, dict(denied.details), context)
 
     def hops_in(self, hub_session: str) -> int:
         """Bridges the last utterance of this session had crossed when it came in here."""

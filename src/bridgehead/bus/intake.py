@@ -28,7 +28,7 @@ from bridgehead.bus.record import Grant
 from bridgehead.bus.session import DEFAULT, Session, session_id
 from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.terms import Terms
-from bridgehead.bus.topics import HANDLE, SYNC, UPDATE_DEFAULT
+from bridgehead.bus.topics import HANDLE, POLICY_DENIED, SYNC, UPDATE_DEFAULT
 
 
 class _Absent:
@@ -57,6 +57,13 @@ class Denied(msgspec.Struct, frozen=True):
     """What the hub is told about it."""
     session: Session | None = None
     """Its session after translation, for `ovos.policy.denied` (B-54)."""
+
+    def diagnostic(self, bridge_id: str) -> Message:
+        """What the hub is told of a refusal, where the bridge is set to do so."""
+        context: dict[str, Any] = {"source": bridge_id}
+        if self.session is not None:
+            context["session"] = self.session
+        return Message(POLICY_DENIED, dict(self.details), context)
 
 
 class Ignored(msgspec.Struct, frozen=True):

@@ -102,6 +102,7 @@ def test_piped_output_has_no_colour(user: Machine, arguments: list[str]) -> None
         ("bridgehead domains >&-", 0, ""),
         ("bridgehead nothing 2>&-", 1, ""),
         ("bridgehead answer q-1 - <&-", 1, "no pending item 'q-1'"),
+        ("bridgehead config trust $(printf 'a%.0s' {1..300})", 2, "File name too long"),
         ("BRIDGEHEAD_STORE_URL='~nobody-here/x.db' bridgehead events", 1, "home directory is not known"),
     ],
 )

@@ -95,6 +95,8 @@ def _ending(error: Exception) -> BridgeheadError:
         )
     if isinstance(error, FileNotFoundError) and not _has_directory():
         return UserError("the current directory does not exist any more", hint="change to one that does")
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return BridgeheadError(f"{error.filename}: {error.strerror}", hint="--debug shows where it was used")
     if isinstance(error, RuntimeError) and "home directory" in str(
         error
     ):  # what pathlib says to a strange `~`

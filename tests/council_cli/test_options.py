@@ -194,3 +194,12 @@ def test_an_empty_name_is_no_domain(tmp_path: Path) -> None:
 
     assert (refused.code, refused.out) == (1, "")
     assert "names no domain" in refused.err
+
+
+def test_a_sarif_file_that_could_not_be_written_is_refused_before_the_council(tmp_path: Path) -> None:
+    here = machine(tmp_path)
+    refused = here.run("council", "review", "--sarif", "no/such.sarif")
+
+    assert (refused.code, refused.out) == (1, "")
+    assert "there is no directory no" in refused.err
+    assert not here.record.exists()

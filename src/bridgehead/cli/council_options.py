@@ -26,8 +26,22 @@ GATES = ("fail", "concerns")
 gate_option = click.option(
     "--gate", type=click.Choice(GATES), help="Exit 3 from this verdict on; without it a verdict is data."
 )
+
+
+def _place_for_sarif(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Refused before any call is made: nobody wants to pay for a council and then miss its file."""
+    if path is not None and path.is_dir():
+        raise UserError(f"--sarif {path}: this is a directory", hint="name a file in it")
+    if path is not None and not path.parent.is_dir():
+        raise UserError(f"--sarif {path}: there is no directory {path.parent}", hint="make it, then repeat")
+    return path
+
+
 sarif_option = click.option(
-    "--sarif", type=click.Path(path_type=Path), help="Write the findings as SARIF 2.1.0."
+    "--sarif",
+    type=click.Path(path_type=Path),
+    callback=_place_for_sarif,
+    help="Write the findings as SARIF 2.1.0.",
 )
 watch_option = click.option(
     "--watch", is_flag=True, help="Print events as NDJSON while it runs, the report as the last line."

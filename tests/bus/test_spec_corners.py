@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.assistant import Assistant
+from bridgehead.bus.effects import SkillDropped
 from bridgehead.bus.health import LinkHealth
 from bridgehead.bus.legacy import to_legacy
 from bridgehead.bus.message import Message
@@ -140,3 +141,14 @@ def test_a_managed_participant_hears_its_session_after_a_restart_before_it_speak
     assert handed_over(bridge.heard(speak, 1)) == []
     assert len(handed_over(bridge.connected(record, 2))) == 1, "it was held meanwhile"
     assert len(handed_over(bridge.heard(speak, 3))) == 1
+
+
+def test_skills_of_a_participant_removed_while_no_bridge_ran_are_deregistered_once() -> None:
+    past = Remembrance({"gone": "gone"}, {}, {"gone": (("h", "lamp"),)})
+    bridge = make_bridge(remembered=past, records={})
+    opened = bridge.hub_opened(0)
+    assert SkillDropped("gone", "h", "lamp") in opened
+    [deregistration] = written(opened)
+    assert deregistration.type == "ovos.skill.deregister"
+    assert deregistration.context["session"] == {"session_id": "h"}
+    assert bridge.hub_opened(1) == []

@@ -68,10 +68,8 @@ class Bridge:
         self._deliveries = Deliveries(settings, self.known)
         self._registrations = Registrations(settings, self.known)
         self._restart = RestartEchoes(now if past.sources else None)
-        self.taken = 0
-        """Messages taken from participants so far."""
-        self.offered = 0
-        """Messages offered to participants so far; taken + offered = outcomes + held + queued (B-70)."""
+        self.taken = self.offered = 0
+        """Messages of and for participants so far; taken + offered = outcomes + held + queued (B-70)."""
         self._hub_is_up = True
         self._stopping = False
         self._restore(past, records or {}, now)
@@ -81,6 +79,8 @@ class Bridge:
         for participant_id in past.sources:
             if (record := records.get(participant_id)) is not None:
                 self.recall(record, past, now)
+            else:
+                self._registrations.abandon(participant_id, past.skills.get(participant_id, ()))
 
     def recall(self, record: ParticipantRecord, past: Remembrance, now: float) -> None:
         """Know a participant again as one that has just left: with its source, its sessions and its skills."""
@@ -202,7 +202,8 @@ class Bridge:
     def hub_opened(self, now: float) -> list[Effect]:
         """The hub can be written to; what is owed to it goes first."""
         self._hub_is_up = True
-        return self._originate(self._registrations.take_owed(), now)
+        owed, dropped = self._registrations.take_owed()
+        return dropped + self._originate(owed, now)
 
     def hub_lost(self) -> None:
         """The hub cannot be written to."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from bridgehead.bus.effects import (
     Effect,
     HubIdDropped,
@@ -23,6 +25,7 @@ class Registrations:
         self._settings = settings
         self._known = known
         self._owed: list[Message] = []
+        self._abandoned: list[Effect] = []
 
     def has_room(self, participant: Participant, admitted: Admitted) -> bool:
         """Whether one more registration of this participant can be tracked."""
@@ -76,9 +79,17 @@ class Registrations:
         """The hub is away; keep these for when it is back."""
         self._owed += messages
 
-    def take_owed(self) -> list[Message]:
+    def abandon(self, participant_id: str, pairs: Iterable[tuple[str, str]]) -> None:
+        """The participant was taken away while no bridge ran; the hub is owed what it left behind."""
+        for hub_id, skill in pairs:
+            self._owed.append(self.deregistration(hub_id, skill))
+            self._abandoned.append(SkillDropped(participant_id, hub_id, skill))
+
+    def take_owed(self) -> tuple[list[Message], list[Effect]]:
+        """What to write now that the hub is back, and what need not be remembered any longer."""
         owed, self._owed = self._owed, []
-        return owed
+        abandoned, self._abandoned = self._abandoned, []
+        return owed, abandoned
 
     def _withdraw(
         self, participant: Participant, pairs: list[tuple[str, str]], effects: list[Effect]

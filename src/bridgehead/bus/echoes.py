@@ -38,9 +38,8 @@ class EchoTable:
         self._limit = limit
         self._lifetime_s = lifetime_s
         self._in_order: deque[_Written] = deque()
-        self._by_digest: dict[
-            bytes, list[_Written]
-        ] = {}  # nearly always one entry; an empty deque weighs ten
+        self._by_digest: dict[bytes, list[_Written]] = {}
+        """Nearly always one entry each, so lists: an empty deque weighs ten times as much."""
         self._keys: Counter[tuple[str, object]] = Counter()
         self._fresh: tuple[Message, Echo, float] | None = None
 

@@ -161,7 +161,8 @@ class Intake:
         if located is None:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
         local, hub_session, session = located
-        context["session"] = participant.terms.gate(session) if participant.terms.gates_sessions else session
+        terms = participant.terms
+        context["session"] = terms.gate(session) if terms.gates_sessions else session
         data = message.data
         if message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)

@@ -67,11 +67,20 @@ class Router:
 
     def recipients(self, heard: Heard) -> Sequence[Match]:
         """Participants the message is offered to and the signal that matched first, in order of the participants."""
-        context, topic = heard.message.context, heard.message.type
-        if "destination" not in context and topic not in self._beyond_sessions:
+        topic, named = heard.message.type, heard.message.context.get("destination")
+        if topic in self._beyond_sessions or self._always_by_session:
+            return self._gathered(heard)
+        if named is None:
             return self._in_session(heard)
+        if isinstance(named, str) and named and self._by_destination:
+            holder = self._register.by_source(named)
+            return () if holder is None else ((holder, "destination"),)
+        return self._gathered(heard)
+
+    def _gathered(self, heard: Heard) -> Sequence[Match]:
+        """The recipients where several signals may lead to somebody."""
         found: dict[Participant, str] = {}
-        addressed = destinations(context)
+        addressed = destinations(heard.message.context)
         if self._by_destination:
             for name in addressed:
                 if (participant := self._register.by_source(name)) is not None:
@@ -79,7 +88,7 @@ class Router:
         if not addressed or self._always_by_session:
             for participant, signal in self._in_session(heard):
                 found.setdefault(participant, signal)
-        if topic in self._beyond_sessions:
+        if heard.message.type in self._beyond_sessions:
             self._match_topic(heard, found, addressed=bool(addressed))
         return list(found.items()) if len(found) < 2 else sorted(found.items(), key=_ordinal)
 

@@ -56,6 +56,14 @@ def test_an_answer_is_written_whole_and_fits_the_request(theatre: Any) -> None:
     assert "flow.responded" in theatre.announcer.kinds
 
 
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf")])
+def test_an_answer_that_no_reader_of_json_would_read_is_not_written(theatre: Any, seconds: float) -> None:
+    theatre.run(ONE)
+    with pytest.raises(UserError, match="duration_seconds"):
+        answer(theatre, Reply(text="x", duration_seconds=seconds))
+    assert not theatre.response_path.exists()
+
+
 def test_a_request_takes_one_answer(theatre: Any) -> None:
     theatre.run(ONE)
     answer(theatre)

@@ -94,6 +94,22 @@ def test_a_flow_that_raises_fails_and_keeps_its_traceback(theatre: Any) -> None:
         theatre.resume(make(work))
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda ctx: {1, 2},
+        lambda ctx: ctx.ask("q", agent="a", prompt="?", context={"seen": {1, 2}}),
+        lambda ctx: ctx.ask("q", agent="a", prompt="?", context={"share": float("nan")}),
+    ],
+    ids=["returned", "in a context", "not a number"],
+)
+def test_what_json_cannot_say_fails_the_flow_and_leaves_the_root_free(theatre: Any, work: Any) -> None:
+    with pytest.raises(FlowFailed, match="cannot be recorded"):
+        theatre.run(make(work))
+    assert theatre.files() == set()
+    assert theatre.run(Flow("other", "1", lambda ctx: "done")).result == "done"
+
+
 def test_a_flow_cannot_fake_a_pause_with_its_exit_code(theatre: Any) -> None:
     def work(ctx: Context) -> None:
         raise SystemExit(42)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from bridgehead.errors import BridgeheadError
 from bridgehead.flows.calls import Attempt
-from bridgehead.flows.codec import encode, storable
+from bridgehead.flows.codec import storable
 from bridgehead.flows.errors import FlowFailed
 from bridgehead.flows.pausing import Stopped
 from bridgehead.flows.session import Session
@@ -18,14 +16,12 @@ from bridgehead.flows.words import CANCELLED, ErrorType, RunStatus
 from bridgehead.host.files import write_atomic
 
 
-def complete(stage: Stage, session: Session, value: Any) -> Any:
-    """The flow has returned; what it returned is recorded and given back as a reader of the record would see it."""
-    result = encode(value)
+def complete(stage: Stage, session: Session, result: str) -> None:
+    """The flow has returned, and what it returned is recorded."""
     stage.journal.end(stage.run.id, RunStatus.COMPLETED, at=stage.now(), result=result)
     stage.files.clean_up()
     remarks = [f"{remark.path}: {remark.text}" for remark in session.remarks]
     stage.announce("flow.completed", remarks=remarks, **steps_made(session))
-    return json.loads(result)
 
 
 def stop(stage: Stage, session: Session, stopped: Stopped) -> FlowFailed:

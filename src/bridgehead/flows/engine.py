@@ -11,7 +11,7 @@ from bridgehead.flows import endings
 from bridgehead.flows.book import Book
 from bridgehead.flows.calls import outstanding_calls
 from bridgehead.flows.checkpoint_files import CheckpointFiles
-from bridgehead.flows.codec import storable, to_plain
+from bridgehead.flows.codec import encode, storable, to_plain
 from bridgehead.flows.context import Context
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.desk import Desk
@@ -82,14 +82,14 @@ class _Play:
         while True:
             session = self._session()
             try:
-                value = self._pass(session)
+                returned = self._pass(session)
             except Blocked as blocked:
                 waiting = pause(self._stage, session, blocked)
             except Stopped as stopped:
                 raise endings.stop(self._stage, session, stopped) from None
             else:
-                result = endings.complete(self._stage, session, value)
-                return self._result(session, RunStatus.COMPLETED, result=result)
+                endings.complete(self._stage, session, returned)
+                return self._result(session, RunStatus.COMPLETED, result=json.loads(returned))
             if not self._answered(waiting, wait_until):
                 return self._result(session, RunStatus.WAITING, waiting=waiting)
             self._restores = False
@@ -135,13 +135,14 @@ class _Play:
             self._actions.append("continue")
             stage.files.archive_orphans()
 
-    def _pass(self, session: Session) -> Any:
-        """Call the flow function once, from its top."""
+    def _pass(self, session: Session) -> str:
+        """Call the flow function once, from its top; what it returns, as it is recorded."""
         stage = self._stage
         try:
             value = stage.flow.function(
                 self._context_kind(session), **typed_settings(stage.flow, stage.settings)
             )
+            returned = encode(value)
         except FlowMistake as error:
             if not stage.opening.starts:
                 raise  # what is paused stays so until the flow has been mended
@@ -154,7 +155,7 @@ class _Play:
             swallowed = FlowMistake("the flow caught its own pause; let BaseException pass")
             raise endings.fail(stage, session, swallowed)
         session.refuse_unvisited()
-        return value
+        return returned
 
     def _answered(self, waiting: Pause, wait_until: float) -> bool:
         """Wait for an answer, or for the deadline that would end the wait for it; False when the time is up."""

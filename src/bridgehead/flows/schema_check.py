@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from math import isfinite
 from typing import Any, Final
 
 from bridgehead.flows.moments import parse_moment
@@ -80,7 +81,10 @@ def _check_object(value: dict[str, Any], schema: Schema, path: str) -> Iterator[
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether JSON can write it as a number: neither True nor what is not finite."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _pointer_token(key: str) -> str:

@@ -10,7 +10,7 @@ from bridgehead.flows.announcer import Announcer
 from bridgehead.flows.asks import Ask, Fallback, refuse_unwritable
 from bridgehead.flows.book import Book
 from bridgehead.flows.calls import Attempt, Call, outstanding_calls, prompt_sha256
-from bridgehead.flows.codec import encode
+from bridgehead.flows.codec import encode, to_plain
 from bridgehead.flows.desk import Desk
 from bridgehead.flows.documents import Contract
 from bridgehead.flows.errors import NonDeterministic
@@ -179,8 +179,8 @@ class Session:
         prompt = ask.full_prompt
         context: dict[str, Any] = {
             **self.book.request_context(),
-            **ask.context,
-            **({} if ask.schema is None else {ANSWER_SCHEMA: dict(ask.schema)}),
+            **to_plain(ask.context),
+            **({} if ask.schema is None else {ANSWER_SCHEMA: to_plain(ask.schema)}),
             "response_file": str(self.desk.files.response_path),
             "prompt_sha256": prompt_sha256(prompt),
         }

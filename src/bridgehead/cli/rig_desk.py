@@ -69,7 +69,7 @@ class Desk(NamedTuple):
 
 
 def _put_out(text: Iterable[str]) -> None:
-    if isinstance(text, EncodedText) and sys.stdout.encoding.lower() == "utf-8":
+    if isinstance(text, EncodedText) and (sys.stdout.encoding or "").lower() == "utf-8":
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encoded)
     else:

@@ -652,6 +652,15 @@ def test_no_usable_expert_skips_the_seat_with_the_usual_reason() -> None:
     assert (report.status, report.skip_reason) == (Status.SKIPPED, "cli_error: boom")
 
 
+def test_of_equally_usual_reasons_the_first_experts_counts_whoever_failed_first() -> None:
+    run = BridgeRun(seat(), task(domains=["security", "api"]), surroundings())
+    for call in reversed(run.start(AT).calls):
+        reason = f"cli_error: {call.key.agent}"
+        run.feed(CallFailed(key=call.key, reason=reason, error_class=ErrorClass.OTHER, at=AT))
+    assert run.report is not None
+    assert run.report.skip_reason == "cli_error: security"
+
+
 def test_a_skip_reason_holds_the_first_five_hundred_characters_and_a_mark() -> None:
     said = {"type": "result", "is_error": True, "result": "x" * 501}
     report = report_of(drive(lambda call: said))

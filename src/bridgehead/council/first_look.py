@@ -112,5 +112,6 @@ def covered_domains(wave: Wave) -> list[str]:
 
 def usual_failure(wave: Wave) -> str:
     """The most frequent reason, the first one on ties."""
-    reasons = Counter(failure.reason for key, failure in wave.failures.items() if key.role is Role.EXPERT)
+    failed = wave.failures_in_order()
+    reasons = Counter(failure.reason for key, failure in failed if key.role is Role.EXPERT)
     return reasons.most_common(1)[0][0] if reasons else "parse_failure"

@@ -108,6 +108,11 @@ class Wave:
         firsts = (first_attempt(ask.call.key) for ask in self.asks)
         return [self.heard[key] for key in firsts if key in self.heard]
 
+    def failures_in_order(self) -> list[tuple[CallKey, Failure]]:
+        """The failed, in the same order."""
+        firsts = (first_attempt(ask.call.key) for ask in self.asks)
+        return [(key, self.failures[key]) for key in firsts if key in self.failures]
+
     def _issue(self, ask: Ask) -> Call:
         self._outstanding[ask.call.key] = ask
         self.tally.asked(ask.call)

@@ -66,6 +66,16 @@ def test_json_is_the_report_with_its_schema_version_and_its_files(reviewed: Revi
     assert saved["verdict"] == document["verdict"] == "CONCERNS"
 
 
+def test_what_was_understood_of_the_request_is_kept(reviewed: Reviewed) -> None:
+    (kept,) = (reviewed.machine.project / ".outputs" / "context").glob("*.json")
+    understood = json.loads(kept.read_text())["scope_clarification"]
+
+    assert (understood["intent"], understood["questions_asked"]) == ("review", 0)
+    assert sorted(understood) == [
+        *("artifact", "assumptions", "confidence", "constraints", "domains", "intent", "questions_asked")
+    ]
+
+
 def test_a_gate_turns_the_verdict_into_exit_code_3(orders: Machine) -> None:
     assert review(orders, "--gate", "fail").code == 0
     assert review(orders, "--gate", "concerns").code == 3

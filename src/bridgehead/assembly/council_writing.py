@@ -78,7 +78,8 @@ def write_context(project: Path, opened: Opened, clock: Clock) -> None:
     document = _context(opened)
     stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
     text = json.dumps(document, indent=2, ensure_ascii=False)
-    lines = [f"- {name}: {_told(value)}" for name, value in document.items()]
+    clarified = document.pop("scope_clarification")
+    lines = [f"- {name}: {_told(value)}" for name, value in (document | clarified).items()]
     write_atomic(folder / f"{stem}.json", text + "\n", root=project)
     write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
 
@@ -100,16 +101,23 @@ def _context(opened: Opened) -> dict[str, Any]:
         "left_out": [
             f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"
         ],
-        "intent": settled.intent,
         "task_type": task.task_type.value,
         "domains": list(task.domains),
         "intensity": task.intensity.value,
         "route": opened.kept.route,
-        "confidence": settled.confidence.value,
-        "questions_asked": settled.questions_asked,
-        "assumptions": list(settled.assumptions),
+        "scope_clarification": {
+            "artifact": settled.artifact,
+            "intent": settled.intent,
+            "domains": list(settled.domains),
+            "constraints": list(settled.constraints),
+            "confidence": settled.confidence.value,
+            "questions_asked": settled.questions_asked,
+            "assumptions": list(settled.assumptions),
+        },
     }
 
 
 def _told(value: object) -> str:
-    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)

@@ -17,7 +17,7 @@ from bridgehead.rigs.filenames import envelope_at
 from bridgehead.rigs.ledger.messages import REPLAYED, Lifecycle, Message, message_of
 from bridgehead.rigs.ledger.swarm import SwarmDatabase
 from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.repositories.records import CommitRecord, Pushed
+from bridgehead.rigs.repositories.records import CommitRecord, Pushed, Rebuilt
 from bridgehead.rigs.sync_results import Reconciled, Replayed
 
 DEFAULT_FILE = ".bridge/control-plane.db"
@@ -53,6 +53,7 @@ class RigLedger:
         self._rig = rig
         self._path = path
         self._database: SwarmDatabase | None = None
+        self._given_up = False
 
     # What operations call: never fails a command
 
@@ -65,8 +66,8 @@ class RigLedger:
     def received(self, paths: Sequence[str]) -> None:
         self._tried(self._catch_up, None)
 
-    def rewritten(self, old_commit: str, path: str, commit: str) -> None:
-        self._tried(lambda: self._rewritten(old_commit, path, commit), None)
+    def rewritten(self, turns: Sequence[Rebuilt]) -> None:
+        self._tried(lambda: self._rewritten(turns), None)
 
     def refused(self, reason: str) -> None:
         def count() -> None:
@@ -85,7 +86,8 @@ class RigLedger:
         history = self._history()
         with self._changing() as database:
             added = self._insert_missing(database, history, thread_id)
-            database.move_cursor(self._repo, _HEAD_REF, self._head)
+            if thread_id is None:
+                database.move_cursor(self._repo, _HEAD_REF, self._head)
         pushed = self._push_again(thread_id)
         with self._changing() as database:
             superseded = self._mark_vanished(database, history, thread_id)
@@ -120,26 +122,24 @@ class RigLedger:
             database.move_cursor(self._repo, _HEAD_REF, self._head)
 
     def _sent(self, path: str, commit: str, note: str | None) -> int | None:
-        entry = self._rig.repository.committed_files(commit).get(path)
-        blob = entry.blob if entry else None
-        content = self._rig.repository.read_blobs([blob])[blob] if blob else None
-        envelope = parse_envelope(content) if content is not None else None
-        if not isinstance(envelope, Envelope):
-            return None
+        """Record what the tables lack, ours among it: a push retry may have brought turns of other rigs too."""
         with self._changing() as database:
-            message = message_of(path, commit, envelope)
-            row_id = database.record(message, Lifecycle.SENT, rig=self._own, event=None, note=note)
+            after = database.cursor(self._repo, _HEAD_REF)
+            for message in self._messages(self._rig.repository.history(self._head, after=after).commits):
+                ours = (message.path, message.commit_sha) == (path, commit)
+                state = message.first_state(self._own)
+                database.record(message, state, rig=self._own, event=None, note=note if ours else None)
             database.move_cursor(self._repo, _HEAD_REF, self._head)
-        return row_id
+            return database.find(commit, path)
 
-    def _rewritten(self, old_commit: str, path: str, commit: str) -> None:
+    def _rewritten(self, turns: Sequence[Rebuilt]) -> None:
+        made = {turn.old_commit: turn.commit for turn in turns}
         with self._changing() as database:
             database.count("retries")
             for message in database.messages():
-                if message.commit_sha == old_commit:
-                    database.move(
-                        message, Lifecycle.SUPERSEDED, rig=self._own, note=f"push retry made it {commit}"
-                    )
+                if message.commit_sha in made:
+                    note = f"push retry made it {made[message.commit_sha]}"
+                    database.move(message, Lifecycle.SUPERSEDED, rig=self._own, note=note)
 
     def _insert_missing(
         self, database: SwarmDatabase, history: Sequence[CommitRecord], thread_id: str | None
@@ -222,9 +222,13 @@ class RigLedger:
             yield database
 
     def _tried(self, work: Callable[[], T], otherwise: T) -> T:
+        """Do it, unless it has failed before: one warning is enough, and one wait for a lock."""
+        if self._given_up:
+            return otherwise
         try:
             return work()
         except sqlite3.Error as error:
+            self._given_up = True
             self._rig.tell(
                 f"warning: the control plane {self._path} was not written ({error}); reconcile repairs it"
             )

@@ -58,12 +58,20 @@ class SwarmDatabase:
             return known
         row_id = self._insert(message, state)
         self.add_event(row_id, event or state, rig, note)
-        for other in acknowledged_by(message, self.messages(message.thread)):
+        for other in acknowledged_by(message, self._perhaps_named_by(message)):
             self.move(other, Lifecycle.ACKED, rig=message.from_rig)
         if message.closes:
             self.add_event(row_id, Lifecycle.RESOLVED, message.from_rig, None)
             self._resolve(message.thread)
         return row_id
+
+    def _perhaps_named_by(self, message: Message) -> list[Message]:
+        """What an answer may name: by hash a message of its thread, by commit one of any thread."""
+        named = self.messages(message.thread) if message.in_reply_to else []
+        for reference in message.references:
+            # Any id that begins with the reference; "g" follows every hex digit.
+            named += self._selected("commit_sha >= ? AND commit_sha < ?", (reference, f"{reference}g"))
+        return named
 
     def _insert(self, message: Message, state: Lifecycle) -> int:
         to_rig = message.to[0] if len(message.to) == 1 else json.dumps(list(message.to))
@@ -117,10 +125,12 @@ class SwarmDatabase:
         }
         asked = {name: value for name, value in limits.items() if value is not None}
         where = " AND ".join([f"{name} = ?" for name in asked] or ["1"])
-        if lifecycle_state is None:
-            where += f" AND lifecycle_state <> '{Lifecycle.SUPERSEDED}'"
+        return self._selected(where, tuple(asked.values()), superseded=lifecycle_state is not None)
+
+    def _selected(self, where: str, values: tuple[str, ...], *, superseded: bool = False) -> list[Message]:
+        standing = "" if superseded else f" AND lifecycle_state <> '{Lifecycle.SUPERSEDED}'"
         rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM bridge_messages WHERE {where} ORDER BY id", tuple(asked.values())
+            f"SELECT {_COLUMNS} FROM bridge_messages WHERE {where}{standing} ORDER BY id", values
         )
         return [_message(row) for row in rows]
 

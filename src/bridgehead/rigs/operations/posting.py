@@ -123,8 +123,8 @@ def _push(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
 
 def _moved(rig: Rig, landed: Landed, rebuilt: list[Rebuilt]) -> Landed:
     """Follow our envelope to its new commit, and tell the ledger about every turn that moved."""
+    rig.ledger.rewritten(rebuilt)
     for turn in rebuilt:
-        rig.ledger.rewritten(turn.old_commit, turn.path, turn.commit)
         if turn.old_commit == landed.commit:
             landed = Landed(turn.path, turn.commit, pushed=False)
     return landed

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bridgehead.rigs.config import RigConfig
     from bridgehead.rigs.drafts import Author
     from bridgehead.rigs.repositories.base import Repository
+    from bridgehead.rigs.repositories.records import Rebuilt
 
 
 class Announcer(Protocol):
@@ -41,8 +42,8 @@ class Ledger(Protocol):
         """Record envelopes that a pull brought."""
         ...
 
-    def rewritten(self, old_commit: str, path: str, commit: str) -> None:
-        """Record that a push retry gave a turn of ours another commit, and perhaps another name."""
+    def rewritten(self, turns: Sequence[Rebuilt]) -> None:
+        """Record that a push retry gave turns of ours other commits, and perhaps other names."""
         ...
 
     def refused(self, reason: str) -> None:
@@ -79,7 +80,7 @@ class Silent:
     def received(self, paths: Sequence[str]) -> None:
         return None
 
-    def rewritten(self, old_commit: str, path: str, commit: str) -> None:
+    def rewritten(self, turns: Sequence[Rebuilt]) -> None:
         return None
 
     def refused(self, reason: str) -> None:

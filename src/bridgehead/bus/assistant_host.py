@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from typing import Final
+from typing import Any, Final
 
 from bridgehead.bus.assistant import Ask, Assistant, AssistantConfig, AssistantEffect, Cancel, Emit
 from bridgehead.bus.assistant_prompt import assistant_prompt
@@ -13,6 +13,8 @@ from bridgehead.bus.conversations import Conversations
 from bridgehead.bus.hub import Hub
 from bridgehead.bus.interfaces import Agent, AgentQuestion
 from bridgehead.bus.message import Message
+from bridgehead.bus.session import read_session
+from bridgehead.bus.topics import HANDLE
 from bridgehead.contract.fencing import Fence
 
 _log: Final = logging.getLogger("bridgehead.bus.assistant")
@@ -49,6 +51,8 @@ class AssistantHost:
         await asyncio.gather(*self._asking.values(), return_exceptions=True)
 
     def _heard(self, message: Message) -> None:
+        if message.type == HANDLE:
+            _report_malformed(message.context)
         self._carry_out(self._assistant.heard(message, self._now()))
 
     def _carry_out(self, effects: list[AssistantEffect]) -> None:
@@ -99,3 +103,12 @@ class AssistantHost:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _report_malformed(context: dict[str, Any]) -> None:
+    """A field of the session that has to be left out is worth a line to whoever wrote it (bus §2)."""
+    for field in read_session(context).malformed_fields:
+        outer, _, inner = field.partition(".")
+        value = context["session"][outer]
+        value = value[inner] if inner else value
+        _log.warning("session field %s is left out: it is %s", field, type(value).__name__)

@@ -137,6 +137,8 @@ class Hub:
         if isinstance(read, Malformed):
             self._drop(read.reason, sender)
             return
+        if read.warnings:
+            _log.info("a frame from %s was taken with %s", sender.address, ", ".join(read.warnings))
         message = read.message
         if has_malformed_carrier(message):
             self._drop("malformed_carrier", sender)

@@ -133,3 +133,11 @@ def test_samples_follow_the_quota_take_turns_between_directories_and_never_vary(
 def test_the_directory_tree_counts_files_and_stays_short() -> None:
     assert directory_tree(["a/b/x.py", "a/y.py", "z.py"]) == "./ (3)\n  a/ (2)\n    b/ (1)"
     assert directory_tree([f"{n:03}/x.py" for n in range(400)]).endswith("… 251 more")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("package.json", "[" * 5000), ("pyproject.toml", f"a = {'[' * 5000}")]
+)
+def test_a_dependency_file_that_is_nested_beyond_reason_tells_nothing(name: str, text: str) -> None:
+    found = analysis_of({name: text})
+    assert (found.project_name, found.language_version, found.frameworks) == ("project", "", ())

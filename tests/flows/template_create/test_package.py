@@ -65,6 +65,12 @@ def test_files_of_one_name_do_not_overwrite_each_other_and_empty_ones_are_left_o
     assert any("empty.py was left out" in warning for warning in made.warnings)
 
 
+def test_a_file_whose_name_would_be_a_path_elsewhere_is_left_out() -> None:
+    made = templates_of({"src/a\\b.py": "a = 1", "src/c.py": "c = 1"})
+    assert [template.original_path for template in made.templates] == ["src/c.py"]
+    assert any("a\\b.py was left out" in warning for warning in made.warnings)
+
+
 def test_a_missing_operation_is_made_from_its_sibling() -> None:
     checked = check_completeness(
         crud("UseCases/CreateOrder.cs", "UseCases/DeleteOrder.cs", "UseCases/GetOrder.cs")

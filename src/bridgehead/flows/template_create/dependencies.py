@@ -17,6 +17,8 @@ from bridgehead.flows.template_create.analysis import Framework
 
 _REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*")
+# What comes of a file that is not what its name says, or is nested beyond reason.
+UNREADABLE: Final = (ValueError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def project_name_in(texts: Mapping[str, str]) -> str:
     for path, text in sorted(texts.items()):
         try:
             name = _own_name(path, text)
-        except (ValueError, TypeError, AttributeError):
+        except UNREADABLE:
             continue
         if isinstance(name, str) and name.strip():
             return name.strip().rpartition("/")[2]
@@ -153,7 +155,7 @@ def project_name_in(texts: Mapping[str, str]) -> str:
 def language_version_in(texts: Mapping[str, str]) -> str:
     try:
         wanted = tomllib.loads(texts["pyproject.toml"])["project"]["requires-python"]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, *UNREADABLE):
         found = re.search(r"^go ([0-9.]+)$", texts.get("go.mod", ""), flags=re.MULTILINE)
         return found[1] if found else ""
     return wanted if isinstance(wanted, str) else ""
@@ -175,7 +177,7 @@ def _own_name(path: str, text: str) -> Any:
 def _tried(reader: Callable[[str], Iterator[Dependency]], text: str) -> list[Dependency]:
     try:
         return list(reader(text))
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except UNREADABLE:
         return []
 
 

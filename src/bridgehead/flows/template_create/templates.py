@@ -64,6 +64,8 @@ def make_templates(
             warnings.append(f"{example.path} was left out: it is empty or not to be read")
         elif len(f"{PurePosixPath(example.path).name}.template".encode()) > LONGEST_NAME:
             warnings.append(f"{example.path} was left out: its name is too long for a template")
+        elif "\\" in example.path:
+            warnings.append(f"{example.path} was left out: elsewhere its name would be a path")
         elif len(made) < most:
             template = make_template(example, text, analysis, author)
             template = replace(template, template_path=_free(template.template_path, made))

@@ -130,3 +130,10 @@ def test_gemini_may_say_in_an_event_why_its_stream_failed(said: str, expected: E
 
     assert isinstance(outcome, Refused)
     assert (outcome.error_class, outcome.message) == (expected, said)
+
+
+def test_an_error_beside_geminis_answer_makes_it_none() -> None:
+    outcome = read_gemini(ran(0, '{"response": "half", "error": {"message": "Overloaded", "code": 503}}'))
+
+    assert isinstance(outcome, Refused)
+    assert outcome.error_class is ErrorClass.SERVER_ERROR

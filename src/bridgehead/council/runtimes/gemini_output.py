@@ -47,10 +47,10 @@ def read_gemini(result: CommandResult) -> Outcome:
     final = next((event for event in reversed(events) if event.get("type") == "result"), None)
     if final is not None:
         return _read_stream(events, final, result)
-    whole = object_from(printed)
-    if whole is not None and "response" in whole:
-        return _read_whole(whole, result)
-    return _read_error(result)
+    whole = object_from(printed) or {}
+    if error := mapping_at(whole, "error"):
+        return _refused_by_record(error, result)
+    return _read_whole(whole, result) if "response" in whole else _read_error(result)
 
 
 def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult) -> Outcome:
@@ -90,12 +90,16 @@ def _read_error(result: CommandResult) -> Refused:
     """Errors of the `json` format: the last object on stderr, after warnings and traces."""
     error = mapping_at(last_pretty_object(result.error_text()) or {}, "error")
     if error:
-        message = text_at(error, "message") or UNEXPLAINED
-        return _refused(message, result, NOTHING_REPORTED, code=error.get("code"))
+        return _refused_by_record(error, result)
     refused = refused_without_record("gemini", result, STARTUP_ERRORS)
     if result.exit_code == 0:
         return refused
     return replace(refused, error_class=_class_of(stderr_of(result), result))
+
+
+def _refused_by_record(error: Mapping[str, Any], result: CommandResult) -> Refused:
+    message = text_at(error, "message") or UNEXPLAINED
+    return _refused(message, result, NOTHING_REPORTED, code=error.get("code"))
 
 
 def _refused(message: str, result: CommandResult, usage: CallUsage, code: object = None) -> Refused:

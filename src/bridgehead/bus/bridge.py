@@ -28,7 +28,7 @@ from bridgehead.bus.intake import ABSENT, Admitted, Denied, Ignored, Intake
 from bridgehead.bus.legacy import has_twin_marker
 from bridgehead.bus.managed import ManagedSessions
 from bridgehead.bus.message import Message
-from bridgehead.bus.participants import Participant, Register, Remembrance
+from bridgehead.bus.participants import Participant, Register, Remembrance, TooManyParticipants
 from bridgehead.bus.record import ParticipantRecord
 from bridgehead.bus.registrations import Registrations
 from bridgehead.bus.restart_echoes import RestartEchoes
@@ -37,7 +37,6 @@ from bridgehead.bus.session import DEFAULT, session_id
 from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.sources import Sources
 from bridgehead.bus.topics import HANDLED, SPEAK_B64, TRACKED
-from bridgehead.errors import BridgeheadError
 
 
 class Bridge:
@@ -387,13 +386,3 @@ class Bridge:
             return []
         participant.stalled = False
         return self._deliveries.catch_up(participant, now)
-
-
-class TooManyParticipants(BridgeheadError):
-    """The process serves as many participants as it is allowed to."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"{limit} participants are known already; no more are taken",
-            hint="raise max_participants in [bus]",
-        )

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from bridgehead.bus import frames
-from bridgehead.bus.bridge import TooManyParticipants
 from bridgehead.bus.credentials import NONCE_BYTES, Challenge, from_base64
 from bridgehead.bus.effects import CloseCode, Delivery
 from bridgehead.bus.message import Malformed
 from bridgehead.bus.notices import ItemAnswer
+from bridgehead.bus.participants import TooManyParticipants
 from bridgehead.bus.record import ParticipantRecord
 from bridgehead.bus.sockets.base import UNSUPPORTED, Peer
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.bus.bridge import TooManyParticipants
 from bridgehead.bus.credentials import bearer_token
 from bridgehead.bus.effects import CloseCode, Delivery
 from bridgehead.bus.gateway import NOT_FOUND, TOO_MANY, UNAUTHORIZED, Gateway
+from bridgehead.bus.participants import TooManyParticipants
 from bridgehead.bus.record import ParticipantRecord
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
 from bridgehead.bus.topics import HANDLED, SPEAK

@@ -53,6 +53,7 @@ class HubLink:
     ) -> None:
         self._dialled = dialled
         self._ear = ear
+        # The Ear of the transport: what the hub says is the ear's affair, what becomes of the link is ours.
         self.heard = ear.heard
         self.ignored = ear.ignored
         self._announce = announce

@@ -109,12 +109,7 @@ class Intake:
 
     def _consider(self, participant: Participant, message: Message, hops: int) -> Admitted | Denied | Ignored:
         terms = participant.terms
-        carried = message.context.get("session")
-        if (
-            not terms.takes_freely(message.type)
-            or not (carried is None or isinstance(carried, dict))
-            or has_twin_marker(message)
-        ):
+        if not terms.takes_freely(message.type) or has_malformed_carrier(message) or has_twin_marker(message):
             if (objection := self._objection(participant, message)) is not None:
                 return objection
             message = (to_spec(message) or message) if terms.speaks_legacy else message

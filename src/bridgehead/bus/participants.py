@@ -18,6 +18,7 @@ from bridgehead.bus.backlog import Backlog
 from bridgehead.bus.limits import TokenBucket, ViolationCount
 from bridgehead.bus.record import ParticipantRecord
 from bridgehead.bus.terms import Terms
+from bridgehead.errors import BridgeheadError
 
 
 class Participant:
@@ -211,3 +212,13 @@ def _discard(index: dict[str, dict[str, Participant]], key: str, participant_id:
         members.pop(participant_id, None)
         if not members:
             del index[key]
+
+
+class TooManyParticipants(BridgeheadError):
+    """The process serves as many participants as it is allowed to."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"{limit} participants are known already; no more are taken",
+            hint="raise max_participants in [bus]",
+        )

@@ -94,6 +94,11 @@ def test_round_one_asks_every_domain_then_the_integration_checker_then_the_chall
     ]
 
 
+def test_an_expert_for_a_domain_called_like_a_role_is_told_apart_from_it() -> None:
+    driver = drive(script({}), domains=["integration", "challenger"])
+    assert len(set(driver.keys())) == len(driver.calls) == 4
+
+
 def test_nothing_found_ends_the_run_without_a_debate() -> None:
     report = report_of(drive(script({})))
     assert (report.debate_rounds, report.verdict, report.termination_reason) == (

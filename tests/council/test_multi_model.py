@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from msgspec import structs
+
 from bridgehead.contract.report import BridgeReport, violations
 from bridgehead.contract.words import LocalCouncilType, Status
-from bridgehead.council.calls import Call, DeadlineReached, Reply, Role, Step
+from bridgehead.council.calls import Call, DeadlineReached, Reply, Result, Role, Step
 from bridgehead.council.multi_model import MultiModelRun
 from council.driving import AT, Driver, item, items, seat, surroundings, task
 
@@ -81,3 +83,20 @@ def test_a_debate_over_the_joined_set_uses_the_first_model_once() -> None:
     later = [call for call in driver.calls if call.key.step is not Step.ANALYSIS]
     assert later and {call.key.model for call in later} == {MODELS[0]}
     assert report.debate_rounds == 1
+
+
+def test_the_debating_model_goes_on_in_its_own_session() -> None:
+    def says(call: Call) -> object:
+        return items(item()) if call.key.step is Step.ANALYSIS else {"challenges": [], "outputs": []}
+
+    class Telling(Driver):
+        def answer(self, call: Call) -> Result:
+            said = super().answer(call)
+            assert isinstance(said, Reply)
+            return structs.replace(said, session=f"{call.key.agent} of {call.key.model}")
+
+    several = seat("opencode", models=MODELS, debate_merged=True, keeps_history=True)
+    driver = Telling(MultiModelRun(several, task(), surroundings()), says)
+    driver.drive()
+    later = {call.session for call in driver.calls if call.key.step is Step.CHALLENGE}
+    assert later == {f"integration of {MODELS[0]}", f"challenger of {MODELS[0]}"}

@@ -63,6 +63,16 @@ class Role(StrEnum):
     CONSOLIDATION = "consolidation"
 
 
+_ROLE_NAMES: Final = frozenset(role.value for role in Role)
+
+
+def agent_name(role: Role, domain: str) -> str:
+    """Who speaks: the domain of an expert, else the role; an expert for a domain called like a role says so."""
+    if role is not Role.EXPERT:
+        return role.value
+    return f"{role}:{domain}" if domain in _ROLE_NAMES else domain
+
+
 class Answer(StrEnum):
     """Which JSON a call asks for; `council.answers.schema_of` gives the JSON Schema for structured output."""
 
@@ -94,8 +104,12 @@ class CallKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     @property
     def agent(self) -> str:
-        """Who speaks: the domain of an expert, else the role."""
-        return self.domain if self.role is Role.EXPERT else self.role.value
+        return agent_name(self.role, self.domain)
+
+    @property
+    def speaker(self) -> str:
+        """Whose session a conversation is: an agent's, of one model where a seat has several."""
+        return f"{self.agent}@{self.model}" if self.model else self.agent
 
     @property
     def phase_name(self) -> str:

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from bridgehead.contract.ids import id_sort_key, numbered_id
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputState, Severity, severity_rank
-from bridgehead.council.calls import Role
+from bridgehead.council.calls import Role, agent_name
 from bridgehead.council.dedupe import Candidate, Cluster, cluster
 from bridgehead.council.file_references import relate
 from bridgehead.council.finding_state import FindingState
@@ -39,7 +39,7 @@ class Owner:
 
     @property
     def name(self) -> str:
-        return self.domain if self.role is Role.EXPERT else self.role.value
+        return agent_name(self.role, self.domain)
 
 
 @dataclass(slots=True)

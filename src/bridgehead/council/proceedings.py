@@ -82,7 +82,8 @@ class Proceedings:
 
     def session_of(self, owner: Owner) -> str | None:
         """The role's session where the connection keeps history."""
-        return self.sessions.get(owner.name) if self.seat.keeps_history else None
+        speaker = self.key(owner, Step.CHALLENGE).speaker  # the same in every step
+        return self.sessions.get(speaker) if self.seat.keeps_history else None
 
     def title(self, owner: Owner) -> str:
         if owner.role is Role.EXPERT:

@@ -121,7 +121,7 @@ class Wave:
     def _replied(self, ask: Ask, reply: Reply) -> tuple[Call, ...]:
         key = ask.call.key
         if reply.session is not None:
-            self.sessions[_speaker(key)] = reply.session
+            self.sessions[key.speaker] = reply.session
         answer = read_reply(reply.text, ask.read)
         if isinstance(answer, Answered):
             self._hear(ask, reply, answer)
@@ -143,7 +143,7 @@ class Wave:
 
     def _failed(self, ask: Ask, failed: CallFailed) -> tuple[Call, ...]:
         if ask.call.session is not None and ask.standalone is not None:
-            self.sessions.pop(_speaker(ask.call.key), None)
+            self.sessions.pop(ask.call.key.speaker, None)
             self.log("warning", detail=f"session_lost:{ask.call.key.agent}", round=ask.call.key.round)
             return (self._issue(_put_again(ask, ask.standalone, session=None)),)
         self._fail(ask, failed.reason, failed.error_class, detail=failed.detail, usage=failed.usage)
@@ -183,7 +183,3 @@ def _put_again(ask: Ask, prompt: Safe, *, session: str | None) -> Ask:
 
 def _spent(usage: CallUsage) -> dict[str, Any]:
     return {name: value for name, value in asdict(usage).items() if value is not None}
-
-
-def _speaker(key: CallKey) -> str:
-    return key.agent

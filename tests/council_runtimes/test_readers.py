@@ -112,28 +112,47 @@ def test_gemini_refusals_are_read_from_text_trace_and_exit_code(
     assert outcome.error_class is expected
 
 
+CUT = "Model stream ended without a finish reason."
+EMPTY = "The model returned an empty response with no text or thoughts."
+
+
 @pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ("Model stream ended without a finish reason.", ErrorClass.MALFORMED),
-        ("The model returned an empty response with no text or thoughts.", ErrorClass.EMPTY),
-    ],
+    ("code", "said", "expected"), [(1, CUT, ErrorClass.MALFORMED), (0, EMPTY, ErrorClass.EMPTY)]
 )
-def test_gemini_may_say_in_an_event_why_its_stream_failed(said: str, expected: ErrorClass) -> None:
+def test_gemini_may_say_in_an_event_why_its_stream_failed(code: int, said: str, expected: ErrorClass) -> None:
     printed = lines(
         {"type": "init", "session_id": "s"},
-        {"type": "message", "role": "assistant", "content": "half an ans"},
         {"type": "error", "severity": "error", "message": said},
         {"type": "result", "status": "error", "stats": {}},
     )
-    outcome = read_gemini(ran(0, printed))
+    outcome = read_gemini(ran(code, printed))
 
     assert isinstance(outcome, Refused)
     assert (outcome.error_class, outcome.message) == (expected, said)
 
 
-def test_an_error_beside_geminis_answer_makes_it_none() -> None:
-    outcome = read_gemini(ran(0, '{"response": "half", "error": {"message": "Overloaded", "code": 503}}'))
+@pytest.mark.parametrize(
+    "printed",
+    [
+        json.dumps({"session_id": "s", "response": "all it said", "error": {"message": CUT}}),
+        lines(
+            {"type": "init", "session_id": "s"},
+            {"type": "message", "role": "assistant", "content": "all it said"},
+            {"type": "error", "severity": "error", "message": CUT},
+            {"type": "result", "status": "error", "stats": {}},
+        ),
+    ],
+    ids=["json", "stream-json"],
+)
+def test_what_gemini_said_before_its_stream_was_cut_is_used_in_both_formats(printed: str) -> None:
+    outcome = read_gemini(ran(0, printed))
+
+    assert isinstance(outcome, Answered)
+    assert (outcome.text, outcome.session) == ("all it said", "s")
+
+
+def test_an_error_instead_of_geminis_answer_is_read() -> None:
+    outcome = read_gemini(ran(0, '{"response": "", "error": {"message": "Overloaded", "code": 503}}'))
 
     assert isinstance(outcome, Refused)
     assert outcome.error_class is ErrorClass.SERVER_ERROR

@@ -48,18 +48,21 @@ def read_gemini(result: CommandResult) -> Outcome:
     if final is not None:
         return _read_stream(events, final, result)
     whole = object_from(printed) or {}
-    if error := mapping_at(whole, "error"):
+    # A stream that was cut leaves an error beside the words that came; they are used (runtimes §11).
+    if (error := mapping_at(whole, "error")) and not text_at(whole, "response").strip():
         return _refused_by_record(error, result)
     return _read_whole(whole, result) if "response" in whole else _read_error(result)
 
 
 def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult) -> Outcome:
     usage = _stream_usage(mapping_at(final, "stats"))
-    if final.get("status") != "success":
-        return _refused(_stream_error(events, final), result, usage)
-    first = next((event for event in events if event.get("type") == "init"), {})
     said = [event for event in events if event.get("type") == "message" and event.get("role") == "assistant"]
     text = "".join(text_at(event, "content") for event in said)
+    # As in the other format: a cut stream ends with code 0, and without an error in the last record.
+    was_cut = result.exit_code == 0 and "error" not in final and bool(text.strip())
+    if final.get("status") != "success" and not was_cut:
+        return _refused(_stream_error(events, final), result, usage)
+    first = next((event for event in events if event.get("type") == "init"), {})
     models = list(mapping_at(final, "stats", "models"))
     answered = Answered(text, text_at(first, "session_id") or None, models[0] if models else None, usage)
     return succeeded("gemini", result, answered)

@@ -39,6 +39,10 @@ def test_an_adapted_expert_looks_first_at_what_was_asked_for() -> None:
     assert len(expert.focus_areas) == 5
 
 
+def test_without_a_reason_or_a_task_the_name_alone_is_what_was_asked_for() -> None:
+    assert load_registry().expert("kafka stream").focus_areas[0] == "kafka stream"
+
+
 def test_the_same_name_always_gives_the_same_expert() -> None:
     assert REGISTRY.expert("smart contract gas cost") == REGISTRY.expert("Smart_Contract  gas-cost")
 

@@ -103,7 +103,7 @@ class Registry:
                 normalise_domain(name), entry.role, entry.lens, entry.focus, entry.standards, "registry"
             )
         ranked = self._ranked(name, f"{_spoken(name)} {reason} {title}")
-        wish = f"{_spoken(name)}: {reason or task}"
+        wish = ": ".join(filter(None, (_spoken(name), reason or task)))
         if ranked and ranked[0][0] >= SELECTED_AT and (len(ranked) == 1 or ranked[0][0] > ranked[1][0]):
             return _adapted(name, wish, ranked[0][1])
         sources = [entry for _, entry in ranked[:_VIRTUAL_SOURCES]] or self._defaults(artifact)

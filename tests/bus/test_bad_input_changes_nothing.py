@@ -14,10 +14,12 @@ from bridgehead.bus.enrolment import Enrolment, UnknownKey, enrol, parse_duratio
 from bridgehead.bus.join_file import BadJoinFile, JoinFile, JoinFileTaken, read_join_file
 from bridgehead.bus.record import parse_record
 from bridgehead.bus.sockets.dialling import BadUrl
-from bridgehead.bus.state_folder import SharedSession, StateFolder
+from bridgehead.bus.state_folder import FolderInUse, SharedSession, StateFolder
 from bridgehead.bus.transports import transport_for
 from bridgehead.errors import BridgeheadError, ConfigError, UserError
 from bridgehead.host.clock import ManualClock
+from bus.running import run
+from bus.serving import served_bus
 
 URL = "wss://hub.example:8182/bridge/v1"
 
@@ -141,3 +143,16 @@ def test_an_expiry_that_is_no_moment_is_told_with_the_file(tmp_path: Path, expir
     folder.credentials_file.write_text(f'{{"den":{{"token_sha256":"x","expires":"{expires}"}}}}')
     with pytest.raises(ConfigError, match=r"credentials\.json"):
         folder.credentials()
+
+
+def test_two_bridges_cannot_remember_in_one_folder(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path) as first:
+            with pytest.raises(FolderInUse, match="another bridge"):
+                async with served_bus(tmp_path):
+                    pass
+            assert await first.satellite("kitchen")
+        async with served_bus(tmp_path):
+            pass
+
+    run(main())

@@ -181,6 +181,7 @@ class BusServer:
         if self._registry is not None:
             state, secret = self._registry, await self._registry.shared_secret(secret)
         else:
+            self._closing.callback(self.folder.claim().release)
             state = self.folder.state()
         self._closing.callback(state.close)
         bridge = Bridge(

@@ -15,10 +15,10 @@ import tomlkit
 from bridgehead.bus.credentials import Credential
 from bridgehead.bus.record import ParticipantRecord, check_participant_id, parse_record
 from bridgehead.bus.state_store import SqliteState
-from bridgehead.errors import ConfigError
+from bridgehead.errors import BridgeheadError, ConfigError, LockTimeout
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import make_private_dir, read_bounded, write_atomic
-from bridgehead.host.locks import FileLock
+from bridgehead.host.locks import FileLock, LockReentered
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 SECRET_BYTES: Final = 32
@@ -140,6 +140,15 @@ class StateFolder:
             raise BadRecordsFile(path, f"it must hold {SECRET_BYTES} bytes")
         return made
 
+    def claim(self) -> FileLock:
+        """Be the one bridge that remembers here: two would clean up after each other's participants."""
+        lock = FileLock(self.path / ".serving", timeout_seconds=0)
+        try:
+            lock.acquire()
+        except (LockTimeout, LockReentered) as error:
+            raise FolderInUse(self.path) from error
+        return lock
+
     def state(self) -> SqliteState:
         return SqliteState(self.path / "bridge.db")
 
@@ -174,6 +183,15 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     except OSError:
         return (0, 0, 0)
     return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+class FolderInUse(BridgeheadError):
+    """Another bridge runs with this state folder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"another bridge serves from {path}", hint="stop it, or give this one a folder with --state DIR"
+        )
 
 
 class SharedSession(ConfigError):

@@ -59,7 +59,7 @@ def run_hook(clone: Clone, hook: Path, message_file: Path, index: Path) -> str:
 def tidy_message(text: str) -> str:
     """Clean a message as `git commit -m` does: no blank edges, no trailing blanks, no runs of empty lines."""
     lines: list[str] = []
-    for line in (line.rstrip() for line in text.split("\n")):
+    for line in (line.rstrip(" \t\r") for line in text.split("\n")):  # what git calls blanks
         if line or (lines and lines[-1]):
             lines.append(line)
     return "\n".join(lines).rstrip("\n") + "\n" if any(lines) else ""

@@ -200,6 +200,11 @@ def test_a_repository_that_holds_only_our_own_files_has_left_nothing_out(
         resolve_scope(ScopeRequest(), project=empty, cwd=empty, environment=quiet_environment)
 
 
+def test_words_that_are_no_text_are_refused(resolve: Callable[..., Scope]) -> None:
+    with pytest.raises(UnknownScope):
+        resolve("\udcff", allow_words=True)
+
+
 def test_only_one_kind_of_scope_can_be_given(resolve: Callable[..., Scope]) -> None:
     with pytest.raises(SeveralScopes, match="paths, --staged"):
         resolve("src", staged=True)

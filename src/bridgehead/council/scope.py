@@ -144,7 +144,7 @@ class Sieve:
         """A file of the scope; None when it cannot be read."""
         if is_ours(path):
             return
-        if content is None or not _is_writable_name(path):
+        if content is None or not is_text(path):
             self.leave_out(path, Reason.UNREADABLE)
             return
         by_name, by_content = withheld_by_name(path), withheld_by_content(content)
@@ -163,7 +163,7 @@ class Sieve:
 
     def leave_out(self, path: str, reason: Reason, detail: str = "") -> None:
         if not is_ours(path):
-            shown = path if _is_writable_name(path) else ascii(path)
+            shown = path if is_text(path) else ascii(path)
             self.left_out.append(LeftOut(shown, reason, detail))
 
     def clean_diff(self, diff: str) -> str:
@@ -189,8 +189,8 @@ class Sieve:
         return set(paths)
 
 
-def _is_writable_name(path: str) -> bool:
-    """Whether a report can name the file: git and the disk also know names that are no Unicode text."""
+def is_text(path: str) -> bool:
+    """Whether a report can hold it: git, the disk and a shell also know names that are no Unicode text."""
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from bridgehead.council.git import Git, repository_at
-from bridgehead.council.scope import EmptyScope, Scope, ScopeRequest, SeveralScopes, Sieve, UnknownScope
+from bridgehead.council.scope import (
+    EmptyScope,
+    Scope,
+    ScopeRequest,
+    SeveralScopes,
+    Sieve,
+    UnknownScope,
+    is_text,
+)
 from bridgehead.council.scope_changes import Change
 from bridgehead.council.withheld import Reason
 from bridgehead.council.working_files import take_from_disk, walk
@@ -83,7 +91,7 @@ class _Paths:
             raise UnknownScope(entry, "a path has no NUL character")
         target = self._cwd / entry
         if not os.path.lexists(target):
-            if allow_words:
+            if allow_words and is_text(entry):
                 return None
             raise UnknownScope(entry)
         try:

@@ -49,6 +49,16 @@ def test_a_name_that_cannot_be_a_files_drops_its_agent_only(name: str) -> None:
     assert [agent.name for agent in accepted(5, answer).create_new] == ["api-specialist"]
 
 
+@pytest.mark.parametrize("half", [r"\ud800", "\ud800", r"\ude80\ud83d"])
+def test_half_a_character_in_an_answer_does_not_reach_a_file(half: str) -> None:
+    stack = f'{{"technology_stack": {{"primary_language": "\\\\ud800 {half} \\ud83d\\ude80"}}'
+    verdict = judge_answer(1, f'{stack}, "overall_confidence": 0.9}}')
+    assert isinstance(verdict, Accepted)
+    language = verdict.value.primary_language
+    assert language.encode() and language.startswith("\\ud800 \ufffd")
+    assert language.endswith("🚀")
+
+
 def test_a_confidence_just_below_a_threshold_is_below_it() -> None:
     answer = {"technology_stack": {"primary_language": "Go"}, "overall_confidence": 0.6999999999999}
     verdict = judge_answer(1, json.dumps(answer))

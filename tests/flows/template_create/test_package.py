@@ -65,6 +65,12 @@ def test_files_of_one_name_do_not_overwrite_each_other_and_empty_ones_are_left_o
     assert any("empty.py was left out" in warning for warning in made.warnings)
 
 
+def test_a_layer_of_any_name_gives_a_directory_that_can_be_made() -> None:
+    example = ExampleFile("a.py", layer="very " * 200)
+    made = make_templates(CodebaseAnalysis(example_files=(example,)), {"a.py": "a = 1"})
+    assert max(map(len, made.templates[0].template_path.split("/"))) < 100
+
+
 def test_a_file_whose_name_would_be_a_path_elsewhere_is_left_out() -> None:
     made = templates_of({"src/a\\b.py": "a = 1", "src/c.py": "c = 1"})
     assert [template.original_path for template in made.templates] == ["src/c.py"]

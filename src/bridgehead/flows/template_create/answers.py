@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -38,6 +39,18 @@ def judge_of(phase: int, taken: Collection[str] = ()) -> Judge:
     return partial(_judge, reader, THRESHOLDS[phase])
 
 
+# An escaped backslash, a character that takes two escapes, or one half of such a character alone.
+_HALVES: Final = re.compile(
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2}|[\ud800-\udfff])"
+)
+
+
+def _writable(text: str) -> str:
+    """The answer without halves of characters: JSON can spell them, a file cannot hold them."""
+    return _HALVES.sub(lambda found: r"\ufffd" if found["half"] else found[0], text)
+
+
 def _judge(reader: Reader, thresholds: Thresholds, text: str) -> Verdict:
     confidence = 0.0
     warnings: list[str] = []
@@ -48,7 +61,7 @@ def _judge(reader: Reader, thresholds: Thresholds, text: str) -> Verdict:
         value, confidence = reader(candidate, warnings)
         return Accepted(value)
 
-    verdict = judge_json(fit)(text)
+    verdict = judge_json(fit)(_writable(text))
     if isinstance(verdict, Failed):
         return verdict
     if confidence < thresholds.warn:

@@ -30,6 +30,7 @@ LANGUAGE_OF: Final = {
 
 # Names that must stay legal in file names (flows §11).
 SLUG_OF: Final = {"C#": "csharp", "C++": "cpp"}
+LONGEST_SLUG: Final = 60
 
 FENCE_WORD: Final = {
     ".py": "python",
@@ -67,7 +68,7 @@ def slug(text: str) -> str:
     """`text` as lower-case words joined by hyphens, safe in names of files and templates."""
     named = SLUG_OF.get(text, text)
     words = "".join(char if char.isascii() and char.isalnum() else " " for char in named.lower()).split()
-    return "-".join(words)
+    return "-".join(words)[:LONGEST_SLUG].strip("-")
 
 
 def is_test(path: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Verdict
-from bridgehead.council.bridge_report import SeatFacts, halted_report, skipped_report
+from bridgehead.council.bridge_report import SeatFacts, aborted_report, halted_report, skipped_report
 from bridgehead.council.calls import (
     Call,
     CallFailed,
@@ -37,7 +37,7 @@ from bridgehead.council.report import (
     council_report_from_json,
     council_report_to_json,
 )
-from bridgehead.council.routing import DEBATE_PROTOCOL, PARALLEL_WORKFLOW
+from bridgehead.council.routing import DEBATE_PROTOCOL, DEEP_COUNCIL, PARALLEL_WORKFLOW
 from bridgehead.errors import ProtocolError
 from council.driving import AT, Driver, item, items, seat, surroundings, task
 
@@ -249,6 +249,20 @@ def test_a_failed_coordinator_leaves_the_classification_and_lowers_confidence() 
     assert "stage_b_failed" in report.warnings
 
 
+def test_a_coordinator_that_fails_late_leaves_the_classification_too() -> None:
+    def says(call: Call) -> object:
+        key = call.key
+        if key.step is Step.STAGE_B and key.role is Role.INTEGRATION:
+            return items(item("Retries repeat the order", severity="HIGH"))
+        if key.step is Step.STAGE_B:
+            return {"challenge_notes": [note("MMC001", "disputed")]} if key.round == 1 else None
+        return finds("SQL injection")(call)
+
+    report = Council(TWO, says, task_fields={"intensity": "thorough"}).drive().report
+    assert (report.stage_b, report.challenge_notes) == ("failed", ())
+    assert [one.id for one in report.findings()] == ["MMC001"]
+
+
 def test_an_owed_note_is_asked_for_once_more_and_then_warned_about() -> None:
     def says(call: Call) -> object:
         if call.key.step is Step.STAGE_B and call.key.role is Role.CHALLENGER:
@@ -294,6 +308,20 @@ def test_an_abort_stops_everything() -> None:
     council = Council({**TWO, "gemini": halted("gemini")}, finds("SQL"), interactive=True)
     council.typed = ["abort"]
     assert council.drive().aborted.abort_reason == "user_abort:gemini"
+
+
+def test_a_retry_takes_the_abort_back() -> None:
+    council = Council({**TWO, "gemini": halted("gemini")}, finds("SQL"), interactive=True)
+    council.typed = ["abort"]
+    council.drive().seats["gemini"] = ready("gemini")
+    assert council.feed(Retried(bridge="gemini", at=AT)).report.bridges_available == (*TWO, "gemini")
+
+
+@pytest.mark.parametrize("route", [DEEP_COUNCIL, PARALLEL_WORKFLOW])
+def test_after_a_bridge_relayed_an_abort_nobody_is_asked_anything(route: str) -> None:
+    seats = {"claude": reported(aborted_report(task(), facts("claude"))), "codex": ready("codex")}
+    council = Council(seats, finds("SQL"), route=route).drive()
+    assert (council.aborted.abort_reason, council.calls) == ("user_abort:claude", [])
 
 
 def test_nothing_completed_is_an_aborted_report() -> None:

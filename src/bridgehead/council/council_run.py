@@ -157,6 +157,7 @@ class CouncilRun:
         known = self._reports.get(happened.bridge)
         if known is not None and known.report.status is Status.COMPLETED:
             return Turn()
+        self.attendance.go_on()
         return self._seat(happened.bridge)
 
     def _answered(self, happened: UserAnswered) -> Turn:
@@ -226,7 +227,8 @@ class CouncilRun:
             )
         )
         turn = Turn() if written else Turn(bridge_reports=(report,))
-        if self._not_tried and report.status is not Status.COMPLETED and report.bridge != STATIC:
+        is_empty = report.status in (Status.SKIPPED, Status.HALTED)
+        if self._not_tried and is_empty and report.bridge != STATIC:
             return turn.then(self._seat(self._not_tried.pop(0)))
         return turn.then(self._advance()) if advance else turn
 
@@ -273,6 +275,7 @@ class CouncilRun:
 
     def _abort(self) -> Turn:
         cancelled = self.outstanding
+        self._awaited.clear()  # whoever is still being checked is not seated any more
         self.report = aborted(self.plan, self.attendance, at=self._at)
         self._log("council_complete", status="ABORTED", abort_reason=self.report.abort_reason)
         return Turn(cancelled=cancelled, report=self.report)

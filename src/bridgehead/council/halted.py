@@ -69,6 +69,10 @@ class Attendance:
         if seat.status is Status.ABORTED and self.aborted_by is None:
             self.aborted_by = seat.bridge
 
+    def go_on(self) -> None:
+        """A bridge is to be seated again: the user has taken an earlier abort back."""
+        self.aborted_by = None
+
     def question(self) -> UserQuestion | None:
         """The next halted bridge, as it is put to the user; None when nobody is left to ask about."""
         if self.aborted_by is not None:

@@ -60,6 +60,12 @@ def test_every_model_is_asked_by_every_role_at_once() -> None:
     assert len({str(call.key) for call in driver.calls}) == 12
 
 
+def test_domains_that_models_point_to_are_named_as_unexplored() -> None:
+    said = items(item(), signals=[{"domain": "database", "reason": "the schema"}])
+    driver = Driver(MultiModelRun(seat("opencode", models=MODELS), task(), surroundings()), lambda call: said)
+    assert driver.drive().unexplored_domains == ("database",)
+
+
 def test_no_model_with_an_answer_skips_the_seat() -> None:
     _, report = drive_models({})
     assert (report.status, report.models_used) == (Status.SKIPPED, ())

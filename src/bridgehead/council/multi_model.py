@@ -96,7 +96,7 @@ class MultiModelRun(BridgeRun):
             key = one.ask.call.key
             owner = Owner(key.role, key.domain)
             placed, signals = items_of(one.value)
-            take_items(
+            raised = take_items(
                 ledger,
                 self._intake,
                 placed,
@@ -106,6 +106,7 @@ class MultiModelRun(BridgeRun):
                 round_number=1,
                 model=model,
             )
+            self._run.roster.pass_over(raised.signals)
             if key.role is Role.EXPERT and key.domain not in self._run.covered:
                 self._run.covered.append(key.domain)
         ledger.merge_duplicates()

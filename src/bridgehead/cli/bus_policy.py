@@ -11,9 +11,9 @@ from bridgehead.bus import enrolment
 from bridgehead.bus.policy_trial import judge
 from bridgehead.cli.bus_participants import at_home, placed, show_record
 from bridgehead.cli.lazy import Command, Group
+from bridgehead.cli.named_file import read_named
 from bridgehead.cli.output import App
 from bridgehead.exit_codes import ExitCode
-from bridgehead.host.files import read_bounded
 
 MAX_MESSAGE_BYTES = 1 << 20
 
@@ -61,6 +61,6 @@ def test_policy(app: App, participant_id: str, file: Path, state: str | None) ->
     """What the gate would do with this message if the participant sent it. Nothing is sent."""
     settings, folder = at_home(app, state)
     record = enrolment.find_record(folder, participant_id)
-    verdict = judge(settings.bridge, record, read_bounded(file, MAX_MESSAGE_BYTES), folder.secret())
+    verdict = judge(settings.bridge, record, read_named(file, MAX_MESSAGE_BYTES), folder.secret())
     app.emit(msgspec.to_builtins(verdict), verdict.sentence)
     return ExitCode.DONE if verdict.admitted else ExitCode.USER

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bridgehead.cli.named_file import read_named
 from bridgehead.cli.output import App
 from bridgehead.contract.words import ContextPolicy, Intensity, TaskType
-from bridgehead.errors import FileError, UserError
-from bridgehead.host.files import read_bounded
+from bridgehead.errors import UserError
 
 if TYPE_CHECKING:
     from bridgehead.assembly.council_request import CouncilRequest
@@ -157,19 +157,11 @@ def _is_interactive(app: App, options: dict[str, Any]) -> bool:
     return not machine_reads and sys.stdin.isatty() and app.stderr.isatty()
 
 
-def _named_file(path: Path, most_bytes: int) -> bytes:
-    """A file an option names; one that cannot be read makes the request mistaken (council §20)."""
-    try:
-        return read_bounded(path, most_bytes)
-    except FileError as error:
-        raise UserError(error.message, hint=error.hint) from error
-
-
 def _text(path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        return _named_file(path, MOST_FILE_BYTES).decode("utf-8")
+        return read_named(path, MOST_FILE_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}") from error
 
@@ -180,7 +172,7 @@ def _patch(given: str | None) -> str | None:
     content = (
         sys.stdin.buffer.read(MOST_PATCH_BYTES + 1)
         if given == "-"
-        else _named_file(Path(given), MOST_PATCH_BYTES)
+        else read_named(Path(given), MOST_PATCH_BYTES)
     )
     if len(content) > MOST_PATCH_BYTES:
         raise UserError(f"the patch is larger than {MOST_PATCH_BYTES >> 20} MiB")

@@ -13,6 +13,7 @@ import click
 from bridgehead.cli import flow_running
 from bridgehead.cli.flow_display import list_document, list_text, status_document, status_text
 from bridgehead.cli.lazy import Group
+from bridgehead.cli.named_file import read_named
 from bridgehead.cli.output import App
 from bridgehead.errors import UserError
 from bridgehead.flows.command_line import FLAGS, CommandLine
@@ -26,7 +27,6 @@ from bridgehead.flows.operations.respond import respond as respond_to
 from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import ErrorType, RequestStatus
 from bridgehead.host.clock import SystemClock
-from bridgehead.host.files import read_bounded
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
@@ -244,7 +244,7 @@ def _answer_text(app: App, path: str | None, text: str | None) -> str | None:
     if path == "-":
         content = sys.stdin.buffer.read(MAX_RESPONSE_BYTES + 1)
     else:
-        content = read_bounded(app.cwd / path, MAX_RESPONSE_BYTES)
+        content = read_named(app.cwd / path, MAX_RESPONSE_BYTES)
     if len(content) > MAX_RESPONSE_BYTES:
         raise UserError(f"the answer is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
     try:

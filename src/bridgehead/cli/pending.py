@@ -12,6 +12,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.cli.lazy import Command
+from bridgehead.cli.named_file import read_named
 from bridgehead.cli.output import App
 from bridgehead.cli.text import ago, columns, one_line
 from bridgehead.contract.pending import Answer, PendingItem
@@ -19,7 +20,6 @@ from bridgehead.contract.words import AnswerStatus, PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import UserError
 from bridgehead.host.clock import SystemClock, iso_ms, parse_iso
-from bridgehead.host.files import read_bounded
 from bridgehead.host.terminal import escape_controls
 
 MAX_ANSWER_BYTES = 50 * 1024 * 1024
@@ -93,8 +93,12 @@ def answer(
 
     A request takes the response text, a halted runtime `retry` or `skip`, an approval `yes` or `no`.
     """
+    chosen = AnswerStatus(status) if status else AnswerStatus.SUCCESS
+    _refuse_contradiction(
+        chosen, has_text=text is not None or path is not None, has_message=message is not None
+    )
     given = Answer(
-        status=AnswerStatus(status) if status else AnswerStatus.SUCCESS,
+        status=chosen,
         text=_answer_text(text, path),
         message=message,
         by=by or _user_name(),
@@ -108,11 +112,21 @@ def answer(
     )
 
 
+def _refuse_contradiction(status: AnswerStatus, *, has_text: bool, has_message: bool) -> None:
+    succeeded = status is AnswerStatus.SUCCESS
+    if (succeeded and has_message) or (not succeeded and has_text):
+        raise UserError(
+            "an answer is either a text, or --status error|cancelled with a --message that says why",
+            hint="bridgehead answer --help",
+        )
+
+
 def _answer_text(text: str | None, path: Path | None) -> str | None:
     if text is not None and path is not None:
         raise UserError("give the answer as TEXT or with --file, not both")
     if path is not None:
-        return _decoded(read_bounded(path, MAX_ANSWER_BYTES), str(path))
+        read = read_named(path, MAX_ANSWER_BYTES, hint="name a file, or give `-` for standard input")
+        return _decoded(read, str(path))
     if text == "-":
         return _decoded(sys.stdin.buffer.read(MAX_ANSWER_BYTES + 1), "standard input")
     return text

@@ -17,7 +17,7 @@ from bridgehead.cli.lazy import Command
 from bridgehead.cli.output import App
 from bridgehead.dashboard.address_file import Address, forget_address, note_address, running_dashboard
 from bridgehead.dashboard.web_request import WebRequest, choose_token
-from bridgehead.errors import UserError
+from bridgehead.errors import FileError, UserError
 from bridgehead.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def web(app: App, host: str | None, port: int | None, open_browser: bool, token_
 
 
 def _serve(app: App, assembly: Assembly, request: WebRequest) -> int:
-    token = choose_token(request)
+    token = _chosen_token(request)
     try:
         from bridgehead.dashboard.app import Dashboard
         from bridgehead.dashboard.serving import bind, serve
@@ -104,6 +104,14 @@ def _serve(app: App, assembly: Assembly, request: WebRequest) -> int:
             forget_address(assembly.places, address)
     app.say("stopped")
     return ExitCode.DONE if ended_by is None else BY_SIGNAL[ended_by]
+
+
+def _chosen_token(request: WebRequest) -> str:
+    try:
+        return choose_token(request)
+    except FileError as error:
+        made = f"umask 077; openssl rand -hex 32 > {request.token_file}"
+        raise UserError(error.message, hint=error.hint or made) from error
 
 
 def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboard) -> None:

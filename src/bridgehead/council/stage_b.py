@@ -74,6 +74,7 @@ class StageB:
         self.recommendation: dict[str, Any] | None = None
         self.contradictions: list[dict[str, Any]] = []
         self.is_done = False
+        self._classified = tuple(findings)
         self._seat = seat
         self._task = task
         self._around = around
@@ -283,7 +284,10 @@ class StageB:
         return calls
 
     def _fail(self) -> None:
+        """Half a challenge is none: what earlier rounds changed is taken back with them."""
         self.outcome = FAILED
+        self.findings, self.notes = list(self._classified), []
+        self.recommendation, self.contradictions = None, []
         self.warnings.append("stage_b_failed")
         self._end()
 

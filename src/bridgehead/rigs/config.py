@@ -82,7 +82,17 @@ def read_values(raw: bytes) -> dict[str, Value]:
 def write_config(values: Mapping[str, Value]) -> str:
     """Return the text of the file: the reference's keys first, the others in the order given."""
     first = [name for name in ("rig_id", "display_name", "default_thread") if name in values]
-    return write_mapping({name: values[name] for name in dict.fromkeys([*first, *values])})
+    return "".join(_line(name, values[name]) for name in dict.fromkeys([*first, *values]))
+
+
+def _line(name: str, value: Value) -> str:
+    """Write one key; somebody else's nested values, and keys that are no words, as JSON, which is YAML too."""
+    items = value if isinstance(value, list) else [value]
+    if name.isidentifier() and not any(isinstance(item, list | dict) for item in items):
+        return write_mapping({name: value})
+    from json import dumps
+
+    return f"{dumps(name, ensure_ascii=False)}: {dumps(value, ensure_ascii=False)}\n"
 
 
 def new_config(rig_id: RigId, display_name: str | None = None) -> dict[str, Value]:

@@ -50,10 +50,10 @@ class OperatorDoor:
         self._sampling: asyncio.Task[None]
         self._running: RunningBridge
 
-    async def open(self, folder: StateFolder, join_url: str) -> None:
+    async def open(self, folder: StateFolder, join_url: str, cert_sha256: str | None) -> None:
         self._listener = await listen(self, LOOPBACK, 0)
         self._sampling = asyncio.get_running_loop().create_task(self._sample())
-        self._running = RunningBridge(self._listener.port, self._token, os.getpid(), join_url)
+        self._running = RunningBridge(self._listener.port, self._token, os.getpid(), join_url, cert_sha256)
         write_running(folder.path, self._running)
 
     async def close(self, folder: StateFolder) -> None:

@@ -24,6 +24,8 @@ class RunningBridge(msgspec.Struct, frozen=True):
     pid: int
     join_url: str = ""
     """Where participants connect."""
+    cert_sha256: str | None = None
+    """The certificate it shows them, None for plain connections."""
 
 
 def write_running(folder: Path, bridge: RunningBridge) -> None:
@@ -39,9 +41,15 @@ def read_running(folder: Path) -> RunningBridge | None:
 
 
 def running_url(folder: Path) -> str | None:
-    """Where participants connect to the bridge that runs now; None when none does, or it died without a word."""
+    """Where participants connect to the bridge that runs now, None when none does."""
+    bridge = running_bridge(folder)
+    return None if bridge is None else bridge.join_url or None
+
+
+def running_bridge(folder: Path) -> RunningBridge | None:
+    """The bridge that runs now; None when none does, or it died without a word."""
     bridge = read_running(folder)
-    return bridge.join_url or None if bridge is not None and _lives(bridge.pid) else None
+    return bridge if bridge is not None and _lives(bridge.pid) else None
 
 
 def _lives(pid: int) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from bridgehead.bus.assistant import AssistantConfig
 from bridgehead.bus.assistant_host import AssistantHost
@@ -84,6 +85,7 @@ class BusServer:
         self._closing = AsyncExitStack()
         self.gateway_address = ""
         self.hub_address = ""
+        self._cert_sha256: str | None = None
         self._since = iso_ms(outside.clock.now())
         self._board = LinkBoard(
             settings.bridge.bridge_id,
@@ -245,6 +247,7 @@ class BusServer:
         }
         address = Address.parse(serving.listen)
         context = None if tls is None else tls.context
+        self._cert_sha256 = None if tls is None else fingerprint(tls.certificate)
         self._closing.push_async_callback(self.gateway.stop)
         self.gateway_address = self._opened(
             await listen(self.gateway, address.host, address.port, tls=context)
@@ -255,13 +258,13 @@ class BusServer:
                 self.folder,
                 outside.approvals,
                 url=self.join_url,
-                cert_sha256=None if tls is None else fingerprint(tls.certificate),
+                cert_sha256=self._cert_sha256,
             )
         self.gateway.watch_files()
 
     async def _open_operator_door(self) -> None:
         self.door = OperatorDoor(self.relay, self._status, self._outside.clock)
-        await self.door.open(self.folder, self.join_url)
+        await self.door.open(self.folder, self.join_url, self._cert_sha256)
         self._closing.push_async_callback(self.door.close, self.folder)
 
     # -- what others ask ------------------------------------------------------------------------------------------
@@ -275,7 +278,8 @@ class BusServer:
     def chat_url(self) -> str:
         """A fresh link to the chat page; it works once."""
         scheme = "https" if self.settings.uses_tls else "http"
-        return f"{scheme}://{self.gateway_address}{self.chat.new_link()}"
+        reached_at = urlsplit(public_url(self.settings, self.gateway_address)).netloc
+        return f"{scheme}://{reached_at}{self.chat.new_link()}"
 
     def _status(self, rates: tuple[Rate, ...], tail: tuple[MessageHead, ...]) -> BusStatus:
         bridge, ledger = self.relay.bridge, self.relay.ledger

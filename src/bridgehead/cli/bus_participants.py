@@ -16,7 +16,7 @@ from bridgehead.bus.bus_settings import BusSettings
 from bridgehead.bus.certificates import fingerprint
 from bridgehead.bus.join_file import write_join_file
 from bridgehead.bus.record import Grant, ParticipantRecord, Role
-from bridgehead.bus.running_file import running_url
+from bridgehead.bus.running_file import running_bridge, running_url
 from bridgehead.bus.state_folder import StateFolder
 from bridgehead.bus.tls_files import TlsFiles, public_url
 from bridgehead.cli.lazy import Command, Group
@@ -83,7 +83,6 @@ def add_participant(
     """Enrol a participant and write its join file, the only place where its secret is shown."""
     settings, folder = at_home(app, state)
     folder.prepare()
-    tls = TlsFiles.prepare(settings, folder)
     table: dict[str, Any] = {key: value for key, value in record.items() if value is not None}
     if grants:
         table["grants"] = dict.fromkeys(grants, True)
@@ -91,7 +90,7 @@ def add_participant(
         participant_id,
         table,
         url or settings.serving.public_url or running_url(folder.path) or public_url(settings),
-        None if tls is None else fingerprint(tls.certificate),
+        _certificate_to_pin(settings, folder),
         token,
         None if expires is None else enrolment.parse_duration(expires),
     )
@@ -104,6 +103,15 @@ def add_participant(
             f"on the device: bridgehead bus chat --join {target.name}"
         ),
     )
+
+
+def _certificate_to_pin(settings: BusSettings, folder: StateFolder) -> str | None:
+    """Of the bridge that runs, which may have been started with other settings; else of the next one."""
+    running = running_bridge(folder.path)
+    if running is not None:
+        return running.cert_sha256
+    tls = TlsFiles.prepare(settings, folder)
+    return None if tls is None else fingerprint(tls.certificate)
 
 
 @participant.command(

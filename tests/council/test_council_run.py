@@ -417,7 +417,12 @@ def test_an_unverified_rig_confirms_nobody() -> None:
     seats: Seats = {"claude": ready("claude"), "rig:winbox": reported(rig_report(), verified=False)}
     report = Council(seats, finds("SQL injection")).drive().report
     assert not report.multi_source_confirmed
-    assert report.single_source_findings[0].source_bridge == "claude"
+    (finding,) = report.single_source_findings
+    assert finding.source_bridge == "claude"
+    assert [(one.bridge, one.unverified) for one in finding.source_findings] == [
+        ("claude", False),
+        ("rig:winbox", True),
+    ]
 
 
 def test_only_a_pending_rig_means_waiting_and_no_report() -> None:

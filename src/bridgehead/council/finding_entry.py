@@ -44,7 +44,9 @@ def finding_entry(
         domains=finding.domains,
         confirmed_by=finding.confirming_bridges if finding.cls is FindingClass.MULTI else (),
         source_bridge=finding.bridges[0] if len(finding.bridges) == 1 else _only_confirming(finding),
-        source_findings=tuple(SourceFinding(source.bridge, source.output.id) for source in finding.sources),
+        source_findings=tuple(
+            SourceFinding(source.bridge, source.output.id, source.is_unverified) for source in finding.sources
+        ),
         severity_votes=finding.votes,
         confirmation=Confirmation(
             model=len(finding.model_families) >= 2,

@@ -76,6 +76,10 @@ class Source:
         return self.seat.bridge
 
     @property
+    def is_unverified(self) -> bool:
+        return not self.seat.confirms and self.bridge != STATIC
+
+    @property
     def families(self) -> frozenset[str]:
         """The model families that stand behind it; an unknown one stands for nobody."""
         if not self.seat.confirms or self.bridge == CALLER:
@@ -149,9 +153,7 @@ class JointFinding:
     @property
     def is_unverified(self) -> bool:
         """Whether nobody stands behind it but a rig whose signature is not known."""
-        return bool(self.sources) and all(
-            not source.seat.confirms and source.bridge != STATIC for source in self.sources
-        )
+        return bool(self.sources) and all(source.is_unverified for source in self.sources)
 
     @property
     def disputed_in(self) -> tuple[str, ...]:

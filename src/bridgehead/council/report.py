@@ -27,9 +27,11 @@ DEBATE: Final = "debate-protocol"
 DEBATE_FALLBACK: Final = "debate-protocol-fallback"
 
 
-class SourceFinding(msgspec.Struct, frozen=True):
+class SourceFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     bridge: str
     finding_id: str
+    unverified: bool = False
+    """From a rig whose signature is not known: listed, and nobody's confirmation (council §23)."""
 
 
 class StatedPosition(msgspec.Struct, frozen=True):

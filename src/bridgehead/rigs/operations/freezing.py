@@ -21,15 +21,16 @@ class FreezeRequest(NamedTuple):
 
 def freeze(rig: Rig, request: FreezeRequest) -> Frozen:
     """Plant the note on the remote; a remote that refuses it gets a freeze of this clone only."""
-    from bridgehead.rigs.operations.relay import require_relay_rig
+    from bridgehead.rigs.operations.relay import parse_parent, require_relay_rig
 
     if not request.thread_id:
         raise UserError("relay: --thread <id> is required")
     own = require_relay_rig(rig)
+    parent = parse_parent(request.in_reply_to) if request.in_reply_to is not None else None
     thread_id = require_thread(rig, parse_thread_id(request.thread_id))
     since = rig.now_ms()
     until = since + int(rig.config.freeze_minutes * 60_000)
-    wanted = Freeze(own, iso_timestamp(since), iso_timestamp(until), request.in_reply_to)
+    wanted = Freeze(own, iso_timestamp(since), iso_timestamp(until), parent)
     with rig.repository.lock():
         wire = _wire(rig)
         note = _standing(rig, wire, thread_id, own, since)

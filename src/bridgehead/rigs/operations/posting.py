@@ -8,6 +8,7 @@ from typing import NamedTuple
 from bridgehead.errors import UserError
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.rigs.drafts import Draft
+from bridgehead.rigs.envelope import MAX_ENVELOPE_BYTES
 from bridgehead.rigs.freeze import ThreadFrozen, read_freeze
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
@@ -41,6 +42,15 @@ class Landed(NamedTuple):
     pushed: bool
 
 
+class EnvelopeTooLarge(UserError):
+    """An envelope was to be sent that no rig could read."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            f"the envelope would have {size} bytes, more than the 50 MiB ({MAX_ENVELOPE_BYTES}) anybody reads"
+        )
+
+
 class ThreadMissing(UserError):
     """A turn was to be posted in a thread that has no directory."""
 
@@ -72,6 +82,8 @@ def refuse_if_frozen(rig: Rig, thread_id: str, wire: Wire | None, *, push: bool)
 def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
     """Write, commit and push one envelope. The caller holds the lock and has asked for the wire."""
     text = what.draft.text.encode()
+    if len(text) > MAX_ENVELOPE_BYTES:
+        raise EnvelopeTooLarge(len(text))
     if len(text) > _LARGE_FILE_BYTES:
         rig.tell(f"warning: the envelope has {len(text) // 1_000_000} MB; others must download it")
     path, commit = _commit(rig, what, text)

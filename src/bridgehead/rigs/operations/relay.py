@@ -99,7 +99,7 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
     message_type = parse_relay_type(request.message_type)
     own = require_relay_rig(rig)
     operator, key = _operator(rig)
-    in_reply_to = _parent(request.in_reply_to)
+    in_reply_to = parse_parent(request.in_reply_to)
     thread_id = require_thread(rig, request.thread_id)
     body = request.body() if request.body else None
     warn_of_long_tldr(rig, request.tldr)
@@ -169,7 +169,8 @@ def _operator(rig: Rig) -> tuple[Identity, str]:
     return operator, key
 
 
-def _parent(typed: str | None) -> str:
+def parse_parent(typed: str | None) -> str:
+    """L8: return the hash of the turn that is answered."""
     if not typed:
         raise UserError("relay: --in-reply-to <body_hash> is required")
     if not is_body_hash(typed):

@@ -93,6 +93,10 @@ def test_english_words_count_for_typescript_only_beside_it() -> None:
     beside = REGISTRY.detect("TypeScript with any and unknown")
     assert "types-typescript" not in alone.domains
     assert "types-typescript" in beside.domains
+    types = REGISTRY.find("typescript")
+    assert types is not None
+    assert types.score("never any type error") == types.score("type error")
+    assert types.score("TypeScript, never any") > types.score("TypeScript")
 
 
 def test_every_domain_of_the_registry_can_be_looked_up_by_id_and_alias() -> None:

@@ -44,14 +44,18 @@ class Domain:
     strong: tuple[str, ...] = ()
     weak: tuple[str, ...] = ()
     never_alone: tuple[str, ...] = ()
-    """Ordinary English words that count only beside a strong signal of this domain."""
+    """Ordinary English words that count only beside the name the domain has among its strong signals."""
 
     def score(self, text: str) -> float:
         """How strongly the text's words speak for this domain; distinct signals, each once."""
         strong = sum(says(text, signal) for signal in self.strong)
         weak = sum(says(text, signal) for signal in self.weak)
-        beside = sum(says(text, word) for word in self.never_alone) if strong else 0
+        beside = sum(says(text, word) for word in self.never_alone) if strong and self._is_named(text) else 0
         return strong * STRONG + (weak + beside) * WEAK
+
+    def _is_named(self, text: str) -> bool:
+        names = self.id.split("-")
+        return any(says(text, signal) for signal in self.strong if signal.casefold() in names)
 
 
 @dataclass(frozen=True, slots=True)

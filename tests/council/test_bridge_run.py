@@ -593,6 +593,13 @@ def test_names_that_are_no_domains_call_nobody(name: str) -> None:
     assert not driver.named("domain_added")
 
 
+def test_a_name_with_a_slash_is_looked_up_like_any_other() -> None:
+    signals = [{"domain": "CI/CD", "reason": "the pipeline"}]
+    driver = drive(script({(Step.ANALYSIS, "security"): items(item(), signals=signals)}))
+    (call,) = [one for one in driver.calls if one.key.domain == "ci/cd"]
+    assert call.prompt.startswith("You are a Infrastructure Architect for ci/cd.")
+
+
 def test_a_signal_for_a_domain_that_sits_already_reaches_its_expert() -> None:
     signals = [{"domain": "api", "reason": "your contract breaks", "finding_index": 0}]
     driver = drive(

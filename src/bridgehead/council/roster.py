@@ -17,7 +17,7 @@ MOST_PER_RUN: Final = 6
 MOST_REASON_CHARACTERS: Final = 500
 
 # A name comes from a model's reply and becomes part of a role title; anything longer is no name.
-_NAME: Final = re.compile(r"\w[\w-]{0,59}")
+_NAME: Final = re.compile(r"\w[\w/+.&#-]{0,59}")
 _MOST_WORDS: Final = 6
 
 

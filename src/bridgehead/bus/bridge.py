@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from bridgehead.bus.deliveries import Deliveries
-from bridgehead.bus.echoes import EchoTable
+from bridgehead.bus.echoes import Echo, EchoTable
 from bridgehead.bus.effects import (
     Close,
     CloseCode,
@@ -27,7 +27,7 @@ from bridgehead.bus.hub_names import HubNames
 from bridgehead.bus.intake import ABSENT, Admitted, Denied, Ignored, Intake
 from bridgehead.bus.legacy import has_twin_marker
 from bridgehead.bus.managed import ManagedSessions
-from bridgehead.bus.message import Message
+from bridgehead.bus.message import Message, has_malformed_carrier
 from bridgehead.bus.participants import Participant, Register, Remembrance, TooManyParticipants
 from bridgehead.bus.record import ParticipantRecord
 from bridgehead.bus.registrations import Registrations
@@ -232,29 +232,33 @@ class Bridge:
     def heard(self, message: Message, now: float) -> list[Effect]:
         """The hub carried `message`: offer it to whom it concerns."""
         effects: list[Effect] = [] if now < self.known.due_at else self.tick(now)
-        carried = message.context.get("session")
-        if carried is not None and not isinstance(carried, dict):
-            effects.append(HubIgnored("malformed"))
-            return effects
         echo = self._echoes.answer(message, now)
+        if echo is not None and (only := self._router.only_hearer(message)) and only.id == echo.author:
+            self.offered += 1
+            hub_session = message.context["session"]["session_id"]
+            effects.append(Outcome(only.id, "out", message.type, "dropped", "echo", hub_session))
+        elif (reason := self._ignored_for(message, echo, now)) is not None:
+            effects.append(HubIgnored(reason))
+        else:
+            self._offer(self._understood(message, echo), now, effects)
+        return effects
+
+    def _ignored_for(self, message: Message, echo: Echo | None, now: float) -> str | None:
+        if has_malformed_carrier(message):
+            return "malformed"
         if has_twin_marker(message):
-            effects.append(HubIgnored("twin"))
-            return effects
-        if self._names.translates:
-            if echo is None and self._names.is_copy(message, now):
-                effects.append(HubIgnored("duplicate"))
-                return effects
-            message = self._names.read(message)
+            return "twin"
+        if self._names.translates and echo is None and self._names.is_copy(message, now):
+            return "duplicate"
+        return None
+
+    def _understood(self, message: Message, echo: Echo | None) -> Heard:
+        carried = message.context.get("session")
         hub_session = session_id(carried)
         named = None if carried is None else hub_session
-        if echo is None:
-            self._offer(Heard(message, hub_session, None, named, 1), now, effects)
-        elif echo.author is not None and self._router.only_author_hears(message, hub_session, echo.author):
-            self.offered += 1
-            effects.append(Outcome(echo.author, "out", message.type, "dropped", "echo", named))
-        else:
-            self._offer(Heard(message, hub_session, echo, named, echo.hops + 1), now, effects)
-        return effects
+        if self._names.translates:
+            message = self._names.read(message)
+        return Heard(message, hub_session, echo, named, 1 if echo is None else echo.hops + 1)
 
     def _adopt_session(self, heard: Heard) -> None:
         for participant, _signal in self.known.by_session(heard.hub_session):

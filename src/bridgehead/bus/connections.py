@@ -150,7 +150,8 @@ class FramedConnection(RawConnection):
         if not text:
             self._peer.close(UNSUPPORTED, "text frames only")
         elif self._joined and (sent := frames.read_message(payload)) is not None:
-            self._take(payload, sent.m, sent.hops, sent.ref)
+            self._ref = sent.ref
+            self._gateway.relay.take(self._participant, payload, sent.m, sent.hops)
         else:
             self._look_closer(payload)
 

@@ -12,7 +12,7 @@ from bridgehead.bus.legacy import to_legacy
 from bridgehead.bus.message import Message, destinations
 from bridgehead.bus.participants import Participant, Register
 from bridgehead.bus.record import Grant, Role
-from bridgehead.bus.session import DEFAULT
+from bridgehead.bus.session import DEFAULT, session_id
 from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.topics import (
     HANDLED,
@@ -63,6 +63,8 @@ class Router:
         """Topics that may concern others than those who use the session."""
         self._beyond_author = self._beyond_sessions | {SPEAK, SPEECH, HANDLED}
         """The same, and those whose echo is more than an echo (B-14, B-35, B-51)."""
+        self._sees_plain_echoes = self._by_session and settings.profile == "spec"
+        """Whether what the hub echoes has the name it was written with, and concerns those who use the session."""
         self._hidden_source = settings.hidden_source
 
     def recipients(self, heard: Heard) -> Sequence[Match]:
@@ -92,12 +94,13 @@ class Router:
             self._match_topic(heard, found, addressed=bool(addressed))
         return list(found.items()) if len(found) < 2 else sorted(found.items(), key=_ordinal)
 
-    def only_author_hears(self, message: Message, hub_session: str, author: str) -> bool:
-        """Whether the echo concerns its author alone, as nearly everything does that a participant says (B-21)."""
-        if message.type in self._beyond_author or "destination" in message.context or not self._by_session:
-            return False
-        matches = self._register.by_session(hub_session)
-        return len(matches) == 1 and matches[0][0].id == author
+    def only_hearer(self, message: Message) -> Participant | None:
+        """The one participant that uses the session of an echo that can concern nobody else (B-21)."""
+        context = message.context
+        if message.type in self._beyond_author or "destination" in context or not self._sees_plain_echoes:
+            return None
+        matches = self._register.by_session(session_id(context.get("session")))
+        return matches[0][0] if len(matches) == 1 else None
 
     def _in_session(self, heard: Heard) -> Sequence[Match]:
         if heard.hub_session == DEFAULT or not self._by_session:

@@ -66,7 +66,7 @@ def test_a_lost_link_is_refreshed_at_the_pace_of_a_lost_link() -> None:
 
         def announce(event: HealthEvent) -> None:
             if event.refresh:
-                assert event.state is HealthState.TRANSIENT_DISCONNECT
+                assert event.state is HealthState.TRANSIENT_DISCONNECT and event.reason == "connection_lost"
                 refreshed.put_nowait(now())
 
         link = HubLink(hub, Nobody(), announce)

@@ -92,7 +92,9 @@ class HubLink:
     def lost(self, reason: str) -> None:
         self._up.clear()
         self._ear.lost(reason)
-        self._say(self.health.lost(self._now(), reason))
+        # The words of the other side are for the log; the event has a code (B-73).
+        _log.warning("the link was lost: %s", reason)
+        self._say(self.health.lost(self._now(), "connection_lost"))
         self._down.set()
 
     # -- inside ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import msgspec
 import pytest
 
@@ -14,6 +16,7 @@ from bridgehead.assembly.council_views import (
     list_councils,
 )
 from bridgehead.contract.words import Intensity
+from bridgehead.errors import UserError
 from council_cli.conftest import Hall, StandIn
 
 EVERYTHING = {
@@ -76,6 +79,10 @@ def test_a_council_can_be_watched_read_and_dismissed_from(hall: Hall, codex: Sta
 
     with pytest.raises(CriticalNotAccepted):
         dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "x"))
+    with pytest.raises(UserError, match="2020-01-01 is over"):
+        dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "x", dt.date(2020, 1, 1)))
+    with pytest.raises(UserError, match="--paths is empty"):
+        dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "x", paths=("a.py", " ")))
     dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "known", accept_critical=True))
     again = hall.call(runtimes=("codex",)).kept.review_id
     dismissed, *_ = council_report(hall.assembly, again).findings

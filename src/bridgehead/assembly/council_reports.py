@@ -136,6 +136,10 @@ class ReportShelf:
         """Append the entry of council §25.4; nothing is written when anything about it is wrong."""
         if not request.reason.strip():
             raise UserError("--reason is empty", hint="say why the project lives with it")
+        if request.until is not None and request.until < self._clock.now().date():
+            raise UserError(f"--until {request.until} is over", hint="name today or a later day")
+        if not all(path.strip() for path in request.paths):
+            raise UserError("--paths is empty", hint="name files, or leave it out for the finding's own")
         stored = self.find(reference)
         if isinstance(stored.report, AbortedReport):
             raise NotFound(f"council {stored.review_id} has no findings")

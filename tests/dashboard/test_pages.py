@@ -207,7 +207,7 @@ def test_a_finding_is_dismissed_with_a_reason_and_the_page_knows(desk: Desktop) 
     without_reason = desk.post(path.format("SS001"), reason=" ")
     not_accepted = desk.post(path.format("MMC001"), reason="we know")
     bad_day = desk.post(path.format("SS001"), reason="we know", until="soon")
-    dismissed = desk.post(path.format("SS001"), reason="pooled elsewhere", until="2027-01-31")
+    dismissed = desk.post(path.format("SS001"), reason="pooled elsewhere", until="2999-01-31")
 
     refused = (without_reason, not_accepted, bad_day)
     assert [one.status_code for one in (*refused, dismissed)] == [422, 422, 422, 303]

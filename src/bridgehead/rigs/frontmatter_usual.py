@@ -32,6 +32,7 @@ _USUAL = (
     f"(?:references:((?:\n  - {_HEX}$)+)\n)?"
     f"body_hash: ({_HEX})"
 )
+_NO_TEXT = frozenset(NAMED_VALUES)
 
 
 @cache
@@ -44,11 +45,10 @@ def read_usual(text: str) -> dict[str, Value] | None:
     found = _usual().fullmatch(text)
     if found is None:
         return None
-    values = found.groups()
-    sender, to, many, date, status, kind, thread, display_name, tldr, references, body_hash = values
-    recipients = [] if to else _items(many)
-    no_text = NAMED_VALUES.keys()
-    if status[0] not in MARKERS or not (no_text.isdisjoint(values) and no_text.isdisjoint(recipients)):
+    sender, to, many, date, status, kind, thread, display_name, tldr, references, body_hash = found.groups()
+    recipients = _items(many) if many else ()
+    words = (sender, to, *recipients, kind, thread, display_name, tldr)
+    if status[0] not in MARKERS or not _NO_TEXT.isdisjoint(words):
         return None
     fields: dict[str, Value] = {
         "from": sender,

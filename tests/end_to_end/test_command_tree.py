@@ -152,6 +152,29 @@ def test_config_show_names_the_origin_of_a_value(user: Machine) -> None:
     assert "other.db" in done.out and "environment (BRIDGEHEAD_STORE_URL)" in done.out
 
 
+def test_config_show_keeps_secrets_back(user: Machine) -> None:
+    secrets = {
+        "BRIDGEHEAD_STORE_URL": "postgresql://ann:p@ss:word@db.example/record",
+        "BRIDGEHEAD_BUS_HUB_TOKEN": "p@ss:word",
+        "BRIDGEHEAD_BUS_HUB": "ws://hub.example:8181/core",
+    }
+
+    for form in ((), ("--json",)):
+        shown = user.run("config", "show", *form, **secrets).out
+        assert "p@ss" not in shown and "word" not in shown
+        assert "postgresql://ann:***@db.example/record" in shown and "ws://hub.example:8181/core" in shown
+
+
+def test_what_an_untrusted_file_chooses_is_ignored_with_a_warning_by_every_command_that_asks(
+    user: Machine,
+) -> None:
+    (user.project / "bridgehead.toml").write_text('[store]\nurl = "p.db"\n', encoding="utf-8")
+
+    for arguments in (["pending"], ["events"], ["council", "list"], ["bus", "participant", "list"]):
+        done = user.run(*arguments)
+        assert done.code == 0 and done.err.count("store.url ignored because the file is not trusted") == 1
+
+
 def test_config_trust_lets_a_project_choose_its_store(user: Machine) -> None:
     (user.project / "bridgehead.toml").write_text('[store]\nurl = "p.db"\n', encoding="utf-8")
     before = user.run("config", "show", "--json").json

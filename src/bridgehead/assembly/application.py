@@ -26,11 +26,14 @@ class Assembly:
         cwd: Path | None = None,
         environ: Mapping[str, str] | None = None,
         flags: Mapping[str, Value] | None = None,
+        *,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
-        """Without arguments: for this process, where it runs."""
+        """Without arguments: for this process, where it runs. `tell` hears once which settings were ignored and why."""
         self.cwd = cwd or Path.cwd()
         self.environ = os.environ if environ is None else environ
         self.flags = flags or {}
+        self._tell = tell
 
     @cached_property
     def places(self) -> Places:
@@ -38,7 +41,11 @@ class Assembly:
 
     @cached_property
     def settings(self) -> Settings:
-        return load_settings(self.places, environ=self.environ, flags=self.flags)
+        settings = load_settings(self.places, environ=self.environ, flags=self.flags)
+        if self._tell is not None:
+            for warning in settings.warnings:
+                self._tell(warning)
+        return settings
 
     @property
     def trusted_files(self) -> TrustedFiles:

@@ -88,7 +88,7 @@ class RecordingAnnouncer(Announcer):
         if self._store is None:
             from bridgehead.assembly.application import Assembly
 
-            self._store = Assembly(self._root).store()
+            self._store = Assembly(self._root, tell=self._warn).store()
         return self._store
 
 

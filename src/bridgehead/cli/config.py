@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -14,6 +15,9 @@ from bridgehead.cli.text import columns
 from bridgehead.config.declared import SETTINGS, Value
 from bridgehead.config.resolve import Resolved, Settings
 from bridgehead.errors import UserError
+
+HIDDEN: Final = "***"
+_PASSWORD: Final = re.compile(r"(?<=://)([^/?#@]*?:)[^/?#]*@")
 
 
 @click.group(cls=Group)
@@ -76,7 +80,11 @@ def trust(app: App, file: Path | None, listing: bool, remove: bool) -> None:
 
 def _documents(settings: Settings) -> dict[str, Any]:
     return {
-        name: {"value": resolved.value, "origin": resolved.origin, "source": resolved.source}
+        name: {
+            "value": without_secrets(name, resolved.value),
+            "origin": resolved.origin,
+            "source": resolved.source,
+        }
         for name, resolved in settings.values.items()
     }
 
@@ -85,8 +93,16 @@ def _table(settings: Settings, *, origin: bool, width: int) -> str:
     rows = []
     for declared in SETTINGS:
         resolved = settings.values[declared.name]
-        rows.append((declared.name, _shown(resolved.value), *([_from(resolved)] if origin else [])))
+        value = without_secrets(declared.name, resolved.value)
+        rows.append((declared.name, _shown(value), *([_from(resolved)] if origin else [])))
     return columns(rows, width=width, flexible=1)
+
+
+def without_secrets(name: str, value: Value) -> Value:
+    """What may be shown of a value: a token not at all, a URL without the password in it."""
+    if not isinstance(value, str):
+        return value
+    return HIDDEN if value and name.endswith("_token") else _PASSWORD.sub(rf"\1{HIDDEN}@", value)
 
 
 def _shown(value: Value) -> str:

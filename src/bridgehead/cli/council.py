@@ -141,7 +141,7 @@ def _councils(app: App) -> Councils:
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.council import Councils
 
-    return Councils(Assembly(app.cwd, app.environ))
+    return Councils(Assembly(app.cwd, app.environ, tell=app.warn))
 
 
 # -- who is with a running council

@@ -56,7 +56,7 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
     from bridgehead.assembly.council_views import list_councils
     from bridgehead.host.clock import SystemClock
 
-    assembly = Assembly(app.cwd, app.environ)
+    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
     found = list_councils(assembly, limit=limit, project=None if everywhere else assembly.project).councils
     now = SystemClock().now()
     app.emit({"councils": [_listed(one) for one in found]}, lambda: _table(found, now, app.width))
@@ -131,7 +131,7 @@ def dismiss(
 def _shelf(app: App) -> ReportShelf:
     from bridgehead.assembly.council_reports import ReportShelf
 
-    return ReportShelf(Assembly(app.cwd, app.environ))
+    return ReportShelf(Assembly(app.cwd, app.environ, tell=app.warn))
 
 
 def _date(text: str | None) -> dt.date | None:

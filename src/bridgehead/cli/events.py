@@ -56,7 +56,7 @@ def events(
 
     The record is append-only; SEQ numbers never repeat, so `--after` continues where a reader stopped.
     """
-    assembly = Assembly(app.cwd, app.environ)
+    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
     where = EventFilter(
         kinds=kinds,
         parts=tuple(Part(part) for part in parts),

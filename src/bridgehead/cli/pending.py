@@ -48,7 +48,7 @@ MAX_ANSWER_BYTES = 50 * 1024 * 1024
 @click.pass_obj
 def pending(app: App, everything: bool, here: bool, kinds: tuple[str, ...], limit: int) -> None:
     """List what waits for someone: flow requests, halted runtimes, envelopes, bus approvals."""
-    assembly = Assembly(app.cwd, app.environ)
+    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
     where = PendingFilter(
         states=() if everything else (PendingState.OPEN,),
         kinds=tuple(PendingKind(kind) for kind in kinds),
@@ -104,7 +104,7 @@ def answer(
         by=by or _user_name(),
         at=iso_ms(SystemClock().now()),
     )
-    assembly = Assembly(app.cwd, app.environ)
+    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
     with assembly.store() as store:
         item = assembly.waiting(store, app.warn).answer(item_id, given)
     app.emit(

@@ -31,7 +31,7 @@ def runtimes(app: App) -> None:
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.council_runtimes import look_around
 
-    seats = look_around(Assembly(app.cwd, app.environ))
+    seats = look_around(Assembly(app.cwd, app.environ, tell=app.warn))
     app.emit({"runtimes": [seat.document() for seat in seats]}, lambda: _table(seats))
 
 

@@ -87,7 +87,11 @@ def _look(rig: Rig, request: WatchRequest) -> Look:
         envelopes=_notices(rig, known),
         closed=frozenset(name for name in known.thread_ids() if known.is_closed(name)),
         divergences={name: found for name, found in divergences.items() if found is not None},
-        freezes=standing_freezes(rig),
+        freezes={
+            name: freeze
+            for name, freeze in standing_freezes(rig).items()
+            if request.thread_id in (None, name)
+        },
     )
 
 

@@ -593,6 +593,13 @@ def test_names_that_are_no_domains_call_nobody(name: str) -> None:
     assert not driver.named("domain_added")
 
 
+def test_signals_for_the_standing_roles_are_ignored_even_if_an_expert_is_called_like_one() -> None:
+    signals = [{"domain": "integration", "reason": "x", "finding_index": 0}]
+    found = {(Step.ANALYSIS, "security"): items(item(), signals=signals)}
+    driver = drive(script(found), domains=["security", "integration"])
+    assert not [call for call in driver.calls if call.key.step is Step.RESPONSE]
+
+
 def test_a_name_with_a_slash_is_looked_up_like_any_other() -> None:
     signals = [{"domain": "CI/CD", "reason": "the pipeline"}]
     driver = drive(script({(Step.ANALYSIS, "security"): items(item(), signals=signals)}))

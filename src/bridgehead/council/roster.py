@@ -68,6 +68,8 @@ class Roster:
         for signal in signals:
             trigger = entries.get(signal.trigger_id or "")
             known = self._known_as(signal.domain)
+            if signal.domain in RESERVED:
+                continue
             if known is not None and trigger is not None:
                 self.passed_on.append(Signal(known, signal.reason, trigger.id))
             elif not self._is_new(signal.domain):

@@ -14,7 +14,9 @@ from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.council.runtimes import BUILT_IN, find_runtime, runtime_names
 from bridgehead.council.runtimes.base import SeatSetup, UnknownRuntime
 from bridgehead.council.runtimes.exchange import HttpReply
+from bridgehead.council.runtimes.machine import http_get
 from bridgehead.council.settings import BridgeSettings, load_settings
+from bridgehead.testing.model_server import ModelServer
 
 TASK = BridgeInput(
     session_id="a", scope="src/", task_description="look", domains=("security", "testing", "api")
@@ -441,3 +443,12 @@ def test_a_name_nobody_answers_to_is_refused_with_the_known_ones(name: str) -> N
 
 def test_runtime_names_begin_with_the_four_bridges() -> None:
     assert runtime_names(outside=False)[:4] == ["claude", "gemini", "codex", "opencode"]
+
+
+def test_a_server_on_this_machine_is_asked_directly_whatever_proxy_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with ModelServer() as server:
+        assert http_get(f"{server.base_url()}/v1/models", {}, 20).status == 200

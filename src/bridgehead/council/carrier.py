@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
-from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -30,6 +29,7 @@ from bridgehead.council.runtimes.exchange import (
     Refused,
 )
 from bridgehead.council.runtimes.host import NativeDispatch
+from bridgehead.council.runtimes.machine import is_local
 from bridgehead.host import process
 from bridgehead.host.cancel import Cancel
 from bridgehead.host.command import Command, CommandResult
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 MOST_STEPS: Final = 4
 MOST_REPLY_BYTES: Final = 32 * 1024 * 1024
 MOST_THREADS: Final = 256
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 T = TypeVar("T")
 
@@ -112,13 +111,13 @@ class Carrier:
         return HttpReply(0, failure="no answer in time", timed_out=True)
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        """Proxies of the user are for the outside; a server on this machine is reached directly."""
+        """One client for servers on this machine, one for the others."""
         import httpx
 
-        is_local = urlsplit(url).hostname in _LOOPBACK
-        if is_local not in self._clients:
-            self._clients[is_local] = httpx.AsyncClient(timeout=None, trust_env=not is_local)
-        return self._clients[is_local]
+        local = is_local(url)
+        if local not in self._clients:
+            self._clients[local] = httpx.AsyncClient(timeout=None, trust_env=not local)
+        return self._clients[local]
 
     async def _answered_here(self, connection: InProcess, call: Call) -> Outcome:
         latency = connection.latency_seconds(call)

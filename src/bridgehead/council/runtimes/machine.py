@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 from bridgehead.council.runtimes.exchange import HttpReply
 from bridgehead.errors import FileError
@@ -24,6 +25,7 @@ from bridgehead.host.files import read_bounded
 PROBE_SECONDS: Final = 10.0
 SLOW_FACTOR: Final = 3
 HTTP_SECONDS: Final = 3.0
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _USER_FILE_BYTES: Final = 1024 * 1024
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 _FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
@@ -118,12 +120,23 @@ class Machine:
         return Probe(found[0], frozenset(_FLAG.findall(helped.text() + helped.error_text())))
 
 
+def is_local(url: str) -> bool:
+    """Whether a server is on this machine: it is reached directly, the user's proxies are for the outside."""
+    return urlsplit(url).hostname in _LOOPBACK
+
+
 def http_get(url: str, headers: Mapping[str, str], timeout_seconds: float) -> HttpReply:
     """One short GET; a server that cannot be reached is a reply too."""
     import httpx
 
     try:
-        reply = httpx.get(url, headers=dict(headers), timeout=timeout_seconds, follow_redirects=False)
+        reply = httpx.get(
+            url,
+            headers=dict(headers),
+            timeout=timeout_seconds,
+            follow_redirects=False,
+            trust_env=not is_local(url),
+        )
     except httpx.TimeoutException:
         return HttpReply(0, failure=f"no answer within {timeout_seconds:g} s", timed_out=True)
     except (httpx.HTTPError, httpx.InvalidURL) as error:

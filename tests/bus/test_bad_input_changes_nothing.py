@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.bridge_url import NoBridgeUrl
-from bridgehead.bus.bus_settings import Address, BusSettings
+from bridgehead.bus.bus_settings import Address, BusSettings, ServingSettings
 from bridgehead.bus.directory import Directory
 from bridgehead.bus.enrolment import Enrolment, UnknownKey, enrol, parse_duration, revoke, set_key
 from bridgehead.bus.join_file import BadJoinFile, JoinFile, JoinFileTaken, read_join_file
 from bridgehead.bus.record import parse_record
+from bridgehead.bus.settings import BridgeSettings
 from bridgehead.bus.sockets.dialling import BadUrl
 from bridgehead.bus.state_folder import FolderInUse, SharedSession, StateFolder
 from bridgehead.bus.transports import transport_for
+from bridgehead.config.declared import SETTINGS
 from bridgehead.errors import BridgeheadError, ConfigError, UserError
 from bridgehead.host.clock import ManualClock
 from bus.running import run
@@ -156,3 +158,12 @@ def test_two_bridges_cannot_remember_in_one_folder(tmp_path: Path) -> None:
             pass
 
     run(main())
+
+
+def test_every_option_of_a_bridge_can_be_set_and_has_one_default() -> None:
+    declared = {setting.key: setting.default for setting in SETTINGS if setting.section == "bus"}
+    assert declared.keys() == {*BridgeSettings.__struct_fields__, *ServingSettings.__struct_fields__}
+    assert (
+        BusSettings.parse({key: value for key, value in declared.items() if value is not None})
+        == BusSettings()
+    )

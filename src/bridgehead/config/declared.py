@@ -132,7 +132,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _bus("state", _TEXT, None, "folder of records and credentials", trusted_only=True),
     _bus("debug_outcomes", _FLAG, False, "an event for the outcome of every message"),
     _bus("bridge_id", _TEXT, "bridgehead", "name of this bridge on the bus"),
-    _bus("nat", _FLAG, True, "translate session ids per participant"),
+    _bus("nat", _FLAG, True, "translate session ids per participant", trusted_only=True),
     _bus("routing", _TEXTS, ("destination", "session_id"), "what decides who hears a message"),
     _bus("session_routing", _TEXT, "absent_destination", "or always"),
     _bus(
@@ -145,9 +145,9 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _bus("hardened_extra", _TEXTS, (), "topics let through in hardened mode", trusted_only=True),
     _bus("poll_filter", _FLAG, True, "keep polls of the bus away from participants"),
     _bus("topology_hiding", _TEXT, "off", "hide who else is on the bus"),
-    _bus("group_topics", _TEXTS, ("ovos.stop",), "topics that reach everybody of a session"),
+    _bus("group_topics", _TEXTS, ("ovos.stop",), "topics that reach everybody at a site"),
     _bus("ignored_sites", _TEXTS, ("unknown",), "site ids that say nothing"),
-    _bus("policy_denied_event", _FLAG, False, "tell a participant what was refused"),
+    _bus("policy_denied_event", _FLAG, False, "also tell the hub what was refused"),
     _bus("health_on_bus", _FLAG, False, "put changes of health on the bus"),
     _bus("grace_s", _NUMBER, 30, "seconds a participant may be away"),
     _bus("max_held", _NUMBER, 256, "messages kept for one that is away"),
@@ -159,6 +159,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _bus("max_participants", _NUMBER, 10_000, "participants at a time"),
     _bus("hop_limit", _NUMBER, 4, "bridges a message may cross"),
     _bus("readiness_topics", _TEXTS, ("mycroft.ready",), "topics that say the hub is ready"),
+    _bus(
+        "reserved_names",
+        _TEXTS,
+        ("skills", "audio", "core", "hive", "gui", "enclosure", "debug_cli"),
+        "names no participant may claim",
+        trusted_only=True,
+    ),
 )
 
 

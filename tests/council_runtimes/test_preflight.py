@@ -399,6 +399,7 @@ def test_gemini_natively_needs_its_agents_switched_on(
     [
         ({}, {}, (Status.SKIPPED, "no_connection")),
         ({"base_url": "file:///etc"}, {}, (Status.SKIPPED, "no_connection")),
+        ({"base_url": "http://[::1"}, {}, (Status.SKIPPED, "no_connection")),
         ({"base_url": "http://127.0.0.1:1/v1"}, {}, (Status.SKIPPED, "no_connection")),
         (
             {"base_url": "http://127.0.0.1:1/v1"},

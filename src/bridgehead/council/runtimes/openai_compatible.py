@@ -56,7 +56,7 @@ class ChatEndpoint(Connection):
         base_url = (setup.text_option("base_url") or "").rstrip("/")
         if not base_url:
             return Missing(NO_CONNECTION, "no base_url in the settings of openai")
-        if urlsplit(base_url).scheme not in ("http", "https"):
+        if not _is_http(base_url):
             return Missing(NO_CONNECTION, f"base_url {base_url!r} is no http or https address")
         variable = setup.text_option("api_key_env")
         key = setup.environment.get(variable) if variable else None
@@ -97,6 +97,13 @@ class ChatEndpoint(Connection):
             self._takes_schemas = False
             return self.ask(ask)
         return outcome
+
+
+def _is_http(address: str) -> bool:
+    try:
+        return urlsplit(address).scheme in ("http", "https")
+    except ValueError:  # a bracket that is not closed
+        return False
 
 
 def _read_completion(document: Mapping[str, Any], reply: HttpReply) -> Outcome:

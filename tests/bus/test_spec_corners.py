@@ -152,3 +152,13 @@ def test_skills_of_a_participant_removed_while_no_bridge_ran_are_deregistered_on
     assert deregistration.type == "ovos.skill.deregister"
     assert deregistration.context["session"] == {"session_id": "h"}
     assert bridge.hub_opened(1) == []
+
+
+def test_whoever_is_enrolled_under_a_revoked_name_does_not_inherit_the_conversation() -> None:
+    bridge, record = make_bridge(), make_record("sms", mode="manage", managed_session_id="m")
+    bridge.connected(record, 0)
+    bridge.heard(handled_in({"session_id": "m", "intent_context": {"person": {"value": "Bob"}}}), 0)
+    bridge.revoked("sms", 1)
+    bridge.connected(record, 2)
+    [utterance] = written(bridge.received("sms", b'{"text":"hi"}', 3))
+    assert utterance.context["session"] == {"session_id": "m"}

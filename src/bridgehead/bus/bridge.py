@@ -148,6 +148,7 @@ class Bridge:
                 effects.append(Close(participant_id, CloseCode.REVOKED))
             effects += self._gone(participant, now, "revoked")
         self._sources.forget(participant_id)
+        self._managed.forget(participant_id)  # the next one of this name is somebody else
         return effects
 
     def moved(self, participant_id: str, now: float) -> list[Effect]:

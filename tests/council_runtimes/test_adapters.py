@@ -17,7 +17,7 @@ import pytest
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
 from bridgehead.council.carrier import Carrier
-from bridgehead.council.runtimes.base import Connection, SeatSetup
+from bridgehead.council.runtimes.base import Connection, Missing, SeatSetup
 from bridgehead.council.runtimes.claude import ClaudeApi, ClaudeCli
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.codex import CodexCli
@@ -519,6 +519,12 @@ def opencode_server() -> OpencodeServer:
     return OpencodeServer(
         "http://127.0.0.1:4096", "secret", HttpReply(200, '{"healthy": true, "version": "1.18.33"}')
     )
+
+
+@pytest.mark.parametrize("port", ["", "0", "65536", "-1", "4096x", "\u00b2"])
+def test_what_names_no_port_names_no_opencode_server(machine: StandIn, port: str) -> None:
+    setup = SeatSetup("opencode", environment={"OPENCODE_PORT": port})
+    assert isinstance(OpencodeServer.locate(setup, machine()), Missing)
 
 
 def test_a_first_prompt_makes_a_session_with_denials_and_then_asks_in_it() -> None:

@@ -58,7 +58,7 @@ class OpencodeServer(Connection):
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
         port = setup.environment.get("OPENCODE_PORT", "")
-        if not (port.isdigit() and 0 < int(port) < 65536):
+        if not (port.isdecimal() and 0 < int(port) < 65536):
             return Missing(NO_CONNECTION, "OPENCODE_PORT names no port")
         url = f"http://127.0.0.1:{int(port)}"
         password = setup.environment.get("OPENCODE_SERVER_PASSWORD")

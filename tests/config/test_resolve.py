@@ -100,3 +100,13 @@ def _defaults(settings: Any) -> dict[str, Any]:
     import msgspec
 
     return {field.name: field.default for field in msgspec.structs.fields(settings)}
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e400", "9" * 30])
+def test_a_number_is_one_that_can_be_counted_with(text: str) -> None:
+    from_variable = settled(environ={"BRIDGEHEAD_WEB_PORT": text})
+    from_file = settled(user=file("u", {"web": {"port": float(text)}}))
+
+    for settings in (from_variable, from_file):
+        assert settings.values["web.port"].origin is Origin.DEFAULT
+        assert "web.port must be a number" in settings.warnings[0]

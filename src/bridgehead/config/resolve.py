@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from bridgehead.config.declared import SETTINGS, Kind, Setting, Value, setting
 from bridgehead.errors import ConfigError
 from bridgehead.named_tuple import NamedTuple
+
+MOST: Final = 1e15
 
 
 class Origin(StrEnum):
@@ -137,13 +139,20 @@ def _typed(declared: Setting, value: object) -> Value:
     match declared.kind:
         case Kind.TEXT if isinstance(value, str):
             return value
-        case Kind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool):
+        case Kind.NUMBER if (
+            isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
+        ):
             return value
         case Kind.FLAG if isinstance(value, bool):
             return value
         case Kind.TEXTS if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
             return tuple(value)
     raise ConfigError(f"{declared.name} must be a {declared.kind}")
+
+
+def _is_finite(value: float) -> bool:
+    """Whether somebody can count with it: TOML and Python also know `nan`, `inf` and integers without an end."""
+    return -MOST < value < MOST
 
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
@@ -162,7 +171,9 @@ def _from_text(declared: Setting, text: str) -> Value:
         case Kind.NUMBER:
             for number in (int, float):
                 try:
-                    return number(text)
+                    value = number(text)
                 except ValueError:
                     continue
+                if _is_finite(value):
+                    return value
     raise ConfigError(f"{declared.name} must be a {declared.kind}, not {text!r}")

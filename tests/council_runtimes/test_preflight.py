@@ -453,3 +453,12 @@ def test_a_server_on_this_machine_is_asked_directly_whatever_proxy_is_set(
     monkeypatch.delenv("NO_PROXY", raising=False)
     with ModelServer() as server:
         assert http_get(f"{server.base_url()}/v1/models", {}, 20).status == 200
+
+
+def test_settings_nested_too_deep_are_none(machine: StandIn, stand_in: StandIn) -> None:
+    here = machine(
+        {"gemini": stand_in("gemini")},
+        environment={"GEMINI_API_KEY": "k"},
+        files={"/home/user/.gemini/settings.json": "[" * 100_000},
+    )
+    assert isinstance(check("gemini", here), Ready)

@@ -164,7 +164,7 @@ def _project_settings(setup: SeatSetup, machine: Machine) -> Mapping[str, Any]:
 def _read_settings(machine: Machine, root: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(machine.read_user_file(root / ".gemini" / "settings.json") or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

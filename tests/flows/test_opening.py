@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,25 @@ def test_notes_in_a_state_that_make_no_sense_are_passed_over(theatre: Any, noted
     start(theatre)
     data = json.loads((theatre.root / STATE_FILE).read_bytes())["phase_data"]
     change_state(theatre, phase_data={**data, "_flow": noted})
+    assert theatre.resume(CREATE).actions == ("wait",)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"resumes": 10**30},
+        {"error_type": {"kind": "TIMEOUT"}},
+        {"error_type": "\ud800"},
+        {"request_id": "\ud800"},
+    ],
+)
+def test_odd_members_of_open_items_in_a_state_do_no_harm(theatre: Any, odd: dict[str, Any]) -> None:
+    start(theatre)
+    shutil.rmtree(theatre.private)
+    (item,) = json.loads((theatre.root / STATE_FILE).read_bytes())["agent_requests"]
+    old = {**item, "status": "superseded", "request_id": "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c01", **odd}
+    change_state(theatre, agent_requests=[old, item])
+    assert theatre.resume(CREATE).actions == ("wait",)
     assert theatre.resume(CREATE).actions == ("wait",)
 
 

@@ -10,14 +10,17 @@ from bridgehead.flows.calls import Attempt, Call, prompt_sha256
 from bridgehead.flows.documents import InvalidDocument, is_supported, normalise
 from bridgehead.flows.errors import StateCorrupt, StateInvalid, UnsupportedVersion
 from bridgehead.flows.json_bytes import Unreadable, read_object
-from bridgehead.flows.schema_check import is_integer
+from bridgehead.flows.schema_check import is_integer, is_uuid
 from bridgehead.flows.words import (
+    CANCELLED,
     CONTRACT_VERSION,
     DEFAULT_TIMEOUT_SECONDS,
+    LOW_CONFIDENCE,
     NOTHING,
     REQUEST_KEYS,
     AttemptStatus,
     DocumentKind,
+    ErrorType,
     Profile,
 )
 from bridgehead.named_tuple import NamedTuple
@@ -28,6 +31,7 @@ RECORDED = "_recorded"
 PHASE_COMPLETE = "phase_complete"
 SETTINGS = ("output_path", "project_path", "template_name")
 BEFORE_AGENT = "before_agent_invocation"
+_ERROR_TYPES = (*(kind.value for kind in ErrorType), LOW_CONFIDENCE, CANCELLED)
 
 
 class Checkpoint(NamedTuple):
@@ -103,12 +107,18 @@ def _superseded(items: list[dict[str, Any]], request: Mapping[str, Any]) -> list
     """Earlier attempts of the same call: same phase, same agent, same prompt (R8)."""
     wanted = (request["phase"], request["agent_name"], prompt_sha256(request["prompt"]))
     return [
-        Attempt("", item, AttemptStatus.SUPERSEDED, _count(item.get("resumes")), item.get("error_type"))
+        Attempt("", item, AttemptStatus.SUPERSEDED, _count(item.get("resumes")), _known_type(item))
         for item in items
         if item.get("status") == AttemptStatus.SUPERSEDED
-        and "request_id" in item
+        and is_uuid(item.get("request_id"))
         and (item.get("phase"), item.get("agent_name"), item.get("prompt_sha256")) == wanted
     ]
+
+
+def _known_type(item: Mapping[str, Any]) -> str | None:
+    """The item's error type; items are open, so anything may stand there."""
+    found = item.get("error_type")
+    return next((known for known in _ERROR_TYPES if known == found), None)
 
 
 def _count(value: Any) -> int:

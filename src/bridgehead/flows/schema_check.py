@@ -17,6 +17,8 @@ from bridgehead.named_tuple import NamedTuple
 
 Schema = Mapping[str, Any]
 
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+
 
 class Problem(NamedTuple):
     """One failed keyword at one place."""
@@ -50,6 +52,11 @@ def check(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
 def is_integer(value: Any) -> bool:
     """Whether draft-07 calls `value` an integer: 5 and 5.0 are, True is not."""
     return _is_number(value) and (isinstance(value, int) or value.is_integer())
+
+
+def is_uuid(value: Any) -> bool:
+    """Whether `value` is a UUID of any version, spelled plainly."""
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
 def _check_string(value: str, schema: Schema, path: str) -> Iterator[Problem]:
@@ -97,10 +104,8 @@ def _ecma(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace("$", r"\Z"), re.ASCII)
 
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-
 _HAS_FORMAT: Final[Mapping[str, Callable[[str], bool]]] = {
-    "uuid": lambda text: _UUID.fullmatch(text) is not None,
+    "uuid": is_uuid,
     "date-time": lambda text: parse_moment(text) is not None,
 }
 _IS_TYPE: Final[Mapping[str, Callable[[Any], bool]]] = {

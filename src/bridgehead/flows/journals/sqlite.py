@@ -26,6 +26,8 @@ from bridgehead.flows.words import AttemptStatus, RunStatus
 
 INLINE_LIMIT = 8192
 BUSY_TIMEOUT_SECONDS = 5.0
+# A count in a state file may be any number; a column holds this much.
+LARGEST_NUMBER = 2**63 - 1
 
 
 class SqliteJournal(Journal):
@@ -169,9 +171,9 @@ class SqliteJournal(Journal):
             self._db.execute(
                 PUT_ATTEMPT,
                 (
-                    *(attempt.request_id.lower(), flow_id, attempt.path, attempt.number),
+                    *(attempt.request_id.lower(), flow_id, attempt.path, min(attempt.number, LARGEST_NUMBER)),
                     *(str(attempt.document.get("agent_name", "")), attempt.status.value),
-                    *(attempt.resumes, attempt.error_type),
+                    *(min(attempt.resumes, LARGEST_NUMBER), attempt.error_type),
                     utc_text(attempt.deadline) if handed_out else None,
                     *self._stored(json.dumps(dict(attempt.document))),
                     *self._stored(response),

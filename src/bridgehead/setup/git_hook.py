@@ -28,7 +28,10 @@ class NoRepository(NotFound):
     """There is nothing to push from."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(f"{directory} is not in a git repository")
+        super().__init__(
+            f"{directory} is not in a git repository",
+            hint="run it inside the repository whose pushes the gate is for",
+        )
 
 
 def hook_text(level: str) -> str:

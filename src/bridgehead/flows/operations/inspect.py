@@ -67,7 +67,7 @@ def status(request: StatusRequest, surroundings: Surroundings | None = None) -> 
     around = surroundings or Surroundings()
     root = FlowRoot.open(request.root)
     if not root.journal.exists():
-        raise NotFound(f"no flow has run in {root.path}")
+        raise NotFound(f"no flow has run in {root.path}", hint="start one with: bridgehead flow run NAME")
     with around.open_journal(root) as journal:
         run = find_run(journal.runs(), request.flow_id, root.path)
         return _looked_at(journal, run)

@@ -45,7 +45,7 @@ def respond(request: RespondRequest, surroundings: Surroundings | None = None) -
     on_file = Desk(files, Contract.OPEN).request_on_file
     wanted = (request.request_id or on_file or "").lower()
     if not wanted:
-        raise NotFound(f"no request waits in {root.path}")
+        raise NotFound(f"no request waits in {root.path}", hint="bridgehead pending lists what waits")
     run = _refuse_unasked(wanted, on_file, root, around)
     response = _document(wanted, request.reply, utc_text(around.clock.now()))
     path = _file(response, wanted, files, queued=run is not None)
@@ -118,7 +118,9 @@ def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
 
 def _document(request_id: str, reply: Reply, now: str) -> bytes:
     if reply.status is RequestStatus.SUCCESS and not reply.text:
-        raise UserError("a successful answer needs a text")
+        raise UserError(
+            "a successful answer needs a text", hint="give --response TEXT or --response-file FILE"
+        )
     response = AgentResponse(
         request_id=request_id,
         status=reply.status.value,

@@ -119,6 +119,7 @@ class Relay:
         """An authenticated participant is there; it is welcomed with its source."""
         if not record.ephemeral and self.bridge.known.get(record.id) is None:
             self.bridge.recall(record, self._state.recall(record.id), self._now())
+        self._execute(self.bridge.tick(self._now()))  # by itself, because there may be no room for one more
         effects = self.bridge.connected(record, self._now(), claim=claim)
         self._coming = connection
         self._execute(effects)

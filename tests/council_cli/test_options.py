@@ -203,3 +203,17 @@ def test_a_sarif_file_that_could_not_be_written_is_refused_before_the_council(tm
     assert (refused.code, refused.out) == (1, "")
     assert "there is no directory no" in refused.err
     assert not here.record.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["review"], ["review", "nothing.py"], ["resume"], ["resume", "k3v9qa"]]
+)
+def test_a_council_that_is_refused_leaves_nothing_behind(tmp_path: Path, arguments: list[str]) -> None:
+    user = machine(tmp_path)
+    git(user.project, "init", "-q")
+    before = sorted(user.project.iterdir())
+
+    done = user.run("council", *arguments)
+
+    assert (done.code, done.out) == (1, "") and "hint:" in done.err
+    assert sorted(user.project.iterdir()) == before

@@ -7,6 +7,7 @@ without a host seat pauses nobody and may be left unfinished for days.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -37,13 +38,20 @@ _inputs: Final = msgspec.json.Decoder(Input)
 
 
 class CouncilBook:
-    """All councils of a project that can be taken up again."""
+    """All councils of a project that can be taken up again. A request that is refused leaves no journal behind."""
 
     def __init__(self, project: Path, clock: Clock) -> None:
         self._root = FlowRoot.open(project)
-        self._root.prepare()
         self._clock = clock
-        self._journal = SqliteJournal(self._root.private / JOURNAL_FILE)
+
+    @cached_property
+    def _journal(self) -> SqliteJournal:
+        self._root.prepare()
+        return SqliteJournal(self._path)
+
+    @property
+    def _path(self) -> Path:
+        return self._root.private / JOURNAL_FILE
 
     def begin(self, kept: KeptCouncil) -> None:
         at = self._now()
@@ -61,7 +69,7 @@ class CouncilBook:
 
     def ids(self) -> list[str]:
         """Ids of all councils, newest first."""
-        return [run.id for run in self._journal.runs()]
+        return [run.id for run in self._journal.runs()] if self._path.exists() else []
 
     def newest_open(self) -> str | None:
         return next((run.id for run in self._journal.runs() if not run.status.ended), None)
@@ -84,7 +92,8 @@ class CouncilBook:
         self._journal.end(review_id, RunStatus.COMPLETED, at=self._now())
 
     def close(self) -> None:
-        self._journal.close()
+        if "_journal" in vars(self):
+            self._journal.close()
 
     def _now(self) -> str:
         return iso_ms(self._clock.now())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bridgehead.flows import Context, Flow, RunOptions, RunRequest, Surroundings, run_flow
-from bridgehead.flows.errors import NoCheckpoint, OtherRun, UnsafePath, UnsupportedVersion
+from bridgehead.flows.errors import NoCheckpoint, OtherRun, StateInvalid, UnsafePath, UnsupportedVersion
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.phases import PhasedContext
 from bridgehead.flows.root import FlowRoot
@@ -141,6 +142,50 @@ def test_a_request_of_another_major_version_is_left_alone(theatre: Any) -> None:
     assert theatre.request_path.read_bytes() == newer
     theatre.answer("yes")
     assert theatre.resume(ONE).result == "yes"
+
+
+def two_phases(ctx: PhasedContext, output_path: str, project_path: str = "") -> list[Any]:
+    def ask(name: str) -> Callable[[PhasedContext], Any]:
+        return lambda inner: inner.ask(name, agent="architectural-reviewer", prompt=PROMPT)
+
+    return [
+        ctx.phase(1, "codebase_analysis", ask("codebase_analysis"), key="codebase_analysis", result=str),
+        ctx.phase(5, "agent_recommendation", ask("agent_creation"), key="agents"),
+    ]
+
+
+TWO = Flow("template-create", "1", two_phases, keeps_state_file=True)
+
+
+@pytest.fixture
+def in_the_second_phase(theatre: Any) -> None:
+    """Paused there, and the journal is lost."""
+    theatre.run(TWO, given={"output_path": str(theatre.root / "out")})
+    theatre.answer("first")
+    theatre.resume(TWO)
+    shutil.rmtree(theatre.private)
+
+
+@pytest.mark.usefixtures("in_the_second_phase")
+def test_a_restore_that_was_refused_half_way_is_a_restore_the_next_time_too(theatre: Any) -> None:
+    ours = theatre.request_path.read_bytes()
+    theatre.request_path.write_text(json.dumps({**theatre.request(), "version": "2.0"}))
+    with pytest.raises(UnsupportedVersion):
+        theatre.resume(TWO)
+    theatre.request_path.write_bytes(ours)
+    theatre.answer("second")
+    assert theatre.resume(TWO).result == ["first", "second"]
+
+
+@pytest.mark.usefixtures("in_the_second_phase")
+def test_a_result_in_a_state_that_is_not_what_the_phase_makes_is_refused(theatre: Any) -> None:
+    data = json.loads((theatre.root / STATE_FILE).read_bytes())["phase_data"]
+    change_state(theatre, phase_data={**data, "codebase_analysis": 5})
+    before = (theatre.root / STATE_FILE).read_bytes()
+    for _ in range(2):
+        with pytest.raises(StateInvalid, match="phase_data/codebase_analysis: 5 is not a str"):
+            theatre.resume(TWO)
+    assert (theatre.root / STATE_FILE).read_bytes() == before
 
 
 def test_a_request_of_a_stranger_is_written_again_and_that_is_said(

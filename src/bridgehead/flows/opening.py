@@ -29,7 +29,7 @@ class Opening(NamedTuple):
     """The run to go on with, as the journal knows it."""
     checkpoint: Checkpoint | None = None
     restored_input: Mapping[str, Any] | None = None
-    """Set when a run is restored from its state file alone."""
+    """Set when a run is restored from its state file, alone or because its journal knows less."""
     restored_id: str | None = None
     """The id it had, if that is one of ours and free."""
     completed: Run | None = None

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from bridgehead.flows.book import NOT_RESTORED
-from bridgehead.flows.codec import encode, from_plain, to_plain
+from bridgehead.flows.codec import Unfit, encode, from_plain, to_plain
 from bridgehead.flows.context import Context, value_of
+from bridgehead.flows.errors import StateInvalid
 
 
 class PhasedContext(Context):
@@ -48,8 +49,9 @@ class PhasedContext(Context):
             return value
         restored = session.book.restored_phase(number, key)
         if restored is not NOT_RESTORED:
+            value = self._as_result(restored, result, key)
             session.replay.add(path, "phase", None, encode(restored))
-            return restored if restored is None or result is None else from_plain(restored, result)
+            return value
         session.book.enter(number, name)
         started = session.replay.now()
         value = body(PhasedContext(session, f"{path}/", number))
@@ -57,6 +59,15 @@ class PhasedContext(Context):
         session.book.complete(number, name, key, to_plain(value), summary(value))
         session.book.save()
         return value_of(record, result)
+
+    def _as_result(self, restored: Any, result: Any, key: str | None) -> Any:
+        if restored is None or result is None:
+            return restored
+        try:
+            return from_plain(restored, result)
+        except Unfit as error:
+            state = self._session.desk.files.state_path
+            raise StateInvalid(state, [f"phase_data/{key}: {error}"]) from error
 
     def remember(self, key: str, value: Any) -> None:
         """Keep a value in the state file beside the results of phases, for readers of the file."""

@@ -53,7 +53,9 @@ def open_by_state_file(
     if isinstance(version, str):
         refuse_version(flow, version, request)
     if journalled is not None:
-        return Opening(resumed=journalled, checkpoint=checkpoint)
+        known = _is_known(checkpoint, journalled, journal)
+        restored = None if known else _input_of(checkpoint)
+        return Opening(resumed=journalled, checkpoint=checkpoint, restored_input=restored)
     return Opening(
         checkpoint=checkpoint,
         restored_input=_input_of(checkpoint),
@@ -73,6 +75,16 @@ def _put_away(files: CheckpointFiles, ended: Run) -> None:
         files.clean_up()
     else:
         files.bury(ended.id)
+
+
+def _is_known(checkpoint: Checkpoint, run: Run, journal: Journal) -> bool:
+    """Whether the journal has what the state says. It comes first, unless a restored run was refused or died early."""
+    if checkpoint.pending is not None:
+        pending = checkpoint.pending.current.request_id.lower()
+        return any(attempt.request_id.lower() == pending for attempt in journal.attempts(run.id))
+    records = journal.lookup(run.id)
+    done = checkpoint.document.get("completed_phases", [])
+    return all(f"{phase.get('phase_name')}#0" in records for phase in done)
 
 
 def _refuse_contradicting_state(root: Path, flow: Flow, request: RunRequest, checkpoint: Checkpoint) -> None:

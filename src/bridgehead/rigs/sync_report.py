@@ -45,8 +45,8 @@ class Refusal(StrEnum):
 
     NON_APPEND = "non_append_change_on_remote"
     BOTH_AHEAD = "both_sides_diverged"
-    VERIFICATION = "verification_failed"
     NOT_ELIGIBLE = "not_fast_forward_eligible"
+    VERIFICATION = "verification_failed"
 
 
 class SyncReport(NamedTuple):
@@ -82,9 +82,9 @@ class SyncReport(NamedTuple):
             return Refusal.NON_APPEND
         if self.both_ahead:
             return Refusal.BOTH_AHEAD
-        if verification_failed:
-            return Refusal.VERIFICATION
-        return None if self.new_envelopes or accept_non_envelope else Refusal.NOT_ELIGIBLE
+        if not self.new_envelopes and not accept_non_envelope:
+            return Refusal.NOT_ELIGIBLE
+        return Refusal.VERIFICATION if verification_failed else None
 
     def json_object(self) -> dict[str, object]:
         """Return the `divergence_report`."""

@@ -98,6 +98,7 @@ def test_piped_output_has_no_colour(user: Machine, arguments: list[str]) -> None
             "directory does not exist any more",
         ),
         ("bridgehead domains > /dev/full", 2, "writing failed: No space left on device"),
+        ("bridgehead --version > /dev/full", 2, "writing failed: No space left on device"),
         ("bridgehead nothing 2> /dev/full", 1, ""),
         ("bridgehead domains >&-", 0, ""),
         ("bridgehead nothing 2>&-", 1, ""),

@@ -26,8 +26,7 @@ def main() -> NoReturn:
     """Entry point of `bridgehead` and `bh`."""
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
-        print(__version__)  # noqa: T201
-        sys.exit(0)
+        _tell_version(PROGRAM)
     gc.set_threshold(ALLOCATIONS_PER_COLLECTION)
     from bridgehead.cli.running import run_guarded
 
@@ -38,11 +37,24 @@ def rig_bridge() -> NoReturn:
     """Entry point of `rig-bridge`, the drop-in for the npm tool of that name."""
     arguments = sys.argv[1:]
     if arguments[:1] in (["--version"], ["-v"]) and "DEBUG_RIG_BRIDGE" not in os.environ:
-        print(__version__)  # noqa: T201
-        sys.exit(0)
+        _tell_version("rig-bridge")
     from bridgehead.cli.running import run_guarded
 
     run_guarded(lambda: _run_rig(arguments, "rig-bridge"), program="rig-bridge", debug="--debug" in arguments)
+
+
+def _tell_version(program: str) -> NoReturn:
+    try:
+        sys.exit(_print_version())
+    except OSError:
+        from bridgehead.cli.running import run_guarded
+
+        run_guarded(_print_version, program=program, debug=False)
+
+
+def _print_version() -> int:
+    print(__version__, flush=True)  # noqa: T201
+    return 0
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -27,8 +27,8 @@ class Terminated(BaseException):
 def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoReturn:
     """Run `command`, end the process with its exit code, and never show a traceback unless asked to."""
     signal.signal(signal.SIGTERM, _terminate)
-    _prepare_streams()
     try:
+        _prepare_streams()
         code = command()
         sys.stdout.flush()
     except BridgeheadError as error:

@@ -106,7 +106,6 @@ def _against_echo() -> list[Comparison]:
             lambda: round_trips(_server("echo").facts),
             "bare echo, same library",
             Budget(at_least=0.5),
-            rounds=3,
             best=max,
         )
     ]

@@ -8,7 +8,8 @@ from typing import Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council_kept import KeptCouncil, surroundings_of
-from bridgehead.assembly.council_seats import Workplace, last_refusals, local_seats
+from bridgehead.assembly.council_seats import Workplace, local_seats
+from bridgehead.assembly.remembered_refusals import last_refusals
 from bridgehead.council.calls import Seat
 from bridgehead.council.dry_run import DryRun, plan_calls
 from bridgehead.council.preflight import Ready

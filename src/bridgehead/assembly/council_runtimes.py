@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council_files import read_seats_file
-from bridgehead.assembly.council_seats import last_refusals, make_machine, retired_bridges
+from bridgehead.assembly.council_seats import make_machine
+from bridgehead.assembly.remembered_refusals import last_refusals, retired_bridges
 from bridgehead.contract.task import BridgeInput
 from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.council.runtimes import find_runtime, runtime_names

@@ -5,13 +5,12 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council_files import SeatsFile
 from bridgehead.assembly.council_kept import KeptCouncil
-from bridgehead.contract.words import ErrorClass, TaskType
-from bridgehead.control_plane.records import EventFilter
+from bridgehead.assembly.remembered_refusals import retired_bridges
+from bridgehead.contract.words import TaskType
 from bridgehead.council.git import Git, repository_at
 from bridgehead.council.preflight import Wishes
 from bridgehead.council.runtimes.machine import Machine
@@ -23,8 +22,6 @@ from bridgehead.council.seating import LocalSeats
 from bridgehead.council.snapshot import Snapshot, take_snapshot
 from bridgehead.council.worktree import BRANCH_PREFIX, Implementation, Worktree, make_worktree
 from bridgehead.host.clock import Clock, parse_iso
-
-RECENT_REFUSALS: Final = 200
 
 
 def make_machine(assembly: Assembly) -> Machine:
@@ -102,34 +99,6 @@ def local_seats(
         transport=_transport(assembly, kept),
         retired=retired_bridges(assembly),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class LastRefusal:
-    """Why a bridge's last call was refused; forgotten when a call succeeds (council §19)."""
-
-    error_class: str
-    reason: str
-    at: str
-
-
-def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
-    """Bridges whose last word in the record is a refusal."""
-    where = EventFilter(kinds=("council.refused", "council.accepted"))
-    with assembly.store(read_only=True) as store:
-        recent = store.events(where, limit=RECENT_REFUSALS, newest_first=True)
-    last: dict[str, LastRefusal | None] = {}
-    for event in (recorded.event for recorded in recent):
-        kind, reason = event.data.get("error_class"), event.data.get("reason")
-        refused = LastRefusal(str(kind), str(reason or kind), event.at) if kind else None
-        last.setdefault(str(event.data.get("bridge")), refused)
-    return {bridge: refused for bridge, refused in last.items() if refused is not None}
-
-
-def retired_bridges(assembly: Assembly) -> frozenset[str]:
-    """Bridges whose last word in the record is that their program is refused for good."""
-    refused = last_refusals(assembly).items()
-    return frozenset(bridge for bridge, last in refused if last.error_class == ErrorClass.RETIRED)
 
 
 def rig_threads(project: Path, kept: KeptCouncil) -> frozenset[str]:

@@ -19,9 +19,10 @@ from bridgehead.assembly.council_journal import CouncilBook, KeptJournal
 from bridgehead.assembly.council_kept import KeptCouncil, make_run, seat_reports
 from bridgehead.assembly.council_record import CouncilRecord, RecordObserver, report_facts
 from bridgehead.assembly.council_scopes import ScopeShelf
-from bridgehead.assembly.council_seats import Workplace, last_refusals, local_seats
+from bridgehead.assembly.council_seats import Workplace, local_seats
 from bridgehead.assembly.council_writing import Written, write_report
 from bridgehead.assembly.notices import NoticeStatus
+from bridgehead.assembly.remembered_refusals import last_refusals
 from bridgehead.contract.words import RunState
 from bridgehead.council.artifacts import OutputFolder
 from bridgehead.council.calls import GivenUp, Retried

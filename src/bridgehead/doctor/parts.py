@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus_views import BusView, bus_view
-from bridgehead.assembly.council_seats import LastRefusal, last_refusals
+from bridgehead.assembly.remembered_refusals import LastRefusal, last_refusals
 from bridgehead.council.render.reasons import reason_in_words
 from bridgehead.doctor.diagnosis import Diagnosis, Group, State
 from bridgehead.flows.operations.inspect import ListRequest, StatusResult, list_runs

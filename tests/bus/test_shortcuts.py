@@ -109,3 +109,17 @@ def test_an_echo_reaches_those_who_share_the_session_and_is_counted_for_its_auth
     [message] = written(bridge.received("study", frame("ovos.utterance.handle", session=session), 0.0))
     assert [participant for participant, _message in handed_over(bridge.heard(message, 0.0))] == ["kitchen"]
     assert bridge.offered == 5
+
+
+def test_an_echo_that_names_somebody_goes_to_them_although_only_its_author_uses_the_session() -> None:
+    bridge = make_bridge()
+    for name in ("kitchen", "study"):
+        bridge.connected(make_record(name, role="peer", grants={"peer_messaging": True}), 0.0)
+        bridge.received(name, frame("ovos.stop", session={"session_id": name}), 0.0)
+    study = bridge.known.get("study")
+    assert study is not None
+
+    said = frame("ovos.utterance.handle", session={"session_id": "kitchen"}, destination=study.source)
+    [message] = written(bridge.received("kitchen", said, 0.0))
+
+    assert [participant for participant, _message in handed_over(bridge.heard(message, 0.0))] == ["study"]

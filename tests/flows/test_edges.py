@@ -85,6 +85,25 @@ def test_an_answer_that_no_response_file_may_hold_is_refused_by_respond(tmp_path
     assert not (shell.root / ".agent-response.json").exists()
 
 
+def test_settings_say_how_large_the_files_may_be(tmp_path: Path) -> None:
+    shell = shell_in(tmp_path)
+    run_flow(ONE, RunRequest(root=shell.root))
+    settings = shell.root / "bridgehead.toml"
+    settings.write_text("[flows]\nresponse_mib = 0.001\n")
+    refused = shell.flow("respond", "--response", "x" * 1100)
+    assert (refused.code, refused.out) == (1, "")
+    assert "at most 1048 bytes" in refused.err
+
+    settings.write_text("[flows]\nresponse_mib = 0\n")
+    unusable = shell.flow("respond", "--response", "x")
+    assert (unusable.code, unusable.out) == (1, "")
+    assert "flows.response_mib must be more than 0" in unusable.err
+    assert not (shell.root / ".agent-response.json").exists()
+
+    settings.write_text("[flows]\nresponse_mib = 17\n")
+    assert shell.flow("respond", "--response-file", "-", stdin="x" * (16 * MIB + 1)).code == 0
+
+
 def child(ctx: Context, name: str) -> str:
     first = ctx.ask("first", agent="a", prompt=f"first of {name}")
     return f"{name}: {first}, {ctx.ask('second', agent='a', prompt=f'second of {name}')}"

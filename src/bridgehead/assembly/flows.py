@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from bridgehead.errors import BridgeheadError, NotFound
+from bridgehead.errors import BridgeheadError, ConfigError, NotFound
 from bridgehead.flows.announcer import Announcer, FlowEvent, OpenRequest
 from bridgehead.flows.words import RunStatus
 
@@ -100,12 +100,33 @@ def template_directories(root: Path) -> tuple[Path, ...]:
     return (Path(root, Path(named).expanduser()).absolute(),) if named else ()
 
 
+def size_limits(root: Path) -> dict[str, int]:
+    """The bytes that the files of a flow may have, as the settings flows.request_mib and so on say (flows §10)."""
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.flows.checkpoint_files import MIB
+    from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, STATE_FILE
+
+    settings = Assembly(root).settings
+    named = {
+        REQUEST_FILE: "flows.request_mib",
+        RESPONSE_FILE: "flows.response_mib",
+        STATE_FILE: "flows.state_mib",
+    }
+    limits = {file: int((settings.number(name) or 0) * MIB) for file, name in named.items()}
+    for file, limit in limits.items():
+        if limit <= 0:
+            raise ConfigError(f"{named[file]} must be more than 0")
+    return limits
+
+
 def answer_flow(item: PendingItem, answer: Answer) -> None:
     """Write the response of a flow's request; the flow's own rule of one answer decides."""
     from bridgehead.flows.operations.respond import respond
     from bridgehead.flows.projection import response_to
+    from bridgehead.flows.surroundings import Surroundings
 
-    respond(response_to(item.question, answer))
+    request = response_to(item.question, answer)
+    respond(request, Surroundings(size_limits=size_limits(request.root)))
 
 
 def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:

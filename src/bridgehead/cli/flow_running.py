@@ -73,12 +73,13 @@ def recorded(app: App, line: CommandLine) -> RecordingAnnouncer:
 
 def surroundings(app: App, announcer: RecordingAnnouncer) -> Surroundings:
     """What flows are given by this surface."""
-    from bridgehead.assembly.flows import template_directories
+    from bridgehead.assembly.flows import size_limits, template_directories
 
     return Surroundings(
         announcer=announcer,
         on_wait=lambda pause: app.say(f"{app.program}: {waiting_for(pause)}"),
         output_directories=template_directories,
+        size_limits=size_limits(app.cwd),
     )
 
 

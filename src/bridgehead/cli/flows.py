@@ -16,6 +16,7 @@ from bridgehead.cli.lazy import Group
 from bridgehead.cli.named_file import read_named
 from bridgehead.cli.output import App
 from bridgehead.errors import UserError
+from bridgehead.flows.checkpoint_files import MIB
 from bridgehead.flows.command_line import FLAGS, CommandLine
 from bridgehead.flows.handlers.base import Reply, make_handler
 from bridgehead.flows.operations.cancel import CancelRequest
@@ -25,10 +26,8 @@ from bridgehead.flows.operations.inspect import status as status_of
 from bridgehead.flows.operations.respond import RespondRequest
 from bridgehead.flows.operations.respond import respond as respond_to
 from bridgehead.flows.surroundings import Surroundings
-from bridgehead.flows.words import ErrorType, RequestStatus
+from bridgehead.flows.words import RESPONSE_FILE, ErrorType, RequestStatus
 from bridgehead.host.clock import SystemClock
-
-MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
 directory_option = click.option(
     "--dir", "root", type=click.Path(path_type=Path), default=None, help="The flow's root; default: here."
@@ -129,9 +128,9 @@ def respond(
     **details: Any,
 ) -> None:
     """Answer a paused flow's request, once. Nothing is resumed by it."""
-    answer = _answer_text(app, path, text)
-    reply = Reply(RequestStatus(status), answer, **details)
     with _surroundings(app, root) as around:
+        answer = _answer_text(app, path, text, around.size_limits[RESPONSE_FILE])
+        reply = Reply(RequestStatus(status), answer, **details)
         done = respond_to(RespondRequest(root or app.cwd, reply, request_id), around)
     app.emit({"request_id": done.request_id, "response_file": str(done.path)}, lambda: f"{done.path}\n")
 
@@ -236,17 +235,19 @@ def _line(app: App, flags: dict[str, Any], words: tuple[str, ...]) -> CommandLin
     return CommandLine({"here": app.cwd, **given}, words)
 
 
-def _answer_text(app: App, path: str | None, text: str | None) -> str | None:
+def _answer_text(app: App, path: str | None, text: str | None, limit: int) -> str | None:
     if path is not None and text is not None:
         raise UserError("give the answer with --response-file or with --response, not both")
     if path is None:
         return text
     if path == "-":
-        content = sys.stdin.buffer.read(MAX_RESPONSE_BYTES + 1)
+        content = sys.stdin.buffer.read(limit + 1)
     else:
-        content = read_named(app.cwd / path, MAX_RESPONSE_BYTES)
-    if len(content) > MAX_RESPONSE_BYTES:
-        raise UserError(f"the answer is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
+        content = read_named(app.cwd / path, limit)
+    if len(content) > limit:
+        raise UserError(
+            f"the answer is larger than {limit / MIB:g} MiB", hint="flows.response_mib raises that"
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -46,6 +46,8 @@ class CheckpointFiles(NamedTuple):
     clock: Clock = SystemClock()
     response_owners: frozenset[int] | None = None
     """Whose answers are taken; the allowed owners of the root unless given."""
+    size_limits: Mapping[str, int] = SIZE_LIMITS
+    """The bytes a file may have, by its name."""
 
     @property
     def request_path(self) -> Path:
@@ -61,7 +63,7 @@ class CheckpointFiles(NamedTuple):
 
     def read(self, path: Path, *, owners: frozenset[int] | None = None) -> bytes | Unsafe | None:
         """The bytes of a regular file with one link and a believable owner; None when there is no file."""
-        limit = SIZE_LIMITS.get(path.name, SIZE_LIMITS[RESPONSE_FILE])
+        limit = self.size_limits.get(path.name, self.size_limits[RESPONSE_FILE])
         believed = self.root.allowed_owners if owners is None else owners
         try:
             with opened_regular(path, root=self.root.path) as handle:

@@ -41,7 +41,7 @@ def run_flow(flow: Flow, request: RunRequest, surroundings: Surroundings | None 
     root = FlowRoot.open(request.root)
     root.prepare()
     with root.locked(), around.open_journal(root) as journal:
-        files = CheckpointFiles(root, around.clock, around.response_owners)
+        files = CheckpointFiles(root, around.clock, around.response_owners, around.size_limits)
         files.sweep()
         opening = open_run(flow, request, files, journal)
         if opening.completed is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bridgehead.flows.announcer import Announcer
+from bridgehead.flows.checkpoint_files import SIZE_LIMITS
 from bridgehead.flows.ids import new_request_id
 from bridgehead.flows.journals.base import Journal
 from bridgehead.flows.journals.sqlite import SqliteJournal
@@ -48,3 +49,5 @@ class Surroundings(NamedTuple):
     """(root) -> where a flow that keeps a state file may put its output besides the root; the first is its default."""
     response_owners: frozenset[int] | None = None
     """Whose answers are taken, where that is not the allowed owners of the root."""
+    size_limits: Mapping[str, int] = SIZE_LIMITS
+    """The bytes the three files may have, by their names (flows §10)."""

@@ -49,7 +49,7 @@ def cancel(request: CancelRequest, surroundings: Surroundings | None = None) -> 
         withdrawn = [call.current.ended(AttemptStatus.CANCELLED, CANCELLED) for call in calls]
         now = utc_text(around.clock.now())
         journal.end(run.id, RunStatus.CANCELLED, at=now, error="cancelled", attempts=withdrawn)
-        files = CheckpointFiles(root, around.clock)
+        files = CheckpointFiles(root, around.clock, size_limits=around.size_limits)
         _note_in_state(files, run, withdrawn)
         _abandon(run)
         grave = files.bury(run.id)

@@ -103,7 +103,8 @@ class _Driver:
 
     def dispatch(self) -> None:
         """Have the request answered and put the answer where the program will look for it."""
-        files = CheckpointFiles(FlowRoot.open(self._root()), self._around.clock)
+        around = self._around
+        files = CheckpointFiles(FlowRoot.open(self._root()), around.clock, size_limits=around.size_limits)
         asked = self._read_request(files)
         deadline = utc_text(deadline_after(asked.created_at, asked.timeout_seconds))
         name = Path(self._request.command[0]).name

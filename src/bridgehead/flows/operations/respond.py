@@ -7,7 +7,7 @@ from pathlib import Path
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.flows.announcer import FlowEvent
 from bridgehead.flows.calls import outstanding_calls
-from bridgehead.flows.checkpoint_files import SIZE_LIMITS, CheckpointFiles, Unsafe
+from bridgehead.flows.checkpoint_files import CheckpointFiles, Unsafe
 from bridgehead.flows.desk import Desk
 from bridgehead.flows.documents import Contract, InvalidDocument, normalise
 from bridgehead.flows.handlers.base import Reply
@@ -41,13 +41,13 @@ def respond(request: RespondRequest, surroundings: Surroundings | None = None) -
     """Write the answer; AlreadyAnswered when there is one, NotFound when nobody asked."""
     around = surroundings or Surroundings()
     root = FlowRoot.open(request.root)
-    files = CheckpointFiles(root, around.clock, around.response_owners)
+    files = CheckpointFiles(root, around.clock, around.response_owners, around.size_limits)
     on_file = Desk(files, Contract.OPEN).request_on_file
     wanted = (request.request_id or on_file or "").lower()
     if not wanted:
         raise NotFound(f"no request waits in {root.path}", hint="bridgehead pending lists what waits")
     run = _refuse_unasked(wanted, on_file, root, around)
-    response = _document(wanted, request.reply, utc_text(around.clock.now()))
+    response = _document(wanted, request.reply, files)
     path = _file(response, wanted, files, queued=run is not None)
     if run is not None:
         event_id = f"{run.id}/flow.responded/{wanted}"
@@ -59,7 +59,7 @@ def respond(request: RespondRequest, surroundings: Surroundings | None = None) -
 
 def write_reply(reply: Reply, request_id: str, files: CheckpointFiles) -> Path:
     """Put a reply into the response file; FileTaken when there is one already."""
-    document = _document(request_id, reply, utc_text(files.clock.now()))
+    document = _document(request_id, reply, files)
     write_atomic(files.response_path, document, private=True, exclusive=True, root=files.root.path)
     return files.response_path
 
@@ -116,7 +116,7 @@ def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
     return found is not None and found.lower() == request_id
 
 
-def _document(request_id: str, reply: Reply, now: str) -> bytes:
+def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> bytes:
     if reply.status is RequestStatus.SUCCESS and not reply.text:
         raise UserError(
             "a successful answer needs a text", hint="give --response TEXT or --response-file FILE"
@@ -127,7 +127,7 @@ def _document(request_id: str, reply: Reply, now: str) -> bytes:
         response=reply.text,
         error_message=reply.message,
         error_type=reply.error_type,
-        created_at=now,
+        created_at=utc_text(files.clock.now()),
         duration_seconds=reply.duration_seconds,
         metadata=ResponseMetadata(reply.model, reply.tokens, reply.confidence),
     ).to_file_dict()
@@ -136,8 +136,7 @@ def _document(request_id: str, reply: Reply, now: str) -> bytes:
     except InvalidDocument as error:
         raise UserError(f"the answer was refused: {'; '.join(map(str, error.problems))}") from error
     data = file_bytes(response)
-    if len(data) > SIZE_LIMITS[RESPONSE_FILE]:
-        raise UserError(
-            f"the answer is too large: a response file has at most {SIZE_LIMITS[RESPONSE_FILE]} bytes"
-        )
+    limit = files.size_limits[RESPONSE_FILE]
+    if len(data) > limit:
+        raise UserError(f"the answer is too large: a response file has at most {limit} bytes")
     return data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from bridgehead.assembly.flows import RecordingAnnouncer
+from bridgehead.assembly.flows import RecordingAnnouncer, size_limits
 from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
 from bridgehead.contract.words import AnswerStatus, Part, PendingKind
 from bridgehead.control_plane.records import QuestionKey
@@ -64,7 +64,8 @@ def _answer_unrecorded(caller: Caller, request_id: str, answer: Answer) -> None:
     if reason := refusal(question, answer):
         raise UserError(f"{request_id} was not answered: {reason}")
     announcer = RecordingAnnouncer(root, caller.tell)
-    respond_to_flow(response_to(question, answer), Surroundings(announcer=announcer))
+    around = Surroundings(announcer=announcer, size_limits=size_limits(root))
+    respond_to_flow(response_to(question, answer), around)
 
 
 def _told(request_id: str, advice: str) -> Spoken:

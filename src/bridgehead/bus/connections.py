@@ -6,26 +6,53 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from bridgehead.bus import frames
+from bridgehead.bus.answer_desk import AnswerDesk
 from bridgehead.bus.credentials import NONCE_BYTES, Challenge, from_base64
 from bridgehead.bus.effects import CloseCode, Delivery
 from bridgehead.bus.message import Malformed
 from bridgehead.bus.notices import ItemAnswer
 from bridgehead.bus.participants import TooManyParticipants
 from bridgehead.bus.record import ParticipantRecord
+from bridgehead.bus.relay import Relay
 from bridgehead.bus.sockets.base import UNSUPPORTED, Peer
-
-if TYPE_CHECKING:
-    from bridgehead.bus.gateway import Gateway
+from bridgehead.bus.sockets.heartbeat import Heartbeat
 
 AUTHENTICATION_S: Final = 5.0
 TRY_LATER: Final = 1013
 UNREAD_BYTES: Final = 1024 * 1024
 """Pongs, errors and the like that may wait for a far side that does not read."""
+
+
+class ConnectionGateway(Protocol):
+    """What a connection needs of the gateway it came through."""
+
+    relay: Relay
+    heartbeat: Heartbeat
+    desk: AnswerDesk
+    binding: bytes
+
+    def moment(self) -> str:
+        """The time now, as frames show it."""
+        ...
+
+    def stranger_came(self) -> None: ...
+
+    def stranger_left(self) -> None: ...
+
+    def prove(self, challenge: Challenge, mac: bytes, address: str) -> ParticipantRecord | None:
+        """The participant whose key made `mac`; None for anybody else."""
+        ...
+
+    def answer_to(self, challenge: Challenge) -> bytes:
+        """The server's own proof for a participant that has proved itself."""
+        ...
+
+    def authentication_failed(self, address: str) -> None: ...
 
 
 class RawConnection:
@@ -34,7 +61,7 @@ class RawConnection:
     last_heard = 0.0
     last_pinged = 0.0
 
-    def __init__(self, gateway: Gateway, record: ParticipantRecord | None, claim: object) -> None:
+    def __init__(self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object) -> None:
         self._gateway = gateway
         self._record = record
         self._claim = claim
@@ -125,7 +152,7 @@ class FramedConnection(RawConnection):
     """`bridgehead.v1`: one frame per WebSocket message. Without a record it begins with the HMAC challenge."""
 
     def __init__(
-        self, gateway: Gateway, record: ParticipantRecord | None, claim: object, address: str
+        self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object, address: str
     ) -> None:
         super().__init__(gateway, record, claim)
         self._address = address

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bridgehead.flows.documents import Contract
 from bridgehead.flows.errors import FlowMistake
-
-if TYPE_CHECKING:
-    from bridgehead.flows.context import Context
 
 OptionReader = Callable[[Sequence[str], Path], tuple[dict[str, Any], dict[str, Any]]]
 """(words, root) -> the settings given, and the defaults of a new run."""
@@ -64,7 +61,7 @@ class Flow:
         self.operational = frozenset(operational)
         self.abandon = abandon
 
-    def __call__(self, ctx: Context, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, ctx: Any, *arguments: Any, **keywords: Any) -> Any:
         return self.function(ctx, *arguments, **keywords)
 
     @property

@@ -72,6 +72,14 @@ class Call(NamedTuple):
         return self._replace(attempts=(*self.attempts[:-1], attempt))
 
 
+class Remark(NamedTuple):
+    """Something the user is told at the end: a fallback, or an answer taken with a warning."""
+
+    path: str
+    kind: str
+    text: str
+
+
 def outstanding_calls(attempts: Iterable[Attempt]) -> dict[str, Call]:
     """The calls that still want an answer, by path, oldest first."""
     by_path: dict[str, list[Attempt]] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bridgehead.exit_codes import ExitCode
-from bridgehead.flows.session import Remark
+from bridgehead.flows.calls import Remark
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, NOTHING, RunStatus
 from bridgehead.named_tuple import NamedTuple
 

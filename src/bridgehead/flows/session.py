@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bridgehead.flows.announcer import Announcer
 from bridgehead.flows.asks import Ask, Fallback, refuse_unwritable
 from bridgehead.flows.book import Book
-from bridgehead.flows.calls import Attempt, Call, outstanding_calls, prompt_sha256
+from bridgehead.flows.calls import Attempt, Call, Remark, outstanding_calls, prompt_sha256
 from bridgehead.flows.codec import encode, to_plain
 from bridgehead.flows.desk import Desk
 from bridgehead.flows.documents import Contract
@@ -22,18 +22,9 @@ from bridgehead.flows.replay import COMPLETED, FAILED, FALLBACK, Replay, digest
 from bridgehead.flows.settlement import Action, Rules, Settlement, settle
 from bridgehead.flows.words import ANSWER_SCHEMA, HEURISTICS_ONLY, AttemptStatus
 from bridgehead.host.clock import Clock
-from bridgehead.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from bridgehead.flows.agents import AgentInvoker
-
-
-class Remark(NamedTuple):
-    """Something the user is told at the end: a fallback, or an answer taken with a warning."""
-
-    path: str
-    kind: str
-    text: str
 
 
 class Session:

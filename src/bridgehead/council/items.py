@@ -11,7 +11,7 @@ from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import OutputType, RequirementLevel, Severity
 from bridgehead.council.context_limit import compact
-from bridgehead.council.modes import item_types
+from bridgehead.council.modes import NEVER_RATED, item_types
 
 SPELLINGS: Final[dict[str, Severity]] = {
     **dict.fromkeys(("critical", "blocker", "severe"), Severity.CRITICAL),
@@ -23,8 +23,6 @@ SPELLINGS: Final[dict[str, Severity]] = {
 RATED: Final = frozenset(
     {OutputType.FINDING, OutputType.RECOMMENDATION, OutputType.COMPLIANCE_GAP, OutputType.RISK}
 )
-NEVER_RATED: Final = frozenset({OutputType.PLAN_ITEM, OutputType.IMPLEMENTATION_NOTE})
-"""Every other type may have a severity and needs none."""
 
 PROPOSAL_TEXTS: Final = ("summary", "rationale", "recommended_when")
 PROPOSAL_LISTS: Final = ("tradeoffs", "failure_modes", "dependencies", "open_questions", "risks")

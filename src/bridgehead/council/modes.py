@@ -26,6 +26,8 @@ PROPOSING_ITEM_TYPES: Final = (
     OutputType.RISK,
     OutputType.EXPERIMENT,
 )
+NEVER_RATED: Final = frozenset({OutputType.PLAN_ITEM, OutputType.IMPLEMENTATION_NOTE})
+"""Every other type may have a severity and needs none."""
 
 
 def item_types(task_type: TaskType, mode: Mode | None) -> tuple[OutputType, ...]:

@@ -10,9 +10,8 @@ from bridgehead.contract.task import BridgeInput, Requirement
 from bridgehead.contract.words import CapabilityProfile, ContextPolicy, OutputType, TaskType, Trust
 from bridgehead.council.calls import CallKey, Role
 from bridgehead.council.fences import fence_for
-from bridgehead.council.items import NEVER_RATED
 from bridgehead.council.material import Material
-from bridgehead.council.modes import PROPOSING_MODES, item_types
+from bridgehead.council.modes import NEVER_RATED, PROPOSING_MODES, item_types
 from bridgehead.council.prompts.template import Ink, Safe, joined, own, template
 
 NONE: Final = own("none")

@@ -11,7 +11,8 @@ import pytest
 
 from bridgehead.bus import frames
 from bridgehead.bus.connections import AUTHENTICATION_S
-from bridgehead.bus.credentials import NO_BINDING, NONCE_BYTES, Challenge, from_base64
+from bridgehead.bus.credentials import NO_BINDING, NONCE_BYTES, Challenge
+from bridgehead.bus.frames import from_base64
 from bridgehead.bus.satellite import NotAdmitted, NotOurBridge, Satellite
 from bridgehead.bus.sockets.dialling import DialRefused, Target, WrongCertificate, dial
 from bridgehead.bus.sockets.mailbox import ConnectionEnded, Mailbox

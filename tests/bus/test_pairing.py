@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bridgehead.bus import pairing
-from bridgehead.bus.credentials import to_base64
+from bridgehead.bus.frames import to_base64
 from bridgehead.bus.interfaces import ApprovalRequest
 from bridgehead.bus.pairing import PairingRefused, PairingRoom, pair, pairing_code
 from bridgehead.bus.satellite import Satellite

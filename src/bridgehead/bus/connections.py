@@ -12,8 +12,9 @@ import msgspec
 
 from bridgehead.bus import frames
 from bridgehead.bus.answer_desk import AnswerDesk
-from bridgehead.bus.credentials import NONCE_BYTES, Challenge, from_base64
+from bridgehead.bus.credentials import NONCE_BYTES, Challenge
 from bridgehead.bus.effects import CloseCode, Delivery
+from bridgehead.bus.frames import from_base64
 from bridgehead.bus.message import Malformed
 from bridgehead.bus.notices import ItemAnswer
 from bridgehead.bus.participants import TooManyParticipants

@@ -6,7 +6,6 @@ Keys and tokens are made from randomness that is passed in, compared in constant
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections import deque
@@ -14,6 +13,8 @@ from datetime import datetime
 from typing import Final
 
 import msgspec
+
+from bridgehead.bus.frames import from_base64
 
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 32
@@ -62,21 +63,6 @@ class Challenge(msgspec.Struct, frozen=True):
 def certificate_binding(certificate: bytes | None) -> bytes:
     """The SHA-256 of the server's certificate (DER), 32 zero bytes without one."""
     return NO_BINDING if certificate is None else hashlib.sha256(certificate).digest()
-
-
-def to_base64(raw: bytes) -> str:
-    return base64.b64encode(raw).decode("ascii")
-
-
-def from_base64(text: object, size: int | None = None) -> bytes | None:
-    """The bytes of strict base64, None for anything else or another length."""
-    if not isinstance(text, str):
-        return None
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return raw if size is None or len(raw) == size else None
 
 
 def make_token(participant_id: str, random: bytes) -> str:

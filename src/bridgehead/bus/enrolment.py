@@ -11,14 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.bus.credentials import (
-    KEY_BYTES,
-    Credential,
-    is_expired,
-    make_token,
-    to_base64,
-    token_hash,
-)
+from bridgehead.bus.credentials import KEY_BYTES, Credential, is_expired, make_token, token_hash
+from bridgehead.bus.frames import to_base64
 from bridgehead.bus.join_file import JoinFile, write_join_file
 from bridgehead.bus.record import RECORD_KEYS, ParticipantRecord, check_participant_id, parse_record
 from bridgehead.bus.state_folder import StateFolder

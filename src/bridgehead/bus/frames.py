@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Any, Final, Literal
 
 import msgspec
 
-from bridgehead.bus.credentials import to_base64
 from bridgehead.bus.message import Malformed, Message, decode_json, is_topic
 
 SUBPROTOCOL: Final = "bridgehead.v1"
@@ -41,6 +42,21 @@ class MessageFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=F
 
 _decoder: Final = msgspec.json.Decoder(Frame)
 _message_decoder: Final = msgspec.json.Decoder(MessageFrame)
+
+
+def to_base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")
+
+
+def from_base64(text: object, size: int | None = None) -> bytes | None:
+    """The bytes of strict base64, None for anything else or another length."""
+    if not isinstance(text, str):
+        return None
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if size is None or len(raw) == size else None
 
 
 def read_message(payload: bytes) -> MessageFrame | None:

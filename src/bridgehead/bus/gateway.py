@@ -17,14 +17,9 @@ from bridgehead.bus import frames
 from bridgehead.bus.answer_desk import AnswerDesk
 from bridgehead.bus.certificates import certified_participant
 from bridgehead.bus.connections import FramedConnection, RawConnection
-from bridgehead.bus.credentials import (
-    NO_BINDING,
-    Challenge,
-    FailedAttempts,
-    bearer_token,
-    from_base64,
-)
+from bridgehead.bus.credentials import NO_BINDING, Challenge, FailedAttempts, bearer_token
 from bridgehead.bus.directory import Directory
+from bridgehead.bus.frames import from_base64
 from bridgehead.bus.interfaces import Announcer, Approvals, LogAnnouncer, Notices
 from bridgehead.bus.record import HARD_FRAME_BYTES, ParticipantRecord, Role
 from bridgehead.bus.relay import Relay

@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from bridgehead.bus.bridge_url import check_bridge_url, url_problem
-from bridgehead.bus.credentials import KEY_BYTES, from_base64
+from bridgehead.bus.credentials import KEY_BYTES
+from bridgehead.bus.frames import from_base64
 from bridgehead.bus.record import PARTICIPANT_ID
 from bridgehead.errors import UserError
 from bridgehead.host.files import read_bounded, write_atomic

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.bus.credentials import NONCE_BYTES, certificate_binding, from_base64, to_base64
+from bridgehead.bus.credentials import NONCE_BYTES, certificate_binding
 from bridgehead.bus.effects import CloseCode
 from bridgehead.bus.enrolment import Enrolment, enrol
+from bridgehead.bus.frames import from_base64, to_base64
 from bridgehead.bus.gateway import BUSY, NOT_FOUND, TOO_MANY, Gateway
 from bridgehead.bus.interfaces import ApprovalRequest, Approvals
 from bridgehead.bus.join_file import JoinFile

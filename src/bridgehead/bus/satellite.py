@@ -20,12 +20,8 @@ from typing import Any, Final, Self
 import msgspec
 
 from bridgehead.bus import frames
-from bridgehead.bus.credentials import (
-    NONCE_BYTES,
-    Challenge,
-    certificate_binding,
-    from_base64,
-)
+from bridgehead.bus.credentials import NONCE_BYTES, Challenge, certificate_binding
+from bridgehead.bus.frames import from_base64
 from bridgehead.bus.join_file import JoinFile
 from bridgehead.bus.message import Accepted, Message, decode_json, encode, read_value
 from bridgehead.bus.session import Session

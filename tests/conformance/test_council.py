@@ -31,9 +31,10 @@ from bridgehead.council.findings.sarif import SarifFinding, SarifRun, Suppressio
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.halted import Attendance, SeatStatus
 from bridgehead.council.items import Intake
-from bridgehead.council.joint import STATIC, FindingClass, JointFinding, SeatReport
+from bridgehead.council.joint import STATIC, JointFinding, SeatReport
 from bridgehead.council.proposals import ProposalEvent, ProposalStep, live_through
 from bridgehead.council.reply import Answered, read_items, read_reply
+from bridgehead.council.report import FindingClass
 from bridgehead.council.resume import CallState, JournalledCall, plan_resume
 from bridgehead.council.routing import route_request
 from bridgehead.council.settings import load_settings

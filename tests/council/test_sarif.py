@@ -21,7 +21,7 @@ from bridgehead.council.findings.sarif import (
     escaped_message,
     to_sarif,
 )
-from bridgehead.council.joint import FindingClass
+from bridgehead.council.report import FindingClass
 from bridgehead.council.sarif_report import sarif_of
 from council.sarif_schema import SARIF, prose_violations
 from council.test_council_run import TWO, Council, Dismissals, dismissal, finds

@@ -16,7 +16,8 @@ from bridgehead.contract.words import OutputType, Severity, Status, TaskType, Ve
 from bridgehead.council.bridge_report import SeatFacts, skipped_report
 from bridgehead.council.council_verdict import council_verdict
 from bridgehead.council.counted import counted
-from bridgehead.council.joint import FindingClass, JointFinding, SeatReport
+from bridgehead.council.joint import JointFinding, SeatReport
+from bridgehead.council.report import FindingClass
 from bridgehead.council.stage_b_outcomes import ChallengeNote, NoteOutcome, apply_note, read_note
 from bridgehead.council.synthesis import stage_a
 from council.driving import AT, task

@@ -14,7 +14,7 @@ from bridgehead.council.findings.history import Record, carry_forward
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.five_phase import debate_verdict
 from bridgehead.council.halted import Attendance
-from bridgehead.council.joint import STATIC, FindingClass, JointFinding, SeatReport
+from bridgehead.council.joint import STATIC, JointFinding, SeatReport
 from bridgehead.council.layer_one import CrossDebate
 from bridgehead.council.modes import is_judged
 from bridgehead.council.plan import CouncilPlan
@@ -26,6 +26,7 @@ from bridgehead.council.report import (
     AbortedReport,
     CouncilReport,
     Downgraded,
+    FindingClass,
     FindingEntry,
     Participant,
     Withdrawn,

@@ -9,8 +9,9 @@ from typing import Final
 from bridgehead.contract.verdict import decide_verdict
 from bridgehead.contract.words import Mode, OutputType, Severity, Status, TaskType, Verdict
 from bridgehead.council.counted import counted
-from bridgehead.council.joint import FindingClass, JointFinding, as_output, gap_requirements
+from bridgehead.council.joint import JointFinding, as_output, gap_requirements
 from bridgehead.council.modes import is_judged
+from bridgehead.council.report import FindingClass
 
 MULTI_HIGH_FAIL_AT: Final = 3
 MULTI_GAPS_FAIL_AT: Final = 2

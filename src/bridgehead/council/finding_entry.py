@@ -11,8 +11,8 @@ from bridgehead.council.findings.evidence import Anchor
 from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, is_weak
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.identified import with_identity
-from bridgehead.council.joint import FindingClass, JointFinding, as_output
-from bridgehead.council.report import Confirmation, FindingEntry, SourceFinding, StatedPosition
+from bridgehead.council.joint import JointFinding, as_output
+from bridgehead.council.report import Confirmation, FindingClass, FindingEntry, SourceFinding, StatedPosition
 
 _ONE_STEP_DOWN: Final = {
     Confidence.HIGH: Confidence.MEDIUM,

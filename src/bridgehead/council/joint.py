@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from msgspec import UNSET
@@ -18,20 +17,13 @@ from bridgehead.contract.ids import (
 )
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Confidence, OutputType, Severity, severity_rank
+from bridgehead.council.report import FindingClass
 
 STATIC: Final = "static"
 CALLER: Final = "caller"
 COORDINATOR: Final = "coordinator"
 UNKNOWN_FAMILY: Final = "unknown"
 HIGH_DEPTH: Final = ("claude", "native-dispatch")
-
-
-class FindingClass(StrEnum):
-    MULTI = "multi"
-    SINGLE = "single"
-    DISPUTED = "disputed"
-    INTEGRATION = "integration"
-    WITHDRAWN = "withdrawn"
 
 
 ID_PREFIX: Final = {

@@ -13,9 +13,10 @@ from typing import Any
 from bridgehead.contract.report import Usage
 from bridgehead.council.calls import Call, CallKey, Result, Seat
 from bridgehead.council.coordinator import choose_coordinator
-from bridgehead.council.joint import FindingClass, JointFinding, SeatReport
+from bridgehead.council.joint import JointFinding, SeatReport
 from bridgehead.council.ledger import Log
 from bridgehead.council.plan import CouncilPlan
+from bridgehead.council.report import FindingClass
 from bridgehead.council.stage_b import COMPLETED, SKIPPED, StageB, most_calls
 from bridgehead.council.stage_b_outcomes import ChallengeNote
 from bridgehead.council.surroundings import Surroundings

@@ -8,11 +8,12 @@ from typing import Any, Final
 from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.words import OutputType
 from bridgehead.council.items import PROPOSAL_LISTS, PROPOSAL_TEXTS, PROPOSAL_WORDS
-from bridgehead.council.joint import FindingClass, JointFinding
+from bridgehead.council.joint import JointFinding
 from bridgehead.council.layer_one import CrossDebate
 from bridgehead.council.modes import PROPOSING_MODES
 from bridgehead.council.plan import CouncilPlan
 from bridgehead.council.proposals import ProposalEvent, ProposalLife, ProposalStep, live_through
+from bridgehead.council.report import FindingClass
 from bridgehead.council.stage_b_outcomes import ChallengeNote, NoteOutcome
 
 PREFIX: Final = "P"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +20,19 @@ from bridgehead.contract.words import (
     Verdict,
 )
 from bridgehead.council.findings.fingerprint import is_weak
-from bridgehead.council.joint import FindingClass
 from bridgehead.errors import ProtocolError
 
 COUNCIL: Final = "deep-council"
 DEBATE: Final = "debate-protocol"
 DEBATE_FALLBACK: Final = "debate-protocol-fallback"
+
+
+class FindingClass(StrEnum):
+    MULTI = "multi"
+    SINGLE = "single"
+    DISPUTED = "disputed"
+    INTEGRATION = "integration"
+    WITHDRAWN = "withdrawn"
 
 
 class SourceFinding(msgspec.Struct, frozen=True, omit_defaults=True):

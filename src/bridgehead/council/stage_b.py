@@ -20,7 +20,7 @@ from bridgehead.council.domains import CROSS_DOMAIN, INTEGRATION
 from bridgehead.council.findings.evidence import Outcome, check_evidence
 from bridgehead.council.first_look import items_of, make_ask
 from bridgehead.council.items import Draft, Intake, writable
-from bridgehead.council.joint import ID_PREFIX, FindingClass, JointFinding, as_output, highest_number
+from bridgehead.council.joint import ID_PREFIX, JointFinding, as_output, highest_number
 from bridgehead.council.ledger import Log
 from bridgehead.council.modes import PROPOSING_MODES
 from bridgehead.council.prompts.debate import Debated, reminder_prompt, repair_prompt
@@ -28,6 +28,7 @@ from bridgehead.council.prompts.scene import Scene
 from bridgehead.council.prompts.stage_b import advocate_prompt, council_integration_prompt
 from bridgehead.council.prompts.template import Safe
 from bridgehead.council.reply import Reader, read_items, read_lists
+from bridgehead.council.report import FindingClass
 from bridgehead.council.stage_b_outcomes import (
     ChallengeNote,
     apply_note,

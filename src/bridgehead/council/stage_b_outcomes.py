@@ -11,14 +11,8 @@ from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.words import Severity, severity_rank
 from bridgehead.council.debate import MECHANISMS
 from bridgehead.council.items import as_line, as_text, parse_severity
-from bridgehead.council.joint import (
-    COORDINATOR,
-    ID_PREFIX,
-    FindingClass,
-    JointFinding,
-    Position,
-    highest_number,
-)
+from bridgehead.council.joint import COORDINATOR, ID_PREFIX, JointFinding, Position, highest_number
+from bridgehead.council.report import FindingClass
 
 _SERIOUS: Final = frozenset({Severity.CRITICAL, Severity.HIGH})
 

@@ -10,15 +10,8 @@ from typing import Final
 from bridgehead.contract.ids import id_sort_key, numbered_id
 from bridgehead.contract.words import OutputState, OutputType, Status, TaskType, severity_rank
 from bridgehead.council.dedupe import Candidate, Cluster, cluster, matches
-from bridgehead.council.joint import (
-    ID_PREFIX,
-    FindingClass,
-    JointFinding,
-    Position,
-    SeatReport,
-    Source,
-    highest_number,
-)
+from bridgehead.council.joint import ID_PREFIX, JointFinding, Position, SeatReport, Source, highest_number
+from bridgehead.council.report import FindingClass
 
 DISPUTED_STEPS: Final = 3
 CLI: Final = "cli"

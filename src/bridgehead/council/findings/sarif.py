@@ -13,7 +13,7 @@ from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import OutputType, Severity
 from bridgehead.council.domains import load_registry
 from bridgehead.council.findings.evidence import Anchor
-from bridgehead.council.joint import FindingClass
+from bridgehead.council.report import FindingClass
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 VERSION: Final = "2.1.0"

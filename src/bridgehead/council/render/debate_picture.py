@@ -8,10 +8,9 @@ from typing import Final
 
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import OutputState, Severity, Status
-from bridgehead.council.joint import FindingClass
 from bridgehead.council.render.markup import Markup, element
 from bridgehead.council.render.telling import one_line
-from bridgehead.council.report import CouncilReport, FindingEntry
+from bridgehead.council.report import CouncilReport, FindingClass, FindingEntry
 
 MOST_DOTS: Final = 60
 LANE_HEIGHT: Final = 64

@@ -9,7 +9,6 @@ from typing import Final
 
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Status
-from bridgehead.council.joint import FindingClass
 from bridgehead.council.render.debate_picture import draw_debate
 from bridgehead.council.render.markup import Markup, element, joined
 from bridgehead.council.render.notes import notes
@@ -24,7 +23,7 @@ from bridgehead.council.render.telling import (
     plural,
     standing,
 )
-from bridgehead.council.report import AbortedReport, CouncilReport, FindingEntry, Participant
+from bridgehead.council.report import AbortedReport, CouncilReport, FindingClass, FindingEntry, Participant
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 OPEN_FINDINGS: Final = 3

@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.contract.words import Status
-from bridgehead.council.joint import FindingClass
 from bridgehead.council.render.telling import (
     comparison_line,
     headline,
@@ -20,7 +19,7 @@ from bridgehead.council.render.telling import (
     standing,
     visible,
 )
-from bridgehead.council.report import AbortedReport, CouncilReport, FindingEntry
+from bridgehead.council.report import AbortedReport, CouncilReport, FindingClass, FindingEntry
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 

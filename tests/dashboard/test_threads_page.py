@@ -15,7 +15,8 @@ from bridgehead.assembly.rig_clones import clone_id
 from bridgehead.assembly.thread_views import PAGE_LENGTH
 from bridgehead.dashboard.rig_marks import letters_of, marks_of
 from bridgehead.dashboard.static_files import static_file
-from bridgehead.rigs.drafts import Author, draft_send
+from bridgehead.rigs.drafts import draft_send
+from bridgehead.rigs.operations.rig import Author
 from dashboard.rig_worlds import HOSTILE, MARKUP, RigWorld, at_home, hostile_envelope, make_world
 from dashboard.served import Desktop, desktop
 from rig_bridges import needs_ssh_keygen, with_signing_key

@@ -4,7 +4,6 @@ import pytest
 
 from bridgehead.rigs.attestation import Attestation
 from bridgehead.rigs.drafts import (
-    Author,
     OutcomeUnknown,
     SchemaRefused,
     close_subject,
@@ -17,6 +16,7 @@ from bridgehead.rigs.drafts import (
 )
 from bridgehead.rigs.envelope import parse_envelope
 from bridgehead.rigs.markers import StatusClass
+from bridgehead.rigs.operations.rig import Author
 from bridgehead.rigs.verdict import check_envelope
 
 MAC = Author("mac-m5max")

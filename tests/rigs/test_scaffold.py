@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from bridgehead.rigs.drafts import Author
 from bridgehead.rigs.envelope import Envelope, parse_envelope
+from bridgehead.rigs.operations.rig import Author
 from bridgehead.rigs.scaffold import draft_scaffold, edited_scaffold_body, is_scaffold
 from bridgehead.rigs.verdict import check_envelope
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from bridgehead.rigs.config import new_config, parse_config, write_config
-from bridgehead.rigs.drafts import Author, draft_send
+from bridgehead.rigs.drafts import draft_send
 from bridgehead.rigs.index import EnvelopeIndex
+from bridgehead.rigs.operations.rig import Author
 from bridgehead.rigs.repositories.git import GitRepository
 from bridgehead.rigs.repositories.records import FreezeNote, Pushed, Raced, Wire
 from bridgehead.rigs.rig_id import RigId

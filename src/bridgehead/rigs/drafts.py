@@ -19,16 +19,10 @@ from bridgehead.rigs.schema import SchemaFault, schema_faults
 from bridgehead.rigs.yaml_core import Value
 
 if TYPE_CHECKING:
+    from bridgehead.rigs.operations.rig import Author
     from bridgehead.rigs.reviewed import CouncilMark
 
 _CLOSING_WORDS = {StatusClass.CANCELLED: "❌ Cancelled", StatusClass.COMPLETED: "✅ Completed"}
-
-
-class Author(NamedTuple):
-    """The rig that writes, as its configuration names it."""
-
-    rig_id: str
-    display_name: str | None = None
 
 
 class Draft(NamedTuple):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from bridgehead.rigs.body_hash import clean_body
-from bridgehead.rigs.drafts import Author, Draft, present
+from bridgehead.rigs.drafts import Draft, present
 from bridgehead.rigs.envelope import Envelope
 from bridgehead.rigs.yaml_core import Value
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.operations.rig import Author
 
 RECIPIENT_PLACEHOLDER = "(set --to recipient when sending)"
 

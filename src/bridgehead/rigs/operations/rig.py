@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from bridgehead.errors import ConfigError
 from bridgehead.host.file_errors import FileMissing
@@ -16,9 +16,15 @@ from bridgehead.rigs.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from bridgehead.rigs.config import RigConfig
-    from bridgehead.rigs.drafts import Author
     from bridgehead.rigs.repositories.base import Repository
     from bridgehead.rigs.repositories.records import Rebuilt
+
+
+class Author(NamedTuple):
+    """The rig that writes, as its configuration names it."""
+
+    rig_id: str
+    display_name: str | None = None
 
 
 class Announcer(Protocol):
@@ -151,8 +157,6 @@ class Rig:
 
     @property
     def author(self) -> Author:
-        from bridgehead.rigs.drafts import Author
-
         return Author(self.config.rig_id, self.config.display_name)
 
     @property

@@ -16,6 +16,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council import Company, Councils, Finished
 from bridgehead.assembly.council_request import CouncilRequest
 from bridgehead.assembly.notices import NOTICE
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.words import Intensity
 from bridgehead.control_plane.records import EventFilter
@@ -136,7 +137,7 @@ class Hall:
 
     def answer(self, item: PendingItem, text: str) -> None:
         with self.assembly.store() as store:
-            self.assembly.waiting(store, print).answer(item.id, Answer(text=text))
+            waiting_list(self.assembly, store, print).answer(item.id, Answer(text=text))
 
     def notices(self) -> list[str]:
         with self.assembly.store() as store:

@@ -15,6 +15,7 @@ import pytest
 
 from bridgehead.assembly.flow_views import FlowSummary, FlowView, OpenFlowRequest
 from bridgehead.assembly.flows import RecordingAnnouncer
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import Part, PendingState, RunState
 from bridgehead.control_plane.records import PendingFilter, Run
@@ -132,7 +133,7 @@ def test_an_answer_is_judged_before_it_is_sent_and_taken_once(stage: Stage) -> N
 def test_whoever_answered_elsewhere_first_is_named(stage: Stage) -> None:
     flow_id = stage.run("one", Flow("review", "3", review)).flow_id
     at = "2026-11-15T10:16:32.000Z"
-    waiting = stage.desk.assembly.waiting(stage.desk.store, pytest.fail)
+    waiting = waiting_list(stage.desk.assembly, stage.desk.store, pytest.fail)
     waiting.answer("q-1", Answer(text='{"score": 9}', by="ada (cli)", at=at))
 
     stage.desk.post(f"/flows/{flow_id}/answer/q-1", text='{"score": 1}')

@@ -11,6 +11,7 @@ import pytest
 
 from bridgehead.assembly.bus_views import BusView, bus_view
 from bridgehead.assembly.flows import RecordingAnnouncer
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.bus.message import Message
 from bridgehead.bus.satellite import Satellite
 from bridgehead.contract.pending import Answer
@@ -128,7 +129,7 @@ def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(
     page.get_by_role("button", name="Send answer").first.click()
     page.get_by_text("Answered by ann (web)").wait_for()
 
-    waiting = place.server.assembly.waiting(place.server.store, pytest.fail)
+    waiting = waiting_list(place.server.assembly, place.server.store, pytest.fail)
     linter = next(
         item for item in waiting.items(OPEN_ITEMS, limit=9) if item.question.run_id == place.flows[0]
     )

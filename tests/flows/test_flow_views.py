@@ -14,6 +14,7 @@ import pytest
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.flow_views import list_flows, view_flow, why_unfit
 from bridgehead.assembly.flows import RecordingAnnouncer
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import PendingState, RunState
 from bridgehead.control_plane.records import EventFilter
@@ -99,7 +100,7 @@ def test_an_ask_has_taken_the_time_from_its_first_request_to_its_answer(
     recorded_run(theatre)
     asked = view_flow(assembly, store, store.runs()[0].id).requests[0]
     theatre.clock.advance(timedelta(seconds=90).total_seconds())
-    assembly.waiting(store, lambda _: None).answer(
+    waiting_list(assembly, store, lambda _: None).answer(
         str(asked.item_id), Answer(text='{"score": 9}', by="ada", at="2026-11-15T10:16:32.000Z")
     )
     recorded_run(theatre, resume=True)
@@ -164,7 +165,7 @@ def test_an_answer_after_the_deadline_is_taken(theatre: Theatre, assembly: Assem
     asked = view_flow(assembly, store, store.runs()[0].id).requests[0]
     theatre.clock.advance(3600.0)
     late = Answer(text='{"score": 9}', by="ada", at="2026-11-15T11:15:02.000Z")
-    item = assembly.waiting(store, lambda _: None).answer(str(asked.item_id), late)
+    item = waiting_list(assembly, store, lambda _: None).answer(str(asked.item_id), late)
     assert item.state is PendingState.ANSWERED
     assert "accept" in recorded_run(theatre, resume=True).actions
 

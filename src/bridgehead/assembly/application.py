@@ -1,4 +1,4 @@
-"""What one command has at hand: places, settings, trust, the record, what is waiting. Made when first asked for."""
+"""What one command has at hand: places, settings, trust, the record. Made when first asked for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from bridgehead.config.places import Places, find_places
 from bridgehead.config.resolve import Settings
 
 if TYPE_CHECKING:
-    from bridgehead.assembly.waiting import WaitingList
     from bridgehead.control_plane.stores.base import Store
 
 
@@ -66,16 +65,3 @@ class Assembly:
         from bridgehead.control_plane.stores import open_store
 
         return open_store(self.record_url, read_only=read_only)
-
-    def waiting(self, store: Store, tell: Callable[[str], None]) -> WaitingList:
-        """Everything that waits for someone: the record's items and what the parts compute. `tell` gets warnings."""
-        from bridgehead.assembly.envelopes_waiting import EnvelopesWaiting
-        from bridgehead.assembly.flows import answer_flow
-        from bridgehead.assembly.waiting import WaitingList
-        from bridgehead.contract.words import PendingKind
-
-        return WaitingList(
-            store,
-            computed=(EnvelopesWaiting(self.places.project, store, tell),),
-            carriers={PendingKind.FLOW_REQUEST: answer_flow},
-        )

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus_notices import RecordNotices
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.bus.bus_settings import BusSettings
 from bridgehead.bus.chat_completions import ChatCompletionsAgent
 from bridgehead.bus.interfaces import Agent, ApprovalRequest, Outside
@@ -167,7 +168,7 @@ class RecordApprovals:
     def answer(self, item_id: str, text: str, by: str) -> None:
         answer = Answer(text=text, by=by, at=iso_ms(SystemClock().now()))
         with self._assembly.store() as store:
-            self._assembly.waiting(store, _log.warning).answer(item_id, answer)
+            waiting_list(self._assembly, store, _log.warning).answer(item_id, answer)
 
     def _key(self, key: str) -> QuestionKey:
         return QuestionKey(part=Part.BUS, key=key, project=self._assembly.project)

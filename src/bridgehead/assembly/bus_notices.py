@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.bus.notices import Notice
 from bridgehead.contract.events import RecordedEvent
 from bridgehead.contract.pending import PendingItem
@@ -98,7 +99,7 @@ class RecordNotices:
         return new
 
     def _open(self, store: Store) -> list[PendingItem]:
-        return self._assembly.waiting(store, _log.warning).items(PendingFilter(), limit=MAX_OPEN)
+        return waiting_list(self._assembly, store, _log.warning).items(PendingFilter(), limit=MAX_OPEN)
 
 
 def _waiting(item: PendingItem) -> Notice:

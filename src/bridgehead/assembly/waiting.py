@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from bridgehead.assembly.application import Assembly
 from bridgehead.contract.pending import Answer, PendingItem, refusal
 from bridgehead.contract.words import PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
@@ -91,3 +92,15 @@ class WaitingList:
             raise AlreadyAnswered(
                 item.id, by=first.by if first else None, at=first.at if first else None
             ) from error
+
+
+def waiting_list(assembly: Assembly, store: Store, tell: Callable[[str], None]) -> WaitingList:
+    """Everything that waits for someone: the record's items and what the parts compute. `tell` gets warnings."""
+    from bridgehead.assembly.envelopes_waiting import EnvelopesWaiting
+    from bridgehead.assembly.flows import answer_flow
+
+    return WaitingList(
+        store,
+        computed=(EnvelopesWaiting(assembly.places.project, store, tell),),
+        carriers={PendingKind.FLOW_REQUEST: answer_flow},
+    )

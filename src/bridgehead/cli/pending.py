@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.cli.lazy import Command
 from bridgehead.cli.named_file import read_named
 from bridgehead.cli.output import App
@@ -55,7 +56,7 @@ def pending(app: App, everything: bool, here: bool, kinds: tuple[str, ...], limi
         project=assembly.project if here else None,
     )
     with assembly.store(read_only=True) as store:
-        items = assembly.waiting(store, app.warn).items(where, limit=limit)
+        items = waiting_list(assembly, store, app.warn).items(where, limit=limit)
     app.emit(
         {"items": [msgspec.to_builtins(item) for item in items]},
         lambda: _table(items, SystemClock().now(), app.width),
@@ -106,7 +107,7 @@ def answer(
     )
     assembly = Assembly(app.cwd, app.environ, tell=app.warn)
     with assembly.store() as store:
-        item = assembly.waiting(store, app.warn).answer(item_id, given)
+        item = waiting_list(assembly, store, app.warn).answer(item_id, given)
     app.emit(
         {"item": msgspec.to_builtins(item)}, lambda: f"{item.id} answered: {one_line(item.question.title)}"
     )

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from bridgehead import __version__
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.waiting import WaitingList
+from bridgehead.assembly.waiting import WaitingList, waiting_list
 from bridgehead.contract.pending import PendingItem
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.control_plane.stores.base import Store
@@ -50,7 +50,7 @@ class Desk:
 
     @property
     def waiting_list(self) -> WaitingList:
-        return self.assembly.waiting(self.store, logger.warning)
+        return waiting_list(self.assembly, self.store, logger.warning)
 
     def waiting(self) -> list[PendingItem]:
         """What waits for someone, the latest first.

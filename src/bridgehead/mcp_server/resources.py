@@ -8,6 +8,7 @@ from urllib.parse import quote, unquote
 
 from bridgehead.assembly.council_views import list_councils
 from bridgehead.assembly.rigs import make_rig
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.contract.words import Trust
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import BridgeheadError
@@ -92,7 +93,7 @@ _READERS: Final[Mapping[str, Callable[[Caller, str], str]]] = {
 
 def _pending(caller: Caller) -> Iterator[tuple[str, str]]:
     with caller.assembly.store(read_only=True) as store:
-        waiting = caller.assembly.waiting(store, caller.tell)
+        waiting = waiting_list(caller.assembly, store, caller.tell)
         items = waiting.items(PendingFilter(project=caller.assembly.project), limit=MOST_LISTED)
     yield from ((item.id, f"{item.question.origin}: {item.question.title}") for item in items)
 

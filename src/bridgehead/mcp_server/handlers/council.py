@@ -9,6 +9,7 @@ import msgspec
 from bridgehead.assembly.council import Company, Councils, Finished
 from bridgehead.assembly.council_request import CouncilRequest
 from bridgehead.assembly.council_views import council_now, list_councils
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.words import Intensity, Part, PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
@@ -107,7 +108,7 @@ def _give_answers(caller: Caller, review_id: str, answers: Sequence[HostAnswer])
         return
     now = iso_ms(SystemClock().now())
     with caller.assembly.store() as store:
-        waiting = caller.assembly.waiting(store, caller.tell)
+        waiting = waiting_list(caller.assembly, store, caller.tell)
         for one in answers:
             _refuse_other(waiting.find(one.id), review_id)
         for one in answers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from bridgehead.assembly.flows import RecordingAnnouncer, size_limits
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
 from bridgehead.contract.words import AnswerStatus, Part, PendingKind
 from bridgehead.control_plane.records import QuestionKey
@@ -34,7 +35,7 @@ def respond(caller: Caller, wanted: FlowRespondArguments) -> Spoken:
     with caller.assembly.store() as store:
         item = _recorded(caller, store, wanted.request_id)
         if item is not None:
-            answered = caller.assembly.waiting(store, caller.tell).answer(item.id, answer)
+            answered = waiting_list(caller.assembly, store, caller.tell).answer(item.id, answer)
             return _told(wanted.request_id, how_to_go_on(answered) or RESUME)
     _answer_unrecorded(caller, wanted.request_id, answer)
     return _told(wanted.request_id, RESUME)

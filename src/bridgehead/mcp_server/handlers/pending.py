@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridgehead.assembly.waiting import waiting_list
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import AnswerStatus, PendingKind
 from bridgehead.control_plane.records import PendingFilter
@@ -28,7 +29,7 @@ def pending(caller: Caller, wanted: PendingArguments) -> Spoken:
     """What is open, or one item with its prompt."""
     foreign = ForeignText()
     with caller.assembly.store(read_only=True) as store:
-        waiting = caller.assembly.waiting(store, caller.tell)
+        waiting = waiting_list(caller.assembly, store, caller.tell)
         if wanted.id is not None:
             item = waiting.find(wanted.id)
             entry, advice = entry_of(item, foreign, with_prompt=True), how_to_answer(item)
@@ -52,7 +53,7 @@ def answer(caller: Caller, wanted: AnswerArguments) -> Spoken:
         at=iso_ms(SystemClock().now()),
     )
     with caller.assembly.store() as store:
-        waiting = caller.assembly.waiting(store, caller.tell)
+        waiting = waiting_list(caller.assembly, store, caller.tell)
         if waiting.find(wanted.id).question.kind is PendingKind.BUS_APPROVAL:
             raise ForAPerson(wanted.id)
         item = waiting.answer(wanted.id, given)

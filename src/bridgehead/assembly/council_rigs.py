@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from bridgehead.assembly.reviewed_results import CouncilReviews
 from bridgehead.assembly.rigs import make_rig
 from bridgehead.council.runtimes.rig import RigAnswer, RigRejected
 from bridgehead.errors import BridgeheadError, NotFound
@@ -87,7 +88,7 @@ class RigTransport:
         return True
 
     def _rig(self) -> Rig:
-        return make_rig(self._project, logger.info)
+        return make_rig(self._project, logger.info, CouncilReviews)
 
 
 def _is_known(rig: Rig, rig_id: str) -> bool:

@@ -108,12 +108,13 @@ def _answer_in(
     project: str, thread_id: str, rig_id: str, asked: str, tell: Callable[[str], None]
 ) -> str | None:
     """The body of the answer, once it has arrived and nothing speaks against it."""
+    from bridgehead.assembly.reviewed_results import CouncilReviews
     from bridgehead.assembly.rigs import make_rig
     from bridgehead.rigs.operations.sync import SyncRequest, sync
     from bridgehead.rigs.operations.thread import thread
     from bridgehead.rigs.verification_kinds import VerificationState
 
-    rig = make_rig(project, tell=lambda _text: None)
+    rig = make_rig(project, lambda _text: None, CouncilReviews)
     sync(rig, SyncRequest(auto=True))
     for envelope in thread(rig, thread_id).envelopes:
         frontmatter = envelope.frontmatter

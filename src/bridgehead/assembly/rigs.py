@@ -11,19 +11,24 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.operations.rig import Ledger, Rig
+    from bridgehead.rigs.operations.rig import Ledger, Reviews, Rig
     from bridgehead.rigs.repositories.base import Repository
 
 
-def make_rig(directory: str, tell: Callable[[str], None]) -> Rig:
-    """The rig of the clone around `directory`, or NotARepository. `tell` gets the conversation."""
+def make_rig(
+    directory: str, tell: Callable[[str], None], reviews: Callable[[str], Reviews] | None = None
+) -> Rig:
+    """The rig of the clone around `directory`, or NotARepository. `tell` gets the conversation.
+
+    `reviews` makes, from the clone's root, what `sync` and `verify` ask about councils; without it they raise.
+    """
     from bridgehead.rigs.repositories.git import GitRepository
 
     repository = GitRepository(directory)
-    return _rig(lambda: repository, tell)
+    return _rig(lambda: repository, tell, reviews)
 
 
-def make_rig_here(tell: Callable[[str], None]) -> Rig:
+def make_rig_here(tell: Callable[[str], None], reviews: Callable[[str], Reviews]) -> Rig:
     """The rig of the clone around the current directory, which is looked for when a command needs it."""
 
     @cache
@@ -39,10 +44,14 @@ def make_rig_here(tell: Callable[[str], None]) -> Rig:
             )
         return repository
 
-    return _rig(find_repository, tell)
+    return _rig(find_repository, tell, reviews)
 
 
-def _rig(find_repository: Callable[[], Repository], tell: Callable[[str], None]) -> Rig:
+def _rig(
+    find_repository: Callable[[], Repository],
+    tell: Callable[[str], None],
+    reviews: Callable[[str], Reviews] | None,
+) -> Rig:
     import time
 
     from bridgehead.rigs.operations.rig import Rig
@@ -55,7 +64,7 @@ def _rig(find_repository: Callable[[], Repository], tell: Callable[[str], None])
         tell=tell,
         announcer=_LateAnnouncer(find_repository, tell),
         ledger=_make_ledger,
-        reviews=_LateReviews(find_repository),
+        reviews=_LateReviews(find_repository, reviews),
     )
 
 
@@ -86,18 +95,22 @@ class _LateAnnouncer:
 class _LateReviews:
     """Knows of councils only when results are judged, so that other commands need not load them."""
 
-    def __init__(self, find_repository: Callable[[], Repository]) -> None:
+    def __init__(
+        self, find_repository: Callable[[], Repository], reviews: Callable[[str], Reviews] | None
+    ) -> None:
         self._find_repository = find_repository
+        self._make = reviews
 
     def are_required(self) -> bool:
-        from bridgehead.assembly.reviewed_results import CouncilReviews
-
-        return CouncilReviews(self._find_repository().root).are_required()
+        return self._reviews().are_required()
 
     def report_sha256(self, council_id: str) -> str | None:
-        from bridgehead.assembly.reviewed_results import CouncilReviews
+        return self._reviews().report_sha256(council_id)
 
-        return CouncilReviews(self._find_repository().root).report_sha256(council_id)
+    def _reviews(self) -> Reviews:
+        if self._make is None:
+            raise AssertionError("this rig was made without `reviews`: it can neither sync nor verify")
+        return self._make(self._find_repository().root)
 
 
 def _make_ledger(rig: Rig) -> Ledger:

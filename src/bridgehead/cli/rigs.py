@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bridgehead import __version__
 from bridgehead.cli.rig_arguments import ArgumentRefused, parse_arguments
@@ -17,6 +18,9 @@ from bridgehead.cli.rig_commands import COMMANDS, explain, overview
 from bridgehead.cli.running import Terminated, complain
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.operations.rig import Reviews
 
 _FALSY = frozenset({"", "0", "false", "no", "off"})
 
@@ -52,13 +56,19 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
         complain(program, text)
 
     gc.disable()  # a command ends before looking for garbage pays; only watching goes on and on
-    desk = Desk(parsed, lambda: make_rig_here(tell), tell, os.environ)
+    desk = Desk(parsed, lambda: make_rig_here(tell, _reviews), tell, os.environ)
     try:
         return int(getattr(rig_handlers, name)(desk))
     except MISTAKEN_PATHS as error:  # rigs §13: 2 is for what the system refused
         raise UserError(error.message, hint=error.hint) from error
     except (KeyboardInterrupt, Terminated) as stopped:
         return _interrupted(program, by_terminal=isinstance(stopped, KeyboardInterrupt))
+
+
+def _reviews(clone: str) -> Reviews:
+    from bridgehead.assembly.reviewed_results import CouncilReviews
+
+    return CouncilReviews(clone)
 
 
 def _interrupted(program: str, *, by_terminal: bool) -> int:

@@ -10,7 +10,7 @@ from itertools import count
 from typing import NamedTuple
 
 from bridgehead.rigs.fields import UNLISTED_DIRECTORIES, is_thread_id
-from bridgehead.rigs.nonce import TIME_CHARACTERS
+from bridgehead.rigs.timestamps import NONCE_TIME_CHARACTERS
 
 CONFIG_PATH = ".bridge/config.yaml"
 REQUEST_FILE = "REQUEST.md"
@@ -39,7 +39,7 @@ def next_filename(message_type: str, taken: Container[str]) -> str:
 
 def relay_filename(nonce: str) -> str:
     """Return the name of a relay turn: the time part of its nonce, whatever the relayed type."""
-    return f"RELAY-{nonce[:TIME_CHARACTERS]}{_SUFFIX}"
+    return f"RELAY-{nonce[:NONCE_TIME_CHARACTERS]}{_SUFFIX}"
 
 
 def is_closed(filenames: Collection[str]) -> bool:

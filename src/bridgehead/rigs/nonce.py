@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-TIME_CHARACTERS = 10
+from bridgehead.rigs.timestamps import NONCE_TIME_CHARACTERS
+
 RANDOM_BITS = 50
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -24,7 +25,7 @@ def nonce_time_ms(nonce: str) -> int | None:
     if not re.fullmatch(_SHAPE, nonce):
         return None
     unix_ms = 0
-    for digit in nonce[:TIME_CHARACTERS]:
+    for digit in nonce[:NONCE_TIME_CHARACTERS]:
         unix_ms = unix_ms * 32 + _CROCKFORD.index(digit)
     return unix_ms
 

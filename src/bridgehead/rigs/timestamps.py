@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+NONCE_TIME_CHARACTERS = 10
+"""The time at the beginning of a nonce, which names the file of a relay turn (rigs §10)."""
+
 
 def timestamp_ms(text: str) -> int | None:
     """Return the Unix time in ms, UTC where no zone is named; None for what no clock shows."""

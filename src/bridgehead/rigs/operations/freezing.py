@@ -63,15 +63,6 @@ def thaw(rig: Rig, request: FreezeRequest) -> Thawed:
     return Thawed(thread_id)
 
 
-def thaw_own(rig: Rig, thread_id: str) -> None:
-    """Remove this rig's own note after its relay turn has landed; somebody else's stays."""
-    note = rig.repository.freezes().get(thread_id)
-    standing = read_freeze(note.text) if note else None
-    if standing is not None and standing.rig == rig.config.rig_id:
-        rig.repository.thaw(_wire(rig), thread_id)
-        rig.announce("rig.thawed", thread=thread_id)
-
-
 def _wire(rig: Rig) -> Wire | None:
     return rig.repository.wire(rig.config.remote, rig.config.branch, pushing=False)
 

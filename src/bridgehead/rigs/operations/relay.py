@@ -207,7 +207,12 @@ def _attest(rig: Rig, key: str, taken: Collection[str]) -> Attestation:
 
 
 def _thaw_own(rig: Rig, thread_id: str) -> None:
-    """The relay that a freeze waited for has landed."""
-    from bridgehead.rigs.operations.freezing import thaw_own
+    """Remove this rig's own note, now that the turn it waited for has landed; somebody else's stays."""
+    from bridgehead.rigs.freeze import read_freeze
 
-    thaw_own(rig, thread_id)
+    note = rig.repository.freezes().get(thread_id)
+    standing = read_freeze(note.text) if note else None
+    if standing is not None and standing.rig == rig.config.rig_id:
+        wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=False)
+        rig.repository.thaw(wire, thread_id)
+        rig.announce("rig.thawed", thread=thread_id)

@@ -19,6 +19,8 @@ from typing import Final
 import msgspec
 
 from bridgehead.bus.message import (
+    HUB_GREETING,
+    HUB_PATH,
     Malformed,
     Message,
     encode,
@@ -33,8 +35,6 @@ from bridgehead.bus.topics import SUBSCRIBE, BadTopicPattern, TopicPatterns
 
 _log: Final = logging.getLogger("bridgehead.bus.hub")
 
-PATH: Final = "/core"
-GREETING: Final = b'{"type":"connected","data":{},"context":{"session":{"session_id":"default"}}}'
 GOING_AWAY: Final = 1001
 MIB: Final = 1024 * 1024
 
@@ -83,7 +83,7 @@ class Hub:
     # -- Site -----------------------------------------------------------------------------------------------------
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
-        if request.path != PATH:
+        if request.path != HUB_PATH:
             return Answer(404, b"not found\n")
         # Bus clients send the address they dialled as their origin, so that one is let in.
         turned_away = refusal(
@@ -103,7 +103,7 @@ class Hub:
         return Upgrade(HubMember(self, request.address, wants_echo), self.settings.max_frame_bytes)
 
     async def respond(self, request: Request) -> Answer:
-        if request.path == PATH:
+        if request.path == HUB_PATH:
             return Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
         return Answer(404, b"not found\n")
 
@@ -263,7 +263,7 @@ class HubMember:
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
-        peer.send(GREETING)
+        peer.send(HUB_GREETING)
         self._hub.joined(self)
 
     def received(self, payload: bytes, *, text: bool) -> None:

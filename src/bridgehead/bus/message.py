@@ -18,6 +18,9 @@ from bridgehead.errors import UserError
 TYPE_SYNTAX: Final = re.compile(r"[A-Za-z0-9_-]+(?:[.:][A-Za-z0-9_-]+)*")
 ENVELOPE_KEYS: Final = frozenset({"type", "data", "context"})
 REJECTED: Final = "ovos.session.rejected"
+HUB_PATH: Final = "/core"
+HUB_GREETING: Final = b'{"type":"connected","data":{},"context":{"session":{"session_id":"default"}}}'
+"""The first message of a hub on a new connection."""
 
 _encoder: Final = msgspec.json.Encoder()
 _ordered_encoder: Final = msgspec.json.Encoder(order="deterministic")

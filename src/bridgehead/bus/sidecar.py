@@ -11,9 +11,8 @@ import logging
 import socket
 from typing import Final
 
-from bridgehead.bus.hub import GREETING, PATH
 from bridgehead.bus.join_file import JoinFile
-from bridgehead.bus.message import Malformed, encode, read_frame
+from bridgehead.bus.message import HUB_GREETING, HUB_PATH, Malformed, encode, read_frame
 from bridgehead.bus.satellite import Incoming, MessageRefused, Satellite
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
 from bridgehead.bus.sockets.mailbox import ConnectionEnded
@@ -35,13 +34,13 @@ class Sidecar:
         self._programs: set[SidecarProgram] = set()
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
-        if request.path != PATH:
+        if request.path != HUB_PATH:
             return Answer(404, b"not found\n")
         turned_away = refusal(request.headers, names=self._names, same_origin=True, secure=request.secure)
         return turned_away or Upgrade(SidecarProgram(self, self._join), MAX_FRAME_BYTES)
 
     async def respond(self, request: Request) -> Answer:
-        return Answer(400 if request.path == PATH else 404, b"this is a WebSocket\n")
+        return Answer(400 if request.path == HUB_PATH else 404, b"this is a WebSocket\n")
 
     def came(self, program: SidecarProgram) -> None:
         self._programs.add(program)
@@ -71,7 +70,7 @@ class SidecarProgram:
     def opened(self, peer: Peer) -> None:
         self._peer = peer
         self._sidecar.came(self)
-        peer.send(GREETING)
+        peer.send(HUB_GREETING)
         self._task = asyncio.get_running_loop().create_task(self._relay())
 
     def received(self, payload: bytes, *, text: bool) -> None:

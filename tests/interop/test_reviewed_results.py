@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.assembly.rigs import make_rig
 from rig_bridges import OURS, Bridge, Clone
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "src" / "bridgehead" / "demo" / "orders"
@@ -115,3 +116,10 @@ def test_a_bridge_cannot_switch_the_demand_off_by_a_file_it_carries(bridge: Brid
     (mac.path / "bridgehead.toml").write_text("[rigs]\nrequire_council = false\n")
 
     assert mac.rig("verify").code == 1
+
+
+def test_a_rig_that_knows_of_no_councils_judges_no_results(mac: Clone) -> None:
+    rig = make_rig(str(mac.path), pytest.fail)
+
+    with pytest.raises(AssertionError, match="without `reviews`"):
+        rig.reviews.are_required()

@@ -11,14 +11,22 @@ from pathlib import Path
 import pytest
 
 from bridgehead.errors import LockTimeout
+from bridgehead.host import child
+from bridgehead.rigs.repositories import git_command, git_history, git_survey
+from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git import GitRepository
 from bridgehead.rigs.repositories.git_clone import Clone
+from bridgehead.rigs.repositories.git_command import GitAnswer
+from bridgehead.rigs.repositories.git_history import GitHistory
+from bridgehead.rigs.repositories.git_survey import GitSurvey
 from bridgehead.rigs.repositories.records import Recovered, Wire
 from rigs_git.git_world import World, envelope
+from signal_steps import has_children, stopped_at_every_step
 
 PROGRAMS = Path(__file__).parent / "programs"
 WIRE = Wire("origin", "main", "refs/remotes/origin/main")
 MOST_STEPS = 60
+FOLLOWED = (child.__file__, git_command.__file__)
 
 
 def run_and_kill(clone: Path, task: str, step: int, moment: str) -> bool:
@@ -211,3 +219,61 @@ def test_an_interrupt_after_the_branch_moved_is_a_finished_commit(world, clone, 
         posting.land("ACK: x")
     assert posting.commit == world.head(clone)
     assert world.porcelain(clone) == []
+
+
+def test_a_reading_git_stopped_at_any_step_is_reaped(clone):
+    git = Clone(clone).git
+    steps = list(stopped_at_every_step(lambda: git.ask("rev-parse", "HEAD"), *FOLLOWED))
+    assert len(steps) > 50
+
+
+def test_a_writing_git_stopped_at_any_step_has_written_all_or_nothing(clone):
+    """Also while its input is on the way: git gets the end of it and does not wait for more."""
+    git = Clone(clone).git
+    content = b"x" * 200_000
+    whole = Clone(clone).blob_id(content)
+
+    def write() -> None:
+        git.write("hash-object", "-w", "--stdin", stdin=content)
+
+    stored = set()
+    for _ in stopped_at_every_step(write, *FOLLOWED):
+        objects = [path for path in (clone / ".git/objects").glob("??/*") if path.parent.name != "pa"]
+        names = {path.parent.name + path.name for path in objects}
+        stored.add(whole in names)
+        (clone / f".git/objects/{whole[:2]}/{whole[2:]}").unlink(missing_ok=True)
+    assert stored == {True, False}
+
+
+def test_a_survey_stopped_at_any_step_leaves_no_git(clone):
+    git = Clone(clone).git
+    steps = list(stopped_at_every_step(lambda: GitSurvey(git, clone, None), *FOLLOWED, git_survey.__file__))
+    assert len(steps) > 50
+
+
+def test_a_survey_that_fails_leaves_no_git(clone, monkeypatch):
+    git = Clone(clone).git
+
+    def fail(*_: object) -> GitAnswer:
+        raise GitFailed("git status failed")
+
+    monkeypatch.setattr(git, "ask", fail)
+    with pytest.raises(GitFailed):
+        GitSurvey(git, clone, None)
+    assert not has_children()
+
+
+def test_a_history_on_its_way_stopped_at_any_step_leaves_no_git(clone, world):
+    git, head = Clone(clone).git, world.head(clone)
+
+    def read() -> None:
+        pending = GitHistory(git, head, clone / ".git/bridgehead/history")
+        try:
+            pending.start()
+            pending.result()
+        except BaseException:
+            pending.abandon()
+            raise
+
+    steps = list(stopped_at_every_step(read, *FOLLOWED, git_history.__file__))
+    assert len(steps) > 50

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from bridgehead.exit_codes import ExitCode
+from bridgehead.host.child import SignalsHeld, run_child
 
 PATIENCE_S: Final = 30.0
 GOODBYE_S: Final = 10.0
@@ -67,36 +68,33 @@ class Stage:
     def run(self, *arguments: str, at: Path, allowed: Collection[int] = (ExitCode.DONE,)) -> None:
         """Show a command and run it; the story ends when it ends in a way that is not allowed."""
         self._show(arguments, at)
-        done = subprocess.run(
-            self._words(arguments), cwd=at, env=self._environ, stdin=subprocess.DEVNULL, check=False
-        )
+        done = run_child(self._words(arguments), cwd=at, env=self._environ, stdin=subprocess.DEVNULL)
         if done.returncode not in allowed:
             raise StoryEnded(done.returncode)
 
     def git(self, *arguments: str, at: Path) -> None:
         """Preparation that is not part of the story."""
-        done = subprocess.run(
-            ["git", *arguments], cwd=at, env=self._environ, stdin=subprocess.DEVNULL, check=False
-        )
+        done = run_child(["git", *arguments], cwd=at, env=self._environ, stdin=subprocess.DEVNULL)
         if done.returncode:
             raise StoryEnded(done.returncode)
 
     def companion(self, *arguments: str, at: Path) -> Companion:
         """Show a command and let it run beside the story."""
         self._show((*arguments, "&"), at)
-        joined = Companion(
-            subprocess.Popen(
-                self._words(arguments),
-                cwd=at,
-                env=self._environ,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,  # Ctrl-C is for the story, which ends its companions itself
+        with SignalsHeld():  # until the companion is among those that are ended with the story
+            joined = Companion(
+                subprocess.Popen(
+                    self._words(arguments),
+                    cwd=at,
+                    env=self._environ,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    start_new_session=True,  # Ctrl-C is for the story, which ends its companions itself
+                )
             )
-        )
-        self._companions.append(joined)
+            self._companions.append(joined)
         return joined
 
     def _words(self, arguments: tuple[str, ...]) -> list[str]:

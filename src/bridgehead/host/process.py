@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
 
 from bridgehead.host.cancel import Cancel
+from bridgehead.host.child import SignalsHeld
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.command import Command, CommandResult, Ended, exit_code_of
 from bridgehead.host.environment import child_environment
@@ -48,7 +49,8 @@ def run(
     process: subprocess.Popen[bytes] | None = None
     try:
         try:
-            process = _start(command, family)
+            with SignalsHeld():
+                process = _start(command, family)
         except (OSError, ValueError) as error:
             return _not_started(command, started_at, error)
         family.led_by(process.pid)
@@ -60,6 +62,7 @@ def run(
         family.kill()
         if process is not None:
             _reap(process)
+            _close_pipes(process)
         raise
 
 
@@ -187,6 +190,12 @@ def _empty(pipes: Pipes) -> None:
     for _ in range(_MORE_THAN_A_PIPE_HOLDS):
         if not pipes.turn(0):
             return
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
 
 
 def _reap(process: subprocess.Popen[bytes]) -> int | None:

@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from bridgehead.host.child import run_child
+
 PROC = "/proc"
 _MOST_LISTS = 200
 _ENDED = ("Z", "X")  # a zombie holds its pid and nothing else
@@ -98,13 +100,13 @@ def with_descendants(everyone: Iterable[Entry], ancestors: Collection[int]) -> s
 
 def _listed_by_ps() -> list[Entry]:
     try:
-        listing = subprocess.run(
+        listing = run_child(
             ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat="],
             env={"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             timeout=10,
-            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return []

@@ -160,12 +160,22 @@ def _shown_by(pager: list[str], text: str, stream: TextIO, environ: Mapping[str,
     """Run the pager; False if it failed, so that the text is not lost with it."""
     import subprocess  # seldom needed, and it would slow the start of every command
 
+    from bridgehead.host.child import SignalsHeld, end_child
+
     stream.flush()
+    process: subprocess.Popen[bytes] | None = None
     try:
-        process = subprocess.Popen(pager, stdin=subprocess.PIPE, stdout=stream.fileno(), env=dict(environ))
-    except (OSError, ValueError):
-        return False
-    _feed(process, text.encode("utf-8", "replace"))
+        try:
+            with SignalsHeld():
+                process = subprocess.Popen(
+                    pager, stdin=subprocess.PIPE, stdout=stream.fileno(), env=dict(environ)
+                )
+        except (OSError, ValueError):
+            return False
+        _feed(process, text.encode("utf-8", "replace"))
+    finally:
+        if process is not None:
+            end_child(process)
     return process.returncode <= 0  # leaving it by a signal is the user's decision
 
 

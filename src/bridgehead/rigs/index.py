@@ -104,12 +104,14 @@ class EnvelopeIndex:
         known = self._file.header
         history = self._begin_history(known)
         try:
+            if history is not None:
+                history.start()
             self._rows = self._take_in_files(known)
+            header = self._take_in(history.result(), known) if history is not None else known
         except BaseException:
             if history is not None:
                 history.abandon()
             raise
-        header = self._take_in(history.result(), known) if history is not None else known
         digest = self.survey.digest if self._is_whole else header.digest
         if not self._is_whole and self._file.has_changes:
             digest = None  # this thread is ahead of the others now

@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bridgehead.host.child import run_child
+
 _LITERAL_KEY = re.compile(r"(?:key::)?((?:ssh|ecdsa|sk)-\S+ .+)", re.DOTALL)
 _SSH_FINGERPRINT = re.compile(r"^\d+ (SHA256:[A-Za-z0-9+/=]+) ", re.MULTILINE)
 _COLON_FINGERPRINT = re.compile(r"^fpr:(?:[^:\n]*:){8}([0-9A-F]+):", re.MULTILINE)
@@ -57,13 +59,13 @@ def _first(pattern: re.Pattern[str], text: str) -> str | None:
 def _output(command: Sequence[str], stdin: str, environment: Mapping[str, str] | None) -> str:
     """Return what a program prints; nothing if it is missing, fails or does not come back."""
     try:
-        finished = subprocess.run(
+        finished = run_child(
             command,
-            input=stdin.encode("utf-8", "surrogateescape"),
-            capture_output=True,
+            stdin_bytes=stdin.encode("utf-8", "surrogateescape"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=dict(environment) if environment is not None else None,
             timeout=_TIMEOUT_SECONDS,
-            check=False,
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""

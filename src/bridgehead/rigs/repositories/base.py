@@ -66,7 +66,11 @@ class Survey(ABC):
 
 
 class PendingHistory(ABC):
-    """Commits that are being collected while the caller does something else."""
+    """Commits that are collected, from `start` on, while the caller does something else."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin; from here on the caller owes a `result` or an `abandon`."""
 
     @abstractmethod
     def result(self) -> History:
@@ -74,7 +78,7 @@ class PendingHistory(ABC):
 
     @abstractmethod
     def abandon(self) -> None:
-        """Give up waiting; call it or `result`, once."""
+        """Give up waiting; after `result` there is nothing left to do."""
 
 
 class KnownHistory(PendingHistory):
@@ -82,6 +86,9 @@ class KnownHistory(PendingHistory):
 
     def __init__(self, history: History) -> None:
         self._history = history
+
+    def start(self) -> None:
+        return None
 
     def result(self) -> History:
         return self._history

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from bridgehead.host.child import run_child
 from bridgehead.rigs.repositories.errors import CommitFailed
 from bridgehead.rigs.repositories.git_clone import Clone
 
@@ -68,14 +69,13 @@ def tidy_message(text: str) -> str:
 def _run(
     command: list[str], directory: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
+    return run_child(
         command,
         cwd=directory,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        check=False,
     )
 
 

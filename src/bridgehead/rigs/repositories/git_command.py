@@ -18,8 +18,10 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
+from bridgehead.host.child import SignalsHeld, end_child
 from bridgehead.rigs.repositories.errors import GitFailed, GitMissing, GitStorageFailed, GitTimedOut
 
 NETWORK_TIMEOUT_SECONDS = 600.0
@@ -96,40 +98,31 @@ class Running:
 
     def answer(self, stdin: bytes | None = None, timeout_seconds: float | None = None) -> GitAnswer:
         """Feed it `stdin`, wait, and return what it gave."""
-        with self._process as process:
-            try:
-                out, says = process.communicate(stdin, timeout_seconds)
-            except subprocess.TimeoutExpired as error:
-                self.stop()
-                raise GitTimedOut(self._command, error.timeout) from error
-            except BaseException:
-                if self._shielded:
-                    process.communicate()  # half of a change is worse than a late goodbye
-                else:
-                    self.stop()
-                raise
+        try:
+            out, says = self._process.communicate(stdin, timeout_seconds)
+        except subprocess.TimeoutExpired as error:
+            end_child(self._process)
+            raise GitTimedOut(self._command, error.timeout) from error
+        except BaseException:
+            self.abandon()
+            raise
         if self._aside is not None:
-            with open(self._aside, "rb") as written:
+            with open(self._aside, "rb", closefd=False) as written:
                 written.seek(0)
                 out = written.read()
-            self._aside = None
-        return GitAnswer(process.returncode, out, says.decode("utf-8", "replace"))
+            self._close_aside()
+        return GitAnswer(self._process.returncode, out, says.decode("utf-8", "replace"))
 
     def abandon(self) -> None:
-        """End it because nobody will ask for its answer."""
-        with self._process:
-            self.stop()
-        if self._aside is not None:
-            os.close(self._aside)
-            self._aside = None
+        """End it because nobody will ask for its answer; a shielded one goes on without us."""
+        if not self._shielded:
+            end_child(self._process)
+        self._close_aside()
 
-    def stop(self) -> None:
-        """End it, asked for or not."""
-        self._process.terminate()
-        try:
-            self._process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+    def _close_aside(self) -> None:
+        if self._aside is not None:
+            aside, self._aside = self._aside, None
+            os.close(aside)
 
 
 class Git:
@@ -152,11 +145,10 @@ class Git:
         hooks_path_shown: bool = False,
         aside: int | None = None,
     ) -> Running:
-        """Start git; `aside` is a file handle for its output, closed with the answer.
+        """Start git, with signals held (host/child.py); `aside` is a file handle for its output, closed in the end.
 
-        `index` is used instead of the user's index. A `shielded` call changes something in several steps: Ctrl-C does
-        not reach it, and it is waited for even when we are told to stop. `hooks_path_shown` is for asking where the
-        user's hooks are.
+        `index` is used instead of the user's index. Ctrl-C does not reach a `shielded` one. `hooks_path_shown` is for
+        asking where the user's hooks are.
         """
         always = _SETTINGS if hooks_path_shown else (_NO_HOOKS, *_SETTINGS)
         configured = [word for setting in (*always, *self.off, *settings) for word in ("-c", setting)]
@@ -191,17 +183,29 @@ class Git:
         shielded: bool = False,
         hooks_path_shown: bool = False,
     ) -> GitAnswer:
-        """Run git and return its answer, whatever its exit code."""
-        running = self.start(
-            *arguments,
-            takes_input=stdin is not None,
-            index=index,
-            settings=settings,
-            surroundings=surroundings,
-            shielded=shielded,
-            hooks_path_shown=hooks_path_shown,
-        )
-        return running.answer(stdin, timeout_seconds)
+        """Run git and return its answer, whatever its exit code.
+
+        A `shielded` call changes something in several steps: it is waited for even when we are told to stop, because
+        half of a change is worse than a late goodbye. Being told twice is obeyed.
+        """
+        running: Running | None = None
+        with SignalsHeld(only_the_first=True) if shielded else nullcontext():
+            try:
+                with SignalsHeld():
+                    running = self.start(
+                        *arguments,
+                        takes_input=stdin is not None,
+                        index=index,
+                        settings=settings,
+                        surroundings=surroundings,
+                        shielded=shielded,
+                        hooks_path_shown=hooks_path_shown,
+                    )
+                return running.answer(stdin, timeout_seconds)
+            except BaseException:
+                if running is not None:
+                    running.abandon()
+                raise
 
     def read(self, *arguments: str, stdin: bytes | None = None, index: str | None = None) -> GitAnswer:
         """Run a command that changes nothing, or raise GitFailed."""

@@ -11,10 +11,11 @@ import os
 import re
 from pathlib import Path
 
+from bridgehead.host.child import SignalsHeld
 from bridgehead.host.directories import make_dir
 from bridgehead.rigs.repositories.base import PendingHistory
 from bridgehead.rigs.repositories.errors import GitFailed
-from bridgehead.rigs.repositories.git_command import Git, demand
+from bridgehead.rigs.repositories.git_command import Git, Running, demand
 from bridgehead.rigs.repositories.records import CommitRecord, History, Identity, PathChange
 
 _LOG = (
@@ -82,14 +83,28 @@ class GitHistory(PendingHistory):
         make_dir(scratch.parent)
         handle = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         scratch.unlink()
-        self._running = git.start(*log_arguments(head), aside=handle, settings=_SMALL_CACHE)
+        self._handle = handle
+        self._git = git
+        self._head = head
+        self._running: Running | None = None
+
+    def start(self) -> None:
+        with SignalsHeld():
+            self._running = self._git.start(
+                *log_arguments(self._head), aside=self._handle, settings=_SMALL_CACHE
+            )
 
     def result(self) -> History:
+        if self._running is None:
+            raise RuntimeError("result before start")
         answer = demand("log", self._running.answer())
         return History(tuple(parse_log(answer.text)), from_start=True)
 
     def abandon(self) -> None:
-        self._running.abandon()
+        if self._running is not None:
+            self._running.abandon()
+        else:
+            os.close(self._handle)
 
 
 def is_ancestor(git: Git, commit: str, of: str) -> bool:

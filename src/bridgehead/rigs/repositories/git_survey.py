@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from bridgehead.host.child import SignalsHeld
 from bridgehead.rigs.filenames import is_thread_directory
 from bridgehead.rigs.repositories.base import Survey
-from bridgehead.rigs.repositories.git_command import Git, demand
+from bridgehead.rigs.repositories.git_command import Git, Running, demand
 from bridgehead.rigs.repositories.git_status import ARGUMENTS, parse_status
 from bridgehead.rigs.repositories.records import SYMLINK, TrackedFile
 from bridgehead.rigs.repositories.work_tree import names_in
@@ -25,9 +26,16 @@ class GitSurvey(Survey):
 
     def __init__(self, git: Git, top_level: Path, thread: str | None) -> None:
         limits = ("--", thread) if thread else ("--",)
-        index = git.start("ls-files", "--stage", "-z", *limits)
-        state = parse_status(demand("status", git.ask(*ARGUMENTS, *limits)).fields)
-        self.index_text = demand("ls-files", index.answer()).text
+        index: Running | None = None
+        try:
+            with SignalsHeld():
+                index = git.start("ls-files", "--stage", "-z", *limits)
+            state = parse_status(demand("status", git.ask(*ARGUMENTS, *limits)).fields)
+            self.index_text = demand("ls-files", index.answer()).text
+        except BaseException:
+            if index is not None:
+                index.abandon()
+            raise
         self.head = state.commit
         self.branch = state.branch
         self.ahead = state.ahead

@@ -1,0 +1,84 @@
+"""Sends a signal at every step of an action in turn, so that no moment is left to chance."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class Stopped(BaseException):
+    """What the handler raises, as Ctrl-C and our SIGTERM do."""
+
+
+def stopped_at_every_step(action: Callable[[], object], *files: str) -> Iterator[int]:
+    """Run `action` again and again, with SIGTERM at its first line, its second and so on, until none is left.
+
+    Counted are the lines of `files`. Each time it has to end with the handler's exception, and without a child.
+    """
+    step = 0
+    while True:
+        with _raising_handler() as handler, _signal_at(step, files) as sent:
+            try:
+                action()
+            except Stopped:
+                assert sent, "stopped without a signal"
+            else:
+                assert not sent, f"the signal at {sent} was lost"
+        assert signal.getsignal(signal.SIGTERM) is not handler
+        assert not has_children(), f"a child outlives the exception at {sent}"
+        if not sent:
+            return
+        yield step
+        step += 1
+
+
+def has_children() -> bool:
+    """Whether this process has a child, also one that has ended and was not reaped."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+@contextmanager
+def _raising_handler() -> Iterator[Callable[..., None]]:
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _signal_at(step: int, files: tuple[str, ...]) -> Iterator[list[str]]:
+    """Yield a list; it holds the place at which the signal was sent as soon as it was."""
+    sent: list[str] = []
+    left = step
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        code = frame.f_code
+        if code.co_filename not in files:
+            return None
+        if event in ("call", "line") and not sent:
+            if left == 0:
+                sent.append(f"{code.co_qualname}:{frame.f_lineno}")
+                signal.raise_signal(signal.SIGTERM)
+            left -= 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield sent
+    finally:
+        sys.settrace(before)

@@ -34,6 +34,14 @@ _NATIVE = {
     "claude": f"@anthropic-ai/claude-code-{_PLATFORM}/claude",
     "opencode": f"opencode-{_PLATFORM}/bin/opencode",
 }
+# This one is always there as a script, which starts the program of the platform's package.
+_LAUNCHED = {"codex": f"@openai/codex-{_PLATFORM}"}
+_PACKAGES = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "gemini": "@google/gemini-cli",
+    "opencode": "opencode-ai",
+}
 _SMALLEST_PROGRAM = 1024 * 1024
 
 
@@ -43,7 +51,19 @@ def executable(cli: str) -> Path | None:
     if cli in _NATIVE:
         candidates.append(FOLDER.parent / _NATIVE[cli])
         candidates = [path for path in candidates if _is_program(path)]
+    if cli in _LAUNCHED and (FOLDER.parent / _PACKAGES[cli]).exists():
+        candidates = [path for path in candidates if (FOLDER.parent / _LAUNCHED[cli]).exists()]
     return next((path.resolve() for path in candidates if path.exists()), None)
+
+
+def why_absent(cli: str) -> str:
+    """Why there is no program of that name: not installed, or installed without a build for this processor."""
+    package = FOLDER.parent / _PACKAGES[cli]
+    try:
+        version = json.loads((package / "package.json").read_bytes())["version"]
+    except FileNotFoundError:
+        return f"{cli} is not installed (looked in {FOLDER.name} of the npm peers)"
+    return f"{_PACKAGES[cli]} {version} has no build for this processor ({_PLATFORM})"
 
 
 def _is_program(path: Path) -> bool:
@@ -67,7 +87,7 @@ def link_programs(folder: Path, clis: tuple[str, ...] = CLIS) -> Path:
     programs = {cli: executable(cli) for cli in clis}
     absent = [cli for cli, path in programs.items() if path is None]
     if absent:
-        pytest.skip(f"not installed: {', '.join(absent)} (looked in {FOLDER.name} of the npm peers)")
+        pytest.skip("; ".join(why_absent(cli) for cli in absent))
     folder.mkdir(parents=True, exist_ok=True)
     for cli, path in programs.items():
         if not (folder / cli).exists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,8 @@ class Stopped(BaseException):
 def stopped_at_every_step(action: Callable[[], object], *files: str) -> Iterator[int]:
     """Run `action` again and again, with SIGTERM at its first line, its second and so on, until none is left.
 
-    Counted are the lines of `files`. Each time it has to end with the handler's exception, and without a child.
+    Counted are the lines of `files`, and those of `subprocess.Popen` that run when the process exists already. Each
+    time it has to end with the handler's exception, and without a child.
     """
     step = 0
     while True:
@@ -67,9 +69,11 @@ def _signal_at(step: int, files: tuple[str, ...]) -> Iterator[list[str]]:
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
         code = frame.f_code
-        if code.co_filename not in files:
+        starting = code is subprocess.Popen._execute_child.__code__
+        if code.co_filename not in files and not starting:
             return None
-        if event in ("call", "line") and not sent:
+        unborn = starting and not frame.f_locals["self"]._child_created
+        if event in ("call", "line") and not sent and not unborn:
             if left == 0:
                 sent.append(f"{code.co_qualname}:{frame.f_lineno}")
                 signal.raise_signal(signal.SIGTERM)

@@ -16,18 +16,23 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 FOLDER = Path(os.environ.get("BRIDGEHEAD_VECTORS") or REPOSITORY / "tests" / "vectors").resolve()
 
 
-def absent(part: str, name: str) -> Any:
-    """A parameter that skips, saying which file is not there."""
-    reason = f"no vector file {part}/{name} in {FOLDER.name}"
-    return pytest.param(None, id=f"{part}-{name}-absent", marks=pytest.mark.skip(reason=reason))
+def absent(part: str, name: str = "", *, values: int = 1) -> Any:
+    """A parameter set of so many values that skips, saying which file or, without a name, which folder is not there."""
+    missing = f"file {part}/{name}" if name else f"folder {part}"
+    skip = pytest.mark.skip(reason=f"no vector {missing} in {FOLDER.name}")
+    label = "-".join([part, *name.split("/"), "absent"] if name else [part, "absent"])
+    return pytest.param(*[None] * values, id=label, marks=skip)
+
+
+def is_there(part: str, name: str) -> bool:
+    return (FOLDER / part / name).is_file()
 
 
 def load(part: str, name: str) -> Any | None:
     """The parsed JSON file, or None when it is absent."""
-    path = FOLDER / part / name
-    if not path.is_file():
+    if not is_there(part, name):
         return None
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads((FOLDER / part / name).read_text(encoding="utf-8"))
 
 
 def cases(part: str, name: str) -> list[Any]:
@@ -43,8 +48,9 @@ def cases(part: str, name: str) -> list[Any]:
 
 def unread_files(part: str, read: set[str]) -> list[Any]:
     """One skipping parameter per vector file of `part` that no test reads yet."""
-    folder = FOLDER / part
-    names = sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
+    if not (FOLDER / part).is_dir():
+        return [absent(part)]
+    names = sorted(path.stem for path in (FOLDER / part).glob("*.json"))
     return [
         pytest.param(
             name,

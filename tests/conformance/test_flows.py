@@ -49,30 +49,28 @@ from bridgehead.flows.words import (
     RunStatus,
 )
 from bridgehead.host.clock import ManualClock
+from vector_files import FOLDER, absent, load
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
-FOLDER = Path(os.environ.get("BRIDGEHEAD_VECTORS") or REPOSITORY / "tests" / "vectors") / "flows"
 FOREIGN_UID = 54321
+SCHEMAS = ("agent-request.schema.json", "agent-response.schema.json", "template-create-state.schema.json")
 
 
 def cases(name: str) -> list[Any]:
     """One parameter per case of a file; a visible skip when there is no such file."""
-    path = FOLDER / f"{name}.json"
-    if not path.is_file():
-        skip = pytest.mark.skip(reason=f"no vector file flows/{name}.json")
-        return [pytest.param(None, id=f"flows-{name}-absent", marks=skip)]
+    document = load("flows", f"{name}.json")
+    if document is None:
+        return [absent("flows", f"{name}.json")]
     return [
         pytest.param(case, id=f"flows-{name}-{case.get('id', number)}")
-        for number, case in enumerate(json.loads(path.read_text(encoding="utf-8")))
+        for number, case in enumerate(document)
     ]
 
 
 def schemas() -> list[Any]:
-    found = sorted(FOLDER.glob("*.schema.json"))
-    skip = pytest.mark.skip(reason="no schema files in flows/")
-    return [pytest.param(path, id=f"flows-{path.name}") for path in found] or [
-        pytest.param(None, id="flows-schemas-absent", marks=skip)
-    ]
+    """One parameter per published schema; a visible skip for each of ours that is not among them."""
+    names = {path.name for path in (FOLDER / "flows").glob("*.schema.json")}
+    missing = [absent("flows", name) for name in SCHEMAS if name not in names]
+    return [pytest.param(name, id=f"flows-{name}") for name in sorted(names)] + missing
 
 
 # Documents ------------------------------------------------------------------------------------------------------------
@@ -83,7 +81,11 @@ READ = {"documents", "raw", "roundtrip", "mock", "drive", "payloads", "resume"}
 
 def unread_files() -> list[Any]:
     """A visible skip for each file this suite does not know."""
-    names = sorted(path.stem for path in FOLDER.glob("*.json") if not path.name.endswith(".schema.json"))
+    if not (FOLDER / "flows").is_dir():
+        return [absent("flows")]
+    names = sorted(
+        path.stem for path in (FOLDER / "flows").glob("*.json") if not path.name.endswith(".schema.json")
+    )
     skip = pytest.mark.skip(reason="no test reads this vector file")
     return [pytest.param(name, id=f"flows-{name}", marks=skip) for name in names if name not in READ]
 
@@ -95,10 +97,10 @@ if UNREAD := unread_files():
         raise AssertionError(f"{name} has no test")  # every parameter is a visible skip
 
 
-@pytest.mark.parametrize("path", schemas())
-def test_schemas(path: Path) -> None:
+@pytest.mark.parametrize("name", schemas())
+def test_schemas(name: str) -> None:
     shipped = {schema_of(kind)["title"]: schema_of(kind) for kind in DocumentKind}
-    published = json.loads(path.read_text(encoding="utf-8"))
+    published = load("flows", name)
     jsonschema.Draft7Validator.check_schema(published)
     assert shipped[published["title"]] == published
 

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,20 +16,31 @@ from bridgehead.rigs.envelope import Envelope, parse_envelope, parse_frontmatter
 from bridgehead.rigs.frontmatter_writer import write_envelope
 from bridgehead.rigs.markers import status_class
 from bridgehead.rigs.verdict import check_envelope
-
-REPOSITORY = Path(__file__).parents[2]
-FOLDER = REPOSITORY / os.environ.get("BRIDGEHEAD_VECTORS", "tests/vectors") / "rigs"
+from vector_files import FOLDER, absent, is_there, load
 
 
 def cases(name: str, file: str) -> list[Any]:
     """One parameter per case of a vector file, or a single skipped one that says which file is missing."""
-    path = FOLDER / file
-    if not path.is_file():
-        absent = pytest.mark.skip(reason=f"vector file {path} is absent")
-        return [pytest.param(None, id=f"rigs-{name}-absent", marks=absent)]
-    found = json.loads(path.read_bytes())["cases"]
+    document = load("rigs", file)
+    if document is None:
+        return [absent("rigs", file)]
+    found = document["cases"]
     labels = [str(case.get("name") or case.get("file") or number) for number, case in enumerate(found)]
     return [pytest.param(case, id=f"rigs-{name}-{label}") for case, label in zip(found, labels, strict=True)]
+
+
+def envelope_cases() -> list[Any]:
+    """The cases of the envelope files; one whose file is missing is a skip that says so."""
+    return [
+        given
+        if given.values[0] is None or is_there("rigs", name := f"envelopes/{given.values[0]['file']}")
+        else absent("rigs", name)
+        for given in cases("envelopes", "envelopes/cases.json")
+    ]
+
+
+def envelope_bytes(case: dict[str, Any]) -> bytes:
+    return (FOLDER / "rigs" / "envelopes" / case["file"]).read_bytes()
 
 
 def as_doubles(value: Any) -> Any:
@@ -76,9 +84,9 @@ def test_what_the_reference_wrote_is_read(case: dict[str, Any]) -> None:
     assert parsed.body == "x\n"
 
 
-@pytest.mark.parametrize("case", cases("envelopes", "envelopes/cases.json"))
+@pytest.mark.parametrize("case", envelope_cases())
 def test_envelope_files_get_their_verdict(case: dict[str, Any]) -> None:
-    raw = (FOLDER / "envelopes" / case["file"]).read_bytes()
+    raw = envelope_bytes(case)
     assert hashlib.sha256(raw).hexdigest() == case["sha256"], "the checkout changed this file"
     parsed = parse_envelope(raw)
     verdict = check_envelope(parsed)
@@ -96,9 +104,9 @@ def bad_rig_id(bad: Any) -> dict[str, str]:
     return {key: value for key, value in bad._asdict().items() if value is not None}
 
 
-@pytest.mark.parametrize("case", cases("envelopes", "envelopes/cases.json"))
+@pytest.mark.parametrize("case", envelope_cases())
 def test_envelope_files_are_read(case: dict[str, Any]) -> None:
-    raw = (FOLDER / "envelopes" / case["file"]).read_bytes()
+    raw = envelope_bytes(case)
     parsed = parse_envelope(raw)
 
     if "frontmatter" not in case:

@@ -67,9 +67,12 @@ OTHER_COMMANDS = ("auth-", "login-", "models", "session-list", "list-sessions")
 def recordings() -> Iterable[Any]:
     index = vector_files.load("runtimes", "index.json")
     if index is None:
-        yield vector_files.absent("runtimes", "index.json")
+        yield vector_files.absent("runtimes", "index.json", values=2)
         return
     for entry in index["files"]:
+        if not vector_files.is_there("runtimes", entry["file"]):
+            yield vector_files.absent("runtimes", entry["file"], values=2)
+            continue
         name = entry["file"].rsplit(".", 1)[0]
         document = vector_files.load("runtimes", entry["file"]) if entry["file"].endswith(".json") else None
         yield pytest.param(name, document, id=f"runtimes-{name.replace('/', '-')}")

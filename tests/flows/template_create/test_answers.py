@@ -180,8 +180,11 @@ def test_hostile_words_in_an_agent_stay_inside_its_front_matter() -> None:
 
 
 def test_the_schema_that_goes_with_a_request_refuses_nothing_the_phase_takes() -> None:
+    cases = load("flows", "payloads.json")
+    if cases is None:
+        pytest.skip("no vector file flows/payloads.json")
     refused: set[str] = set()
-    for case in load("flows", "payloads.json") or ():
+    for case in cases:
         validator = jsonschema_rs.validator_for(ANSWER_SCHEMAS[case["phase"]])
         if not any(validator.is_valid(candidate) for candidate in json_candidates(case["response"])):
             refused.add(case["id"])

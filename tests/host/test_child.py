@@ -58,7 +58,7 @@ def test_a_program_stopped_at_any_step_leaves_no_child(tmp_path: Path) -> None:
     def run() -> None:
         process.run(command, timeout_seconds=None, idle_seconds=None)
 
-    assert len(list(stopped_at_every_step(run, child.__file__, process.__file__))) > 50
+    assert len(list(stopped_at_every_step(run, process.__file__))) > 30
 
 
 def test_a_pager_stopped_at_any_step_is_ended(tmp_path: Path) -> None:

@@ -105,7 +105,6 @@ RIM = (
     "council/runtimes/",
     "council/scope_changes.py",
     "council/scope_resolution.py",
-    "council/scripted_seats.py",
     "council/seating.py",
     "council/snapshot.py",
     "council/stopping.py",

@@ -35,13 +35,13 @@ from bridgehead.council.joint import STATIC, JointFinding, SeatReport
 from bridgehead.council.proposals import ProposalEvent, ProposalStep, live_through
 from bridgehead.council.reply import Answered, read_items, read_reply
 from bridgehead.council.report import FindingClass
-from bridgehead.council.resume import CallState, JournalledCall, plan_resume
 from bridgehead.council.routing import route_request
 from bridgehead.council.settings import load_settings
 from bridgehead.council.similarity import text_score
 from bridgehead.council.stage_b_outcomes import ChallengeNote, NoteOutcome, apply_note
 from bridgehead.council.synthesis import stage_a
 from council.driving import AT, task
+from council.resuming import Resumed
 from vector_files import cases, unread_files
 
 READ = {
@@ -316,13 +316,9 @@ def test_proposals(case: Case) -> None:
 @pytest.mark.parametrize("case", cases("council", "resume"))
 def test_resume(case: Case) -> None:
     given = case["input"]
-    calls = [
-        JournalledCall(call["key"], CallState(call["state"]), call.get("answered", False))
-        for call in given["calls"]
-    ]
-    plan = plan_resume(calls, close=given["close"])
+    council = Resumed(given["calls"], close=given["close"])
     names = ("reused", "called_again", "folded", "still_waiting", "given_up")
-    asserted({name: list(getattr(plan, name)) for name in names}, case["expect"])
+    asserted({name: getattr(council, name) for name in names}, case["expect"])
 
 
 @pytest.mark.parametrize("case", cases("council", "routing"))

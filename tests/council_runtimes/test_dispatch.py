@@ -41,11 +41,11 @@ from bridgehead.council.runtimes.exchange import Answered, Ask, Outcome, Refused
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.scripted import Script, ScriptedConnection, scripted_seat
-from bridgehead.council.scripted_seats import ScriptedSeats
 from bridgehead.council.seating import OwnReport, Posted
 from bridgehead.council.surroundings import Surroundings
 from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import ManualClock
+from council.scripted_seats import ScriptedSeats
 
 TASK = BridgeInput(
     session_id="k3v9qa",

@@ -16,8 +16,8 @@ from bridgehead.council.plan import CouncilPlan
 from bridgehead.council.report import CouncilReport
 from bridgehead.council.runtimes.exchange import Answered
 from bridgehead.council.runtimes.simulated import SimulatedConnection, Site, Skill, Telling
-from bridgehead.council.scripted_seats import ScriptedSeats
 from bridgehead.council.surroundings import Surroundings
+from council.scripted_seats import ScriptedSeats
 
 
 def site(number: int, *, is_defect: bool, severity: Severity = Severity.HIGH) -> Site:

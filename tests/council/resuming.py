@@ -23,13 +23,11 @@ from bridgehead.council.calls import (
     SeatReady,
 )
 from bridgehead.council.council_run import CouncilRun
-from bridgehead.council.dispatch import Ending, Means, Reported, Waiting, conduct
+from bridgehead.council.dispatch import Ending, Means, Waiting, conduct
 from bridgehead.council.partners import MemoryJournal
 from bridgehead.council.plan import CouncilPlan
-from bridgehead.council.report import CouncilReport
 from bridgehead.council.runtimes.host import HostSeat
 from bridgehead.council.runtimes.scripted import ScriptedConnection, scripted_seat
-from bridgehead.council.seat_run import NO_ANSWER
 from council.driving import AT, surroundings, task
 from council.scripted_seats import ScriptedSeats
 
@@ -87,11 +85,9 @@ class Resumed:
 
     @property
     def given_up(self) -> list[str]:
-        if not isinstance(self._ending, Reported):
-            return []
-        assert isinstance(self._ending.report, CouncilReport)
-        gone = {bridge for bridge, why in self._ending.report.skip_reasons.items() if why == NO_ANSWER}
-        return [key for key in self._keys if key.split("/")[0] in gone and key not in self._later]
+        gone = {one.bridge for one in self._journal.recorded if isinstance(one, GivenUp)}
+        waited = [key for key in self._keys if self._states[key] == "waiting" and key not in self._later]
+        return [key for key in waited if key.split("/")[0] in gone]
 
     def _those(self, keys: set[str]) -> list[str]:
         return [key for key in self._keys if key in keys]

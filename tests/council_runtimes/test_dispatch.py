@@ -468,6 +468,21 @@ def test_giving_the_host_up_ends_the_wait() -> None:
     assert report.skip_reasons == {"claude": "no_answer"}
 
 
+def test_giving_everybody_up_still_makes_the_call_that_was_cut_off_and_folds_in_what_was_answered() -> None:
+    journal, desk = MemoryJournal(), Desk()
+    run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
+    cut_off = [one for one in journal.recorded if not isinstance(one, Reply)]
+    desk.answered = {str(call.key): answer_for(call) for call in desk.posted if call.key.agent == "security"}
+
+    again = MemoryJournal(cut_off)
+    wishes = [GivenUp(bridge=bridge, at="2026-11-15T11:00:00.000Z") for bridge in ("claude", "codex")]
+    report = report_of(run(council("claude", "codex"), host_seats(), Means(journal=again, desk=desk), wishes))
+
+    assert {call.key.bridge for call in again.calls} == {"codex"}
+    assert report.bridges_available == ("claude", "codex")
+    assert [one.bridge for one in again.recorded if isinstance(one, GivenUp)] == ["claude"]
+
+
 def test_without_a_desk_the_host_seat_fails_with_a_reason() -> None:
     report = report_of(run(council("claude", "codex"), host_seats()))
 

@@ -98,7 +98,10 @@ class Means:
 async def conduct(
     run: CouncilRun, seats: Seats, means: Means, wishes: Sequence[Retried | GivenUp] = ()
 ) -> Ending:
-    """Take a run as far as it goes in this process; `wishes` are what a resuming user asks for besides."""
+    """Take a run as far as it goes in this process; `wishes` are what a resuming user asks for besides.
+
+    A seat is given up only when everything else is done and it still waits.
+    """
     async with Carrier() as carrier:
         return await _Conductor(run, seats, means, carrier).conduct(wishes)
 
@@ -114,6 +117,7 @@ class _Conductor:
         self._work = AtWork()
         self._posted: dict[CallKey, Call] = {}
         self._stopped: set[CallKey] = set()
+        self._given_up: set[str] = set()
         self._under_way = 0
         self._ending: Ending | None = None
         self._tasks: TaskGroup
@@ -140,7 +144,10 @@ class _Conductor:
             return
         self._go_on([first, *(self._run.feed(happened) for happened in earlier)], earlier)
         for wish in wishes:
-            self._feed(wish)
+            if isinstance(wish, GivenUp):
+                self._given_up.add(wish.bridge)
+            else:
+                self._feed(wish)
 
     def _go_on(self, turns: Sequence[Turn], earlier: Sequence[Input]) -> None:
         left = unfinished(
@@ -350,8 +357,13 @@ class _Conductor:
     async def _attend(self, work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]) -> None:
         await work(*arguments)
         self._under_way -= 1
-        if self._under_way == 0:
-            self._end()
+        while self._under_way == 0 and self._ending is None:
+            waiting = [*self._run.waiting_for, *(key.bridge for key in self._posted)]
+            bridge = next((bridge for bridge in waiting if bridge in self._given_up), None)
+            if bridge is None:
+                self._end()
+            else:
+                self._feed(GivenUp(bridge=bridge, at=self._now()))
 
     def _end(self) -> None:
         """Nothing is under way any more: there is a report, or somebody outside this process has to act."""

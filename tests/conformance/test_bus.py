@@ -11,8 +11,9 @@ import pytest
 from bridgehead.bus.assistant import Ask, Assistant, AssistantConfig, AssistantEffect, Cancel, Emit
 from bridgehead.bus.bridge import Bridge
 from bridgehead.bus.effects import Close, Effect, Joined, Outcome, Refused, ToBus, ToParticipant
-from bridgehead.bus.health import HealthEvent, HealthReader, LinkHealth
+from bridgehead.bus.health import LinkHealth
 from bridgehead.bus.legacy import to_legacy, to_spec
+from bridgehead.bus.link_board import LinkBoard
 from bridgehead.bus.message import (
     Malformed,
     Message,
@@ -27,6 +28,7 @@ from bridgehead.bus.policy import SessionPolicy, place_session
 from bridgehead.bus.record import RECORD_KEYS, ParticipantRecord, parse_record
 from bridgehead.bus.session import merge_into_default, read_session, replace_snapshot
 from bridgehead.bus.settings import BridgeSettings
+from bridgehead.host.clock import ManualClock
 from vector_files import cases, unread_files
 
 READ = {
@@ -381,26 +383,41 @@ def test_assistant(case: dict[str, Any]) -> None:
         assert {"emit": [], "ask": [], "cancel": [], **expected} == said(effects)
 
 
+class Announced:
+    """Keeps what was announced until it is looked at."""
+
+    def __init__(self) -> None:
+        self._events: list[dict[str, Any]] = []
+
+    def announce(self, kind: str, data: dict[str, Any]) -> None:
+        assert kind == "bus.bridge.health"
+        self._events.append({key: data[key] for key in ("state", "previous", "ttl_s", "refresh")})
+
+    def taken(self) -> list[dict[str, Any]]:
+        events, self._events = self._events, []
+        return events
+
+
 @pytest.mark.parametrize("case", cases("bus", "health"))
 def test_health(case: dict[str, Any]) -> None:
-    health, reader, now, alive = LinkHealth(), HealthReader(), 0.0, True
+    health, clock, announced, alive = LinkHealth(), ManualClock(), Announced(), True
+    board = LinkBoard(BRIDGE_ID, announced, clock, None)
+    announce = board.announcing("hub")
     for step in case["steps"]:
-        event: HealthEvent | None = None
+        event = None
         if step["do"] == "advance":
-            now += step["seconds"]
-            event = health.tick(now) if alive else None
+            clock.advance(step["seconds"])
+            event = health.tick(clock.monotonic()) if alive else None
         elif step["do"] == "kill":
             alive = False
         else:
             method = {"dial": "dialled", "open": "opened", "reload": "reloaded"}.get(step["do"], step["do"])
-            event = getattr(health, method)(now)
-        events = [] if event is None else [event]
-        for happened in events:
-            reader.saw(happened, now)
+            event = getattr(health, method)(clock.monotonic())
+        if event is not None:
+            announce(event)
         expected = step.get("expect", {})
-        shown = [{key: value for key, value in plain(e).items() if key != "reason"} for e in events]
-        assert shown == expected.get("events", [])
-        assert "read" not in expected or reader.believes(now) == expected["read"]
+        assert announced.taken() == expected.get("events", [])
+        assert "read" not in expected or board.links[0].state == expected["read"]
 
 
 @pytest.mark.parametrize("name", unread_files("bus", READ) or [pytest.param(None, id="bus-all-files-read")])

@@ -102,20 +102,6 @@ class LinkHealth:
         return HealthEvent(state, previous, self._ttl_s, refresh=False, reason=reason)
 
 
-class HealthReader:
-    """What somebody who reads the events believes."""
-
-    def __init__(self) -> None:
-        self._last: HealthEvent | None = None
-        self._at = 0.0
-
-    def saw(self, event: HealthEvent, now: float) -> None:
-        self._last, self._at = event, now
-
-    def believes(self, now: float) -> str:
-        """The last state said, or `unknown` after more silence than it was good for."""
-        if self._last is None:
-            return UNKNOWN
-        if self._last.ttl_s and now - self._at > self._last.ttl_s:
-            return UNKNOWN
-        return str(self._last.state)
+def believed(event: HealthEvent, age_s: float) -> str:
+    """The state that was last said, or `unknown` after more silence than it was good for."""
+    return UNKNOWN if event.ttl_s and age_s > event.ttl_s else str(event.state)

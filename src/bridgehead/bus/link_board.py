@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bridgehead.bus.health import HealthEvent
+from bridgehead.bus.health import HealthEvent, believed
 from bridgehead.bus.interfaces import Announcer
 from bridgehead.bus.message import Message
 from bridgehead.bus.status import LinkStatus
@@ -24,11 +24,16 @@ class LinkBoard:
         self._announcer = announcer
         self._clock = clock
         self._publish = publish
-        self._links: dict[str, LinkStatus] = {}
+        self._said: dict[str, tuple[HealthEvent, str, float]] = {}
 
     @property
     def links(self) -> tuple[LinkStatus, ...]:
-        return tuple(self._links.values())
+        """What each link last said; `unknown` when it has been silent for too long."""
+        now = self._clock.monotonic()
+        return tuple(
+            LinkStatus(link, believed(event, now - said_at), event.reason, at)
+            for link, (event, at, said_at) in self._said.items()
+        )
 
     def announcing(self, link: str) -> Callable[[HealthEvent], None]:
         """What a link is to call with its events."""
@@ -44,7 +49,7 @@ class LinkBoard:
                 "ttl_s": event.ttl_s,
                 "refresh": event.refresh,
             }
-            self._links[link] = LinkStatus(link, facts["state"], event.reason, facts["at"])
+            self._said[link] = (event, facts["at"], self._clock.monotonic())
             self._announcer.announce("bus.bridge.health", facts)
             if self._publish is not None and not event.refresh:
                 self._publish(Message(HEALTH, facts, {"source": self._bridge_id}))

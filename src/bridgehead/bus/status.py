@@ -41,7 +41,7 @@ class OutcomeCount(msgspec.Struct, frozen=True):
 
 
 class LinkStatus(msgspec.Struct, frozen=True):
-    """Health of one link, as it was last announced (B-73)."""
+    """Health of one link, as it was last announced (B-73); `unknown` after too long a silence (B-74)."""
 
     link: str
     state: str

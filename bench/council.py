@@ -21,6 +21,7 @@ from typing import ClassVar, Final, Self
 from bench.council_corpus import Project, make_project
 from bench.council_labels import Agreement, agreement, join, labelled_outputs
 from bench.harness import Budget, Comparison, wall_seconds
+from bench.simulated import SimulatedConnection, Skill
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council import Company, Councils
 from bridgehead.assembly.council_request import CouncilRequest
@@ -31,7 +32,6 @@ from bridgehead.council.report import CouncilReport
 from bridgehead.council.runtimes.base import Runtime, SeatSetup, runtime
 from bridgehead.council.runtimes.exchange import Outcome
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.runtimes.simulated import SimulatedConnection, Skill
 from bridgehead.council.scope import ScopeRequest
 
 SEATS: Final = {"first-model": "J", "second-model": "K", "third-model": "L", "fourth-model": "M"}

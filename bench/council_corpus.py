@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bench.simulated import Site, Telling
 from bridgehead.contract.words import Severity
-from bridgehead.council.runtimes.simulated import Site, Telling
 
 DEFECTS: Final = 7
 LOOKALIKES: Final = 21

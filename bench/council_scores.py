@@ -11,9 +11,9 @@ from typing import Final, Self
 
 from bench.council_corpus import Project
 from bench.council_simulation import Finding, Review
+from bench.simulated import Site
 from bridgehead.contract.verdict import Counted, decide_verdict
 from bridgehead.contract.words import Severity, Status, TaskType, Verdict, severity_rank
-from bridgehead.council.runtimes.simulated import Site
 
 Z_95: Final = 1.959964
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from bench.council_corpus import DOMAINS, Project
+from bench.simulated import SimulatedConnection, Skill
 from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import OutputType, Severity, Verdict
@@ -22,7 +23,6 @@ from bridgehead.council.findings.tree import Tree
 from bridgehead.council.plan import CouncilPlan
 from bridgehead.council.report import CouncilReport
 from bridgehead.council.runtimes.scripted import scripted_seat
-from bridgehead.council.runtimes.simulated import SimulatedConnection, Skill
 from bridgehead.council.surroundings import Surroundings
 
 AT: Final = "2026-11-15T10:15:02.000Z"

@@ -10,9 +10,9 @@ from bench.council_quality import BASELINES, COUNCIL, COUNCILS, GIVING_IN, UNION
 from bench.council_scores import Rate, Score, deserved_verdict, score, total
 from bench.council_simulation import Condition, Finding, Review, agreed, hold_council, plain_union, sample
 from bench.plots import Line, line_chart
+from bench.simulated import Site
 from bridgehead.contract.words import Severity, Verdict
 from bridgehead.council.calls import CallKey, Role, Step
-from bridgehead.council.runtimes.simulated import Site
 
 
 def test_every_site_stands_where_it_says_and_its_twin_is_right() -> None:

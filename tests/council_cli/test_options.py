@@ -176,6 +176,38 @@ def test_a_refusal_is_shown_until_a_call_succeeds(hall: Hall, at_work: StandIn) 
     assert remembered() is None
 
 
+def test_everybody_is_looked_at_and_nothing_is_asked_of_anybody(hall: Hall, codex: StandIn) -> None:
+    settings = {"bridges": {"claude": {"enabled": False}, "rig:win-5080": {"enabled": True}}}
+    (hall.assembly.places.project / ".bridge-settings.json").write_text(json.dumps(settings))
+    halted = {seat.bridge: seat for seat in look_around(hall.assembly)}
+    codex.log_in()
+    seats = {seat.bridge: seat for seat in look_around(hall.assembly)}
+
+    assert [name for name, seat in seats.items() if seat.can_sit] == ["codex", "static", "rig:win-5080"]
+    assert (seats["codex"].version, seats["codex"].connection) == ("0.166.0", "cli")
+    assert (halted["codex"].status, halted["codex"].reason) == ("HALTED", "not_authenticated")
+    assert "codex login" in halted["codex"].advice
+    assert (seats["claude"].status, seats["claude"].reason) == ("SKIPPED", "disabled_in_settings")
+    assert codex.prompts == []
+
+
+@pytest.mark.parametrize(
+    ("enabled", "reason", "advice"),
+    [(False, "disabled_in_settings", ""), (True, "no_connection", "pip install 'bridgehead[static]'")],
+)
+def test_static_analysis_that_cannot_sit_says_why(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch, enabled: bool, reason: str, advice: str
+) -> None:
+    (hall.assembly.places.project / ".bridge-settings.json").write_text(
+        json.dumps({"bridges": {"static": {"enabled": enabled}}})
+    )
+    monkeypatch.setattr(council_runtimes, "available_analysers", lambda *_: ())
+
+    static = next(seat for seat in look_around(hall.assembly) if seat.bridge == "static")
+
+    assert (static.can_sit, static.status, static.reason, static.advice) == (False, "SKIPPED", reason, advice)
+
+
 def test_an_adapter_that_breaks_does_not_keep_the_others_from_being_looked_at(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:

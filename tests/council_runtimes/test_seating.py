@@ -24,7 +24,6 @@ from bridgehead.council.scope import Scope
 from bridgehead.council.seating import LocalSeats, OwnReport, Posted, SeatOutcome
 from bridgehead.council.settings import BridgeSettings, Settings
 from bridgehead.council.snapshot import take_snapshot
-from bridgehead.council.survey import survey
 from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import ManualClock
 from bridgehead.host.command import Command
@@ -303,23 +302,3 @@ def test_setups_with_other_options_leave_the_original_alone() -> None:
     assert setup.with_options({}).text_option("path") is None
     assert setup.text_option("path") == "x"
     assert replace(setup, retired=True).retired
-
-
-def test_a_survey_looks_at_everybody_and_asks_nothing_of_anybody(
-    seats: Callable[..., LocalSeats], machine: StandIn, stand_in: StandIn
-) -> None:
-    post = Post()
-    here = machine(
-        {"claude": stand_in("claude"), "codex": stand_in("codex", login_status=(1, ""))}, modules=("ruff",)
-    )
-    settings = Settings(bridges={"opencode": BridgeSettings(enabled=False)})
-    bridges = ("claude", "codex", "gemini", "opencode", "static", "rig:win-5080", "rig:nobody")
-
-    found = {one.bridge: one for one in survey(seats(here, settings=settings, transport=post), bridges)}
-
-    assert [bridge for bridge in bridges if found[bridge].could_sit] == ["claude", "static", "rig:win-5080"]
-    assert (found["claude"].version, found["claude"].connection) == ("1.2.3", "cli")
-    assert (found["codex"].status, found["codex"].reason) == (Status.HALTED, "not_authenticated")
-    assert "codex login" in (found["codex"].hint or "")
-    assert found["opencode"].reason == "disabled_in_settings"
-    assert post.sent == []

@@ -12,15 +12,16 @@ from bridgehead.assembly.council_files import read_seats_file
 from bridgehead.assembly.council_seats import make_machine
 from bridgehead.assembly.remembered_refusals import last_refusals, retired_bridges
 from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.words import Status
+from bridgehead.council.halted import DISABLED
+from bridgehead.council.joint import STATIC
 from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.council.runtimes import find_runtime, runtime_names
-from bridgehead.council.runtimes.base import SeatSetup
+from bridgehead.council.runtimes.base import NO_CONNECTION, SeatSetup
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static_analysis import available_analysers
 from bridgehead.council.settings import BridgeSettings, Settings, is_rig
 from bridgehead.host.clock import SystemClock
-
-STATIC: Final = "static"
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ def _look(
         )
     except Exception as error:  # an adapter from outside is a guest, and the others are still to be looked at
         logger.warning("%s failed while it was looked at", bridge, exc_info=True)
-        return Sitting(bridge, False, status="SKIPPED", reason=f"its adapter failed: {error}")
+        return Sitting(bridge, False, status=Status.SKIPPED.value, reason=f"its adapter failed: {error}")
     if isinstance(found, Ready):
         seat = found.seat
         return Sitting(
@@ -115,10 +116,9 @@ def _look(
 
 def _look_at_analysers(setup: SeatSetup, machine: Machine) -> Sitting:
     if not setup.settings.enabled:
-        return Sitting(STATIC, False, status="SKIPPED", reason="disabled_in_settings")
+        return Sitting(STATIC, False, status=Status.SKIPPED.value, reason=DISABLED)
     names = [analyser.name for analyser in available_analysers(setup, machine)]
     if not names:
-        return Sitting(
-            STATIC, False, status="SKIPPED", reason="no_connection", advice="pip install 'bridgehead[static]'"
-        )
+        advice = find_runtime(STATIC).install_hint
+        return Sitting(STATIC, False, status=Status.SKIPPED.value, reason=NO_CONNECTION, advice=advice)
     return Sitting(STATIC, True, "embedded", reason=", ".join(names))

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -103,12 +102,6 @@ class Seats(Protocol):
     def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
         """What became of a request to a rig."""
         ...
-
-
-def side_by_side(look: Callable[[str], T], bridges: Sequence[str]) -> list[T]:
-    """Look at several bridges at once, each in a thread of its own; the results are in their order."""
-    with ThreadPoolExecutor(max_workers=max(len(bridges), 1)) as pool:
-        return list(pool.map(look, bridges))
 
 
 @dataclass

@@ -5,6 +5,7 @@ from statistics import mean
 
 import anyio
 
+from bench.simulated import SimulatedConnection, Site, Skill, Telling
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import CapabilityProfile, Severity
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
@@ -15,7 +16,6 @@ from bridgehead.council.findings.tree import Tree
 from bridgehead.council.plan import CouncilPlan
 from bridgehead.council.report import CouncilReport
 from bridgehead.council.runtimes.exchange import Answered
-from bridgehead.council.runtimes.simulated import SimulatedConnection, Site, Skill, Telling
 from bridgehead.council.surroundings import Surroundings
 from council.scripted_seats import ScriptedSeats
 

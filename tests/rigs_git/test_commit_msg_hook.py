@@ -19,7 +19,7 @@ def install(path: Path, script: str) -> None:
 
 def post(clone: Path, subject: str = "ACK: x") -> tuple[str, list[str]]:
     repository = GitRepository(clone)
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"x") as posting:
         return posting.land(subject), posting.warnings
 

@@ -58,7 +58,7 @@ def do_everything(world: World, clone: Path, other: Path) -> None:
     EnvelopeIndex(repository, with_findings=True).threads()
     (other / "demo-01").mkdir(exist_ok=True)
     world.commit(other, {"demo-01/THEIRS.md": envelope("demo-01", body="theirs\n")})
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock():
         repository.recover()
         with repository.begin_posting("demo-01/OURS.md", envelope("demo-01", body="ours\n")) as posting:
@@ -358,7 +358,7 @@ def test_odd_settings_are_read_as_git_reads_them(world, clone, make_key: Callabl
     world.git("config", "gpg.format", "ssh", at=clone)
     world.git("config", "user.signingkey", str(make_key("k")), at=clone)
     repository = GitRepository(clone)
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"x") as posting:
         commit = posting.land("ACK: x")
     assert "gpgsig " in world.git("cat-file", "commit", commit, at=clone)

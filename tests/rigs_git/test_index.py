@@ -15,7 +15,6 @@ from bridgehead.rigs.envelope import Envelope, parse_envelope
 from bridgehead.rigs.index import EnvelopeIndex, ThreadListing
 from bridgehead.rigs.index_rows import ListedEnvelope
 from bridgehead.rigs.repositories.git import GitRepository
-from bridgehead.rigs.repositories.memory import MemoryRepository
 from bridgehead.rigs.verification_kinds import Kind
 from rigs_git.git_world import World, envelope
 
@@ -330,13 +329,6 @@ def test_a_linked_worktree_has_an_index_of_its_own(world, clone):
 def test_a_repository_without_commits_or_threads_lists_nothing(world):
     world.git("init", "-q", "fresh")
     assert look(world.base / "fresh") == []
-
-
-def test_an_index_without_a_directory_lives_in_memory():
-    repository = MemoryRepository()
-    repository.files["demo-01/ACK.md"] = envelope("demo-01")
-    [listing] = EnvelopeIndex(repository, with_findings=True).threads()
-    assert [e.path for e in listing.envelopes] == ["demo-01/ACK.md"]
 
 
 def test_many_processes_may_use_the_index_at_once(world, clone):

@@ -58,7 +58,7 @@ def reference(other_clone: Path) -> Reference:
 
 def send(repository: GitRepository, path: str, body: str) -> str:
     draft = draft_send(Author("mac-m5max"), "ACK", "demo-01", ["windows-5080"], "2026-05-15", body=body)
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting(path, draft.text.encode()) as posting:
         return posting.land(f"ACK: {path}")
 

@@ -1,4 +1,4 @@
-"""Both repositories pass the shared suite."""
+"""The git repository does what every repository has to do."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import pytest
 
 from bridgehead.rigs.repositories.base import Repository
 from bridgehead.rigs.repositories.git import GitRepository
-from bridgehead.rigs.repositories.memory import MemoryRemote, MemoryRepository
-from bridgehead.rigs.repositories.memory_objects import MemoryCommit
-from bridgehead.rigs.repositories.records import Identity
 from bridgehead.rigs.signing import public_key_fingerprint
 from rigs_git.git_world import World
 from suites.repository_suite import RepositorySuite
@@ -74,70 +71,7 @@ class GitPair:
         self.here = GitRepository(root)
 
 
-class MemoryPair:
-    signer = "SHA256:memory"
-
-    def __init__(self, tmp_path: Path) -> None:
-        self._tmp_path = tmp_path
-        self.remote = MemoryRemote()
-        root = MemoryCommit(None, {}, Identity("Op One", "op1@example.com"), 0, "root", None)
-        self.remote.branches["main"] = self.remote.objects.add_commit(root)
-        self.here = MemoryRepository(self.remote)
-        self.there = MemoryRepository(self.remote)
-        self.alone = MemoryRepository()
-
-    def put(self, repository: MemoryRepository, path: str, content: bytes) -> None:
-        repository.files[path] = content
-
-    def link(self, repository: MemoryRepository, path: str, target: str) -> None:
-        repository.links[path] = target
-
-    def stage(self, repository: MemoryRepository, path: str) -> None:
-        staged = repository.on_disk(path)
-        assert staged is not None
-        repository.index[path] = staged
-
-    def commit_by_hand(self, repository: MemoryRepository, files: dict[str, bytes | None]) -> str:
-        tree = dict(repository.objects.tree(repository.commit))
-        for path, content in files.items():
-            repository.files.pop(path, None)
-            tree.pop(path, None)
-            if content is not None:
-                repository.files[path] = content
-                file = repository.on_disk(path)
-                assert file is not None
-                tree[path] = file
-        repository.index = dict(tree)
-        repository.commit = repository.make_commit(tree, "by hand", Identity("Op", "o@x"), None)
-        if repository is self.there:
-            self.remote.branches["main"] = repository.fetched["main"] = repository.commit
-        return repository.commit
-
-    def refuse_commits(self, repository: MemoryRepository, says: str) -> None:
-        repository.refused_message = says
-
-    def cut_the_line(self) -> None:
-        self.remote.reachable = False
-
-    def refuse_freezes(self) -> None:
-        self.remote.takes_freezes = False
-
-    def signers_file(self) -> Path:
-        path = self._tmp_path / "signers"
-        path.write_text(f"op1@example.com {self.signer}\n")
-        return path
-
-    def add_signing_key(self, repository: MemoryRepository) -> None:
-        repository._signing_key = self.signer
-
-
 class TestGitRepository(RepositorySuite):
     @pytest.fixture
     def pair(self, world: World, make_key: Callable[[str], Path]) -> GitPair:
         return GitPair(world, make_key)
-
-
-class TestMemoryRepository(RepositorySuite):
-    @pytest.fixture
-    def pair(self, tmp_path: Path) -> MemoryPair:
-        return MemoryPair(tmp_path)

@@ -26,7 +26,7 @@ def use_key(world: World, clone: Path, key: Path | str) -> GitRepository:
 
 
 def relay(repository: GitRepository, name: str = "RELAY-0000000001.md") -> str:
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting(f"demo-01/{name}", b"x") as posting:
         return posting.land("DECISIONS (relay): demo-01 nonce=1", must_sign=True)
 
@@ -136,7 +136,7 @@ def test_gpgsign_is_honoured_without_being_demanded(world, clone, key):
     use_key(world, clone, key)
     world.git("config", "commit.gpgsign", "true", at=clone)
     repository = GitRepository(clone)
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"x") as posting:
         commit = posting.land("ACK: x")
     assert repository.history(commit).commits[-1].signed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_a_branch_of_another_name_that_follows_the_wire_is_on_it(world, clone, o
     world.git("checkout", "-q", "-b", "mine", "--track", "origin/main", at=clone)
     repository = GitRepository(clone)
     assert repository.wire() == WIRE
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"x") as posting:
         commit = posting.land("ACK: x")
     assert repository.push(WIRE, commit) == Pushed(commit)
@@ -79,7 +80,7 @@ def test_a_clone_of_an_empty_remote_can_push_its_first_turn(world, tmp_path):
     wire = repository.wire()
     assert wire == WIRE
     assert repository.head().commit is None
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting("demo-01/REQUEST.md", b"x") as posting:
         commit = posting.land("REQUEST: x")
     assert repository.push(wire, commit) == Pushed(commit)
@@ -210,7 +211,7 @@ def test_a_signed_turn_is_signed_again_when_it_is_rebuilt(world, clone, other_cl
     world.git("config", "user.signingkey", str(make_key("k")), at=clone)
     world.commit(other_clone, {"demo-01/ACK.md": envelope("demo-01")})
     repository = GitRepository(clone)
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours") as posting:
         commit = posting.land("ACK (relay): demo-01 nonce=1", must_sign=True)
     date = world.git("log", "-1", "--format=%aD", commit, at=clone)
@@ -230,7 +231,7 @@ def test_a_turn_that_cannot_be_signed_again_stays_as_it_was(world, clone, other_
     world.git("config", "user.signingkey", str(key), at=clone)
     world.commit(other_clone, {"demo-01/ACK.md": envelope("demo-01")})
     repository = GitRepository(clone)
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours") as posting:
         commit = posting.land("ACK: x", must_sign=True)
     key.with_suffix("").unlink()
@@ -244,7 +245,7 @@ def test_a_turn_that_cannot_be_signed_again_stays_as_it_was(world, clone, other_
 def test_a_local_file_that_has_the_next_name_is_stepped_over_when_rebuilding(world, clone, other_clone):
     world.commit(other_clone, {"demo-01/ACK.md": envelope("demo-01")})
     repository = GitRepository(clone)
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours") as posting:
         posting.land("ACK: demo-01/ACK.md")
     (clone / "demo-01/ACK-2.md").write_text("a draft\n")
@@ -257,7 +258,7 @@ def test_a_local_file_that_has_the_next_name_is_stepped_over_when_rebuilding(wor
 def test_what_the_user_changed_stops_a_rebuild_that_would_overwrite_it(world, clone, other_clone):
     world.commit(other_clone, {"demo-01/ACK.md": envelope("demo-01")})
     repository = GitRepository(clone)
-    repository.make_directory("demo-01")
+    (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours") as posting:
         commit = posting.land("ACK: demo-01/ACK.md")
     (clone / "demo-01/ACK.md").write_text("edited after sending\n")

@@ -43,7 +43,7 @@ class Pair(Protocol):
 
 
 def post(repository: Repository, path: str, content: bytes = b"x\n", subject: str | None = None) -> str:
-    repository.make_directory(path.partition("/")[0])
+    (Path(repository.root) / path).parent.mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting(path, content) as posting:
         return posting.land(subject or f"ACK: {path}")
 
@@ -90,7 +90,7 @@ class RepositorySuite:
 
     def test_a_posting_that_does_not_land_leaves_nothing(self, pair: Pair):
         head = pair.here.head()
-        pair.here.make_directory("demo-01")
+        (Path(pair.here.root) / "demo-01").mkdir(exist_ok=True)
         with (
             pytest.raises(KeyboardInterrupt),
             pair.here.lock(),
@@ -350,7 +350,7 @@ class RepositorySuite:
         assert pair.here.ask_freeze(WIRE, "demo-01") == FreezeNote("n")
 
     def test_a_turn_that_must_be_signed_is_refused_without_a_key(self, pair: Pair):
-        pair.here.make_directory("demo-01")
+        (Path(pair.here.root) / "demo-01").mkdir(exist_ok=True)
         with (
             pytest.raises(SigningFailed, match="signing failed"),
             pair.here.lock(),

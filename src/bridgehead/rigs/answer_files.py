@@ -39,14 +39,14 @@ class Answer(NamedTuple):
 
 
 class AnswerFile:
-    """One kept answer. Without a directory nothing is ever kept."""
+    """One kept answer."""
 
-    def __init__(self, directory: Path | None, name: str) -> None:
-        self._path = directory / "answers" / name if directory else None
+    def __init__(self, directory: Path, name: str) -> None:
+        self._path = directory / "answers" / name
 
     def find(self, state: str | None) -> Answer | None:
         """Return the answer if it was made from this state."""
-        if self._path is None or state is None:
+        if state is None:
             return None
         try:
             content = read_bounded(self._path, _MOST_BYTES)
@@ -76,7 +76,7 @@ class AnswerFile:
 
     def keep(self, state: str | None, text: str, told: Sequence[str] = ()) -> None:
         """Store an answer in place of the last one; not being able to costs time later, nothing else."""
-        if self._path is None or state is None:
+        if state is None:
             return
         seen = _state_bytes(state)
         with suppress(FileError, UnicodeEncodeError):  # the latter: names that are no UTF-8

@@ -37,7 +37,7 @@ def read_envelopes(
 
     Those `at_hand`, by blob, are not read again.
     """
-    if repository.private_dir is None or len(envelopes) < WORTH_STORING:
+    if len(envelopes) < WORTH_STORING:
         return _read_short(repository, envelopes, at_hand)
     path = repository.private_dir / "contents" / envelopes[0].turn.thread_id
     stored = _load(path)

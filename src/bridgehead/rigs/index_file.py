@@ -46,10 +46,10 @@ class IndexSpoilt(Exception):
 
 
 class IndexFile:
-    """The stored rows. Without a directory they live as long as this object."""
+    """The stored rows."""
 
-    def __init__(self, directory: Path | None) -> None:
-        self._path = directory / _FILE_NAME if directory else None
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _FILE_NAME
         self.header = Header()
         self._lines: dict[str, bytes] = {}
         self._threads: dict[str, ThreadRows] = {}
@@ -95,8 +95,6 @@ class IndexFile:
         for name in self._changed:
             self._lines[name] = _encode(self._threads[name])
         self._changed.clear()
-        if self._path is None:
-            return
         lines = (b"%b\t%b\n" % (name.encode(), line) for name, line in self._lines.items() if line != _EMPTY)
         body = b"".join(lines)
         first = {"format": FORMAT, **header._asdict(), "checksum": crc32(body)}
@@ -105,8 +103,6 @@ class IndexFile:
             write_atomic(self._path, json.dumps(first).encode() + b"\n" + body)
 
     def _load(self) -> None:
-        if self._path is None:
-            return
         try:
             first, _, body = read_bounded(self._path, _MAX_BYTES).partition(b"\n")
             stored = json.loads(first)

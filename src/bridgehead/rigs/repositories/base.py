@@ -1,4 +1,4 @@
-"""What every bridge repository can do. Operations know this interface only; git.py and memory.py implement it.
+"""What every bridge repository can do. Operations know this interface only; git.py implements it.
 
 Expected outcomes (a lost race, a file in the way, a thread somebody froze) are values; errors.py lists what raises.
 Whatever changes something is done between `with repository.lock():`.
@@ -143,10 +143,6 @@ class Files(Protocol):
         """Write a file whole, making its directory; FileTaken if it is there and `replace` is not given."""
         ...
 
-    def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; fine if it is there already."""
-        ...
-
     def has_file(self, path: str) -> bool:
         """Tell whether anything but a directory has this name."""
         ...
@@ -169,7 +165,7 @@ class Repository(ABC, Files):
 
     root: str  # for messages
     name: str  # the directory's own name
-    private_dir: Path | None  # where our caches live; None keeps them in memory
+    private_dir: Path  # where our caches live
 
     @abstractmethod
     def lock(self) -> AbstractContextManager[object]:

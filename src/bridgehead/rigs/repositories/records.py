@@ -1,4 +1,4 @@
-"""What a repository tells: plain records, the same from git and from memory.
+"""What a repository tells: plain records.
 
 Paths are relative to the top level with `/` between their parts; bytes that are not UTF-8 come as surrogates.
 """

@@ -48,9 +48,6 @@ class WorkTree(Files):
         if executable:
             target.chmod(0o755)
 
-    def make_directory(self, path: str) -> None:
-        make_dir(self._at(path), root=self._top_level)
-
     def has_file(self, path: str) -> bool:
         found = self._lstat(path)
         return found is not None and not stat.S_ISDIR(found.st_mode)

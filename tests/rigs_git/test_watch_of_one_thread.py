@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bridgehead.rigs.freeze import Freeze
 from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.operations.watch import WatchRequest, watch
-from bridgehead.rigs.repositories.memory import MemoryRepository
-from bridgehead.rigs.repositories.records import FreezeNote
+from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.repositories.records import Wire
+from rigs_git.git_world import World, envelope
 
 NOW_MS = 1_800_000_000_000
 FREEZE = Freeze("mike-relay", "2027-01-15T08:00:00.000Z", "2099-01-01T00:00:00.000Z")
-ENVELOPE = b"---\nfrom: mac\nto: win\ndate: 2026-05-15\nstatus: \xe2\x96\xb6 go\ntype: ACK\nthread: demo-01\n---\nx\n"
+WIRE = Wire("origin", "main", "refs/remotes/origin/main")
 
 
-def test_freezes_of_other_threads_are_no_news() -> None:
-    repository = MemoryRepository()
-    repository.write_file("demo-01/ACK.md", ENVELOPE)
+def test_freezes_of_other_threads_are_no_news(world: World, clone: Path) -> None:
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
     threads = iter(["demo-02", "demo-01"])
 
     def freeze_another(_seconds: float) -> None:
-        repository.known_freezes[next(threads)] = FreezeNote(FREEZE.stored_text())
+        GitRepository(clone).freeze(WIRE, next(threads), FREEZE.stored_text())
 
     rig = Rig(
-        lambda: repository,
+        lambda: GitRepository(clone),
         now_ms=lambda: NOW_MS,
         random_bits=lambda _bits: 0,
         sleep=freeze_another,

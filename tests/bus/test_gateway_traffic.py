@@ -276,7 +276,7 @@ def test_a_slow_participant_is_cut_off_and_nobody_else_waits(tmp_path: Path) -> 
                 rounds += 1
                 await next_message(quick)
             assert house.relay.ledger.outcomes["out", "dropped", "slow_consumer"] >= 1
-            assert house.relay.ledger.by_participant["quick"]["out delivered"] == rounds
+            assert house.relay.ledger.of("quick")["out delivered"] == rounds
             slow._mailbox.peer.abort()
             await quick.close()
 

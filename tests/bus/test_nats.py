@@ -232,7 +232,7 @@ def test_a_group_reaches_its_members_at_every_bridge(tmp_path: Path) -> None:
             hub.hub.publish(Message("ovos.stop", {}, {"session": {"session_id": "x", "site_id": "home"}}))
             for member in members[:2]:
                 assert (await next_message(member)).type == "ovos.stop"
-            assert two.relay.ledger.by_participant["c"]["out delivered"] == 0
+            assert two.relay.ledger.of("c")["out delivered"] == 0
             for member in members:
                 await member.close()
 

@@ -36,7 +36,10 @@ from bridgehead.council.proposals import ProposalEvent, ProposalStep, live_throu
 from bridgehead.council.reply import Answered, read_items, read_reply
 from bridgehead.council.report import FindingClass
 from bridgehead.council.routing import route_request
-from bridgehead.council.settings import load_settings
+from bridgehead.council.runtimes import find_runtime
+from bridgehead.council.runtimes.base import SeatSetup, Taken
+from bridgehead.council.runtimes.host import HostSeat
+from bridgehead.council.settings import BridgeSettings, load_settings
 from bridgehead.council.similarity import text_score
 from bridgehead.council.stage_b_outcomes import ChallengeNote, NoteOutcome, apply_note
 from bridgehead.council.synthesis import stage_a
@@ -362,7 +365,7 @@ def test_settings(case: Case) -> None:
         "stale": settings.stale,
         "enabled": {name: entry.enabled for name, entry in settings.bridges.items()},
         "models": {name: list(entry.models) for name, entry in settings.bridges.items()},
-        "opencode_dispatch": settings.opencode_dispatch,
+        "opencode_dispatch": _dispatch_mode(settings.bridges["opencode"]),
         "reasoning_level": settings.reasoning_level,
         "ttl_hours": settings.ttl_hours,
         "warnings": sorted(settings.warnings),
@@ -372,6 +375,19 @@ def test_settings(case: Case) -> None:
         },
     }
     asserted(actual, expected)
+
+
+def _dispatch_mode(opencode: BridgeSettings) -> str:
+    seat = Taken(
+        task=task(),
+        setup=SeatSetup(bridge="opencode", settings=opencode),
+        connection=HostSeat(),
+        models=opencode.models,
+        reasoning=None,
+        has_agents=False,
+        uses_teams=False,
+    )
+    return str(find_runtime("opencode").report_fields(seat)["dispatch_mode"])
 
 
 @pytest.mark.parametrize("case", cases("council", "cross_bridge"))

@@ -20,7 +20,7 @@ def context(text: str, **fields: object) -> Context:
 def test_a_clear_request_needs_no_question() -> None:
     clear = context("review src/auth.py for OAuth problems")
     assert (clear.artifact, clear.intent, clear.detected.domains) == ("code", "review", ("security",))
-    assert (clear.missing, clear.confidence, clear.preflight_needed) == ((), Confidence.HIGH, False)
+    assert (clear.missing, clear.confidence) == ((), Confidence.HIGH)
 
 
 def test_a_vague_request_leaves_everything_open() -> None:

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from bridgehead.contract.report import BridgeReport
-from bridgehead.contract.words import Verdict
-from bridgehead.council.bridge_report import SeatFacts, aborted_report, halted_report, skipped_report
+from bridgehead.contract.words import Status, Verdict
+from bridgehead.council.bridge_report import SeatFacts, halted_report, skipped_report
 from bridgehead.council.calls import (
     Call,
     CallFailed,
@@ -35,7 +35,6 @@ from bridgehead.council.report import (
     AbortedReport,
     CouncilReport,
     council_report_from_json,
-    council_report_to_json,
 )
 from bridgehead.council.routing import DEBATE_PROTOCOL, DEEP_COUNCIL, PARALLEL_WORKFLOW
 from bridgehead.errors import ProtocolError
@@ -153,11 +152,11 @@ def test_two_bridges_that_agree_confirm_a_finding() -> None:
 
 def test_a_report_can_be_written_and_read_again() -> None:
     report = Council(TWO, finds("SQL injection")).drive().report
-    assert council_report_from_json(council_report_to_json(report)) == report
+    assert council_report_from_json(msgspec.json.encode(report)) == report
 
 
 def test_the_older_key_of_a_report_is_understood() -> None:
-    document = json.loads(council_report_to_json(Council(TWO, finds("SQL")).drive().report))
+    document = json.loads(msgspec.json.encode(Council(TWO, finds("SQL")).drive().report))
     document["multi_model_confirmed"] = document.pop("multi_source_confirmed")
     read = council_report_from_json(json.dumps(document))
     assert isinstance(read, CouncilReport)
@@ -319,7 +318,10 @@ def test_a_retry_takes_the_abort_back() -> None:
 
 @pytest.mark.parametrize("route", [DEEP_COUNCIL, PARALLEL_WORKFLOW])
 def test_after_a_bridge_relayed_an_abort_nobody_is_asked_anything(route: str) -> None:
-    seats = {"claude": reported(aborted_report(task(), facts("claude"))), "codex": ready("codex")}
+    relayed = msgspec.structs.replace(
+        skipped_report(task(), facts("claude"), "stopped"), status=Status.ABORTED, skip_reason=None
+    )
+    seats = {"claude": reported(relayed), "codex": ready("codex")}
     council = Council(seats, finds("SQL"), route=route).drive()
     assert (council.aborted.abort_reason, council.calls) == ("user_abort:claude", [])
 

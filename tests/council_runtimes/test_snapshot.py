@@ -58,17 +58,6 @@ def test_another_scope_or_an_unfinished_copy_is_made_anew(folder: Path) -> None:
     assert (take(folder, other).folder / "complete").exists()
 
 
-def test_every_change_in_it_is_noticed(folder: Path) -> None:
-    snapshot = take(folder)
-    assert snapshot.changed_files(SCOPE) == []
-
-    (snapshot.tree / "src/app.py").write_text("print(3)\n")
-    (snapshot.tree / "pwned.txt").write_text("x")
-    (snapshot.tree / "größe.txt").unlink()
-
-    assert snapshot.changed_files(SCOPE) == ["größe.txt", "pwned.txt", "src/app.py"]
-
-
 def test_it_can_be_removed_twice(folder: Path) -> None:
     snapshot = take(folder)
     snapshot.remove()

@@ -50,14 +50,6 @@ def test_which_directories_are_threads(name: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [(".DS_Store", True), ("._ACK.md", True), ("Thumbs.db", True), ("ACK.md", False), (".gitignore", False)],
-)
-def test_what_operating_systems_leave_behind(name: str, expected: bool) -> None:
-    assert filenames.is_junk(name) is expected
-
-
-@pytest.mark.parametrize(
     ("path", "thread", "envelope"),
     [
         ("demo-01/ACK.md", "demo-01", EnvelopePath("demo-01", "ACK.md")),

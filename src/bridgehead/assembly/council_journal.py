@@ -71,9 +71,6 @@ class CouncilBook:
         """Ids of all councils, newest first."""
         return [run.id for run in self._journal.runs()] if self._path.exists() else []
 
-    def newest_open(self) -> str | None:
-        return next((run.id for run in self._journal.runs() if not run.status.ended), None)
-
     def is_open(self, review_id: str) -> bool:
         run = self._journal.run(review_id)
         return run is not None and not run.status.ended

@@ -87,12 +87,6 @@ class Ledger:
     def total(self) -> int:
         return sum(self.outcomes.values())
 
-    @property
-    def by_participant(self) -> dict[str, Counter[str]]:
-        """The same for each participant: `out delivered`, `in refused:malformed`, …"""
-        self._book()
-        return {participant: self.of(participant) for participant in self._own}
-
     def of(self, participant_id: str) -> Counter[str]:
         """The outcomes of one participant."""
         self._book()

@@ -90,15 +90,6 @@ class StateFolder:
         write_atomic(self.records_file, tomlkit.dumps(document), private=True)
         return record
 
-    def remove_table(self, participant_id: str) -> bool:
-        """Remove one record; False when there was none."""
-        document = tomlkit.parse(self._text())
-        if participant_id not in document:
-            return False
-        document.remove(participant_id)
-        write_atomic(self.records_file, tomlkit.dumps(document), private=True)
-        return True
-
     def _text(self) -> str:
         try:
             return read_bounded(self.records_file, MAX_BYTES).decode()

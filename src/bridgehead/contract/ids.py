@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-BRIDGE_PREFIX: Final[dict[str, str]] = {
-    "claude": "C",
-    "gemini": "G",
-    "codex": "X",
-    "opencode": "O",
-    "openai": "A",
-    "static": "S",
-}
-RIG_PREFIX: Final = "R"
 CHALLENGE_PREFIX: Final = "CH"
 MULTI_SOURCE_PREFIX: Final = "MMC"
 SINGLE_SOURCE_PREFIX: Final = "SS"
@@ -29,11 +20,6 @@ _TRAILING_NUMBER: Final = re.compile(r"(.*?)([0-9]*)", re.DOTALL)
 def is_session_id(text: str) -> bool:
     """Whether `text` may name a session: 1 to 128 of `[A-Za-z0-9._-]` (council §2)."""
     return _SESSION_ID.fullmatch(text) is not None
-
-
-def bridge_prefix(bridge: str) -> str | None:
-    """The id prefix of a built-in bridge, `R` for every `rig:<id>`; None for a plug-in, which has its own."""
-    return RIG_PREFIX if bridge.startswith("rig:") else BRIDGE_PREFIX.get(bridge)
 
 
 def numbered_id(prefix: str, number: int) -> str:
@@ -67,23 +53,3 @@ def model_slugs(models: Sequence[str]) -> list[str]:
 def run_id(noun: str, at: datetime) -> str:
     """`council-20261115-101502`: readable, sorted by time; the caller resolves collisions with `-2`, `-3`."""
     return f"{noun}-{at:%Y%m%d-%H%M%S}"
-
-
-def shortest_endings(ids: Iterable[str], *, least: int = 4) -> dict[str, str]:
-    """For each id its shortest ending, at least `least` characters long, that no other of the ids shares."""
-    unique = sorted({full[::-1] for full in ids})
-    shown: dict[str, str] = {}
-    for index, backwards in enumerate(unique):
-        # Sharing is longest with a neighbour in sorted order, so two comparisons are enough.
-        neighbours = unique[max(index - 1, 0) : index] + unique[index + 1 : index + 2]
-        shared = max((_common_prefix(backwards, other) for other in neighbours), default=0)
-        full = backwards[::-1]
-        shown[full] = full[-max(shared + 1, least) :]
-    return shown
-
-
-def _common_prefix(one: str, other: str) -> int:
-    for index, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return index
-    return min(len(one), len(other))

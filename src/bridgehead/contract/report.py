@@ -23,7 +23,6 @@ from bridgehead.contract.words import (
     TaskType,
     Verdict,
 )
-from bridgehead.errors import ProtocolError
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,16 +222,3 @@ def _fits(wanted: Presence, value: object) -> bool:
             return value == ()
         case Presence.EITHER:
             return True
-
-
-def report_to_json(report: BridgeReport) -> bytes:
-    """The report as one compact JSON object, every field present."""
-    return msgspec.json.encode(report)
-
-
-def report_from_json(document: bytes | str) -> BridgeReport:
-    """Read a report; unknown fields are ignored, a missing or mistyped one is a ProtocolError."""
-    try:
-        return msgspec.json.decode(document, type=BridgeReport)
-    except msgspec.DecodeError as error:
-        raise ProtocolError(f"not a bridge report: {error}") from error

@@ -101,11 +101,6 @@ def halted_report(task: BridgeInput, facts: SeatFacts, reason: str, message: str
     )
 
 
-def aborted_report(task: BridgeInput, facts: SeatFacts) -> BridgeReport:
-    """A seat that relays the user's wish to stop everything."""
-    return BridgeReport(**_common(task, facts), **_empty(Status.ABORTED))
-
-
 def decide_confidence(
     *, agents_failed: bool, domains_missing: bool, disputed: int, items: int, degraded: bool
 ) -> Confidence:

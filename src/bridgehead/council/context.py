@@ -107,11 +107,6 @@ class Context:
     def confidence(self) -> Confidence:
         return (Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW)[min(len(self.missing), 2)]
 
-    @property
-    def preflight_needed(self) -> bool:
-        """Any open signal is worth a question (K32)."""
-        return bool(self.missing)
-
 
 def read_context(request: Request, registry: Registry) -> Context:
     """Work out the four signals of a request."""

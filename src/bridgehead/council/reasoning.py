@@ -23,11 +23,6 @@ def choose_reasoning_level(task: BridgeInput, *, cap: str, may_use_most: bool = 
     return HIGH if wanted == XHIGH and not may_use_most else wanted
 
 
-def asks_for_most(task: BridgeInput, *, cap: str) -> bool:
-    """Whether the user is to be asked about the highest level."""
-    return cap == XHIGH and _wanted(task) == XHIGH
-
-
 def _wanted(task: BridgeInput) -> str:
     if _GRAVE_WORDS.search(task.task_description):
         return XHIGH

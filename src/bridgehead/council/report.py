@@ -256,11 +256,6 @@ class AbortedReport(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: str
 
 
-def council_report_to_json(report: CouncilReport | AbortedReport) -> bytes:
-    """One compact JSON object."""
-    return msgspec.json.encode(report)
-
-
 def council_report_from_json(document: bytes | str) -> CouncilReport | AbortedReport:
     """Read a report; the older key `multi_model_confirmed` is understood (K30)."""
     try:

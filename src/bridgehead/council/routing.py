@@ -12,7 +12,6 @@ from bridgehead.contract.words import Intensity
 DEEP_COUNCIL: Final = "deep-council"
 DEBATE_PROTOCOL: Final = "debate-protocol"
 PARALLEL_WORKFLOW: Final = "parallel-workflow"
-ROUTES: Final = (DEEP_COUNCIL, DEBATE_PROTOCOL, PARALLEL_WORKFLOW)
 
 DEBATE_AT_DOMAINS: Final = 3
 _COUNCIL_WORDS: Final = ("multi-model", "multiple models", "council", "cross-model")

@@ -81,10 +81,6 @@ class Settings:
         """By bridge; those without any are left out."""
         return {name: entry.model_warnings for name, entry in self.bridges.items() if entry.model_warnings}
 
-    @property
-    def opencode_dispatch(self) -> str:
-        return "multi-model" if len(self.bridges["opencode"].models) > 1 else "single-model"
-
 
 def load_settings(
     file_text: str | None, now: datetime, known_models: Mapping[str, Sequence[str]] | None = None

@@ -38,25 +38,10 @@ class Snapshot:
     def empty(self) -> Path:
         return self.folder / _EMPTY
 
-    def changed_files(self, scope: Scope) -> list[str]:
-        """Files that are not what was put there; read-only seats change nothing (runtimes §2.6)."""
-        there = {path.relative_to(self.tree).as_posix() for path in self.tree.rglob("*") if not path.is_dir()}
-        altered = [
-            path for path in there & set(scope.texts) if not self._is_unchanged(path, scope.texts[path])
-        ]
-        return sorted({*altered, *(there ^ set(scope.texts))})
-
     def remove(self) -> None:
         """Take the copy away; safe to repeat."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self.folder)
-
-    def _is_unchanged(self, path: str, text: str) -> bool:
-        expected = _encoded(text)
-        try:
-            return read_bounded(self.tree / path, len(expected), root=self.tree) == expected
-        except FileError:
-            return False
 
 
 def take_snapshot(scope: Scope, *, folder: Path, review_id: str) -> Snapshot:

@@ -22,7 +22,6 @@ from bridgehead.host.files import make_dir, write_atomic
 
 BRANCH_PREFIX: Final = "bridgehead/"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"
-NOT_INCLUDED: Final = "uncommitted_changes_not_included"
 _IDENTITY: Final = {
     "GIT_AUTHOR_NAME": "bridgehead",
     "GIT_AUTHOR_EMAIL": "bridgehead@localhost",

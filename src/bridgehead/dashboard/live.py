@@ -85,10 +85,6 @@ class Broadcast:
         self._handing_on = False
 
     @property
-    def readers(self) -> int:
-        return len(self._readers)
-
-    @property
     def is_full(self) -> bool:
         return len(self._readers) >= MOST_READERS
 

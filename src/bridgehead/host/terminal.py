@@ -20,8 +20,7 @@ DEFAULT_COLUMNS = 80
 DEFAULT_ROWS = 24
 
 RESET = "\x1b[0m"
-BOLD, DIM = 1, 2
-RED, GREEN, YELLOW, BLUE, GREY = 31, 32, 33, 34, 90
+RED, GREEN, YELLOW, BLUE = 31, 32, 33, 34
 
 # What can move the cursor, hide text or change its order: controls, soft hyphen, bidirectional marks and overrides,
 # zero-width characters, line separators, halves of surrogate pairs, byte order mark, annotations, tags.

@@ -16,7 +16,6 @@ CONFIG_PATH = ".bridge/config.yaml"
 REQUEST_FILE = "REQUEST.md"
 RESOLUTION_FILE = "RESOLUTION.md"
 _SUFFIX = ".md"
-_JUNK = frozenset({".DS_Store", "Thumbs.db"})
 
 
 class EnvelopePath(NamedTuple):
@@ -55,11 +54,6 @@ def is_envelope_name(filename: str) -> bool:
 def is_thread_directory(name: str) -> bool:
     """Tell whether a top-level directory may be listed as a thread."""
     return is_thread_id(name) and name not in UNLISTED_DIRECTORIES
-
-
-def is_junk(filename: str) -> bool:
-    """Tell whether an operating system left this file behind; such files are never committed."""
-    return filename in _JUNK or filename.startswith("._")
 
 
 def thread_of(path: str) -> str | None:

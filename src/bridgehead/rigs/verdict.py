@@ -6,7 +6,7 @@ schema_faults(frontmatter)            the schema alone, for a draft that is not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from bridgehead.rigs.body_hash import body_hash
@@ -71,23 +71,6 @@ class EnvelopeVerdict(NamedTuple):
     def warning_kinds(self) -> tuple[str, ...]:
         absent = (str(Kind.BODY_HASH_ABSENT),) if self.body_hash_absent else ()
         return (*absent, "tldr_too_long") if self.long_tldr else absent
-
-    def sentences(self) -> Iterator[str]:
-        """Yield one line of text per error, then per warning."""
-        if self.parse_failure:
-            yield f"parse_failed: {self.parse_failure.message}"
-        for fault in self.schema_faults:
-            yield f"schema_invalid: {fault.path} {fault.message}"
-        if self.hash_mismatch:
-            expected, actual = self.hash_mismatch
-            yield f"body_hash_mismatch: the body hashes to {actual}, not {expected}"
-        for bad in self.bad_rig_ids:
-            better = f', did you mean "{bad.suggestion}"?' if bad.suggestion else ""
-            yield f'rig_id_invalid: {bad.field} "{bad.value}"{better}'
-        if self.body_hash_absent:
-            yield "body_hash_absent: nothing tells whether the body was changed"
-        if self.long_tldr:
-            yield f"tldr_too_long: {self.long_tldr.length} characters, the soft cap is {self.long_tldr.cap}"
 
 
 def check_envelope(parsed: Envelope | ParseFailure) -> EnvelopeVerdict:

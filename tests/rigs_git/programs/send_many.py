@@ -18,7 +18,7 @@ push = "no-push" not in sys.argv
 
 
 def post(repository: GitRepository, content: bytes) -> tuple[str, str]:
-    taken = repository.taken_names("demo-01")
+    taken = set(repository.filenames("demo-01"))
     while True:
         path = f"demo-01/{next_filename('STATE', taken)}"
         try:

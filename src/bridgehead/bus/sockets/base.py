@@ -12,7 +12,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-NORMAL: Final = 1000
 PROTOCOL_ERROR: Final = 1002
 UNSUPPORTED: Final = 1003
 ABNORMAL: Final = 1006

@@ -177,15 +177,6 @@ class SwarmDatabase:
             self._connection.execute(f"DELETE FROM {table} WHERE message_id IN ({chosen})", values)
         self._connection.execute(f"DELETE FROM bridge_messages WHERE id IN ({chosen})", values)
 
-    def last_seen_commit(self, thread: str, to_rig: str) -> str | None:
-        """The commit of the newest message of a thread that is addressed to a rig."""
-        row = self._connection.execute(
-            "SELECT m.commit_sha FROM bridge_messages m JOIN bridge_message_recipients r ON r.message_id = m.id"
-            " WHERE m.thread = ? AND r.rig = ? ORDER BY m.id DESC LIMIT 1",
-            (thread, to_rig),
-        ).fetchone()
-        return str(row[0]) if row else None
-
     # Cursor and counters
 
     def cursor(self, repo: str, ref: str) -> str | None:

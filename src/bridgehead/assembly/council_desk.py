@@ -122,7 +122,7 @@ class FlowDesk:
             ended = [attempt.ended(AttemptStatus.CANCELLED) for attempt in gone]
             journal.hold(self.flow_id, [*ended, head, *waiting[1:]], at=self._now())
         files = self._files()
-        Desk(files, Contract.OPEN).hand_out(head.document)
+        files.write(files.request_path, head.document)
         self._open_pending([head, *waiting[1:]])
         return Pause(
             request_file=files.request_path,

@@ -125,7 +125,13 @@ def _journalled_in(project: str, limit: int) -> Iterable[FlowSummary]:
 
 def _journalled(run: Run, waiting: Iterable[Call]) -> FlowSummary:
     return FlowSummary(
-        *(run.id, run.name, RunState(run.status.value), run.root, run.created, run.updated, run.version),
+        id=run.id,
+        name=run.name,
+        state=RunState(run.status.value),
+        project=run.root,
+        started_at=run.created,
+        updated_at=run.updated,
+        version=run.version,
         error=run.error,
         waits_for=tuple(str(call.current.document["agent_name"]) for call in waiting),
     )
@@ -133,7 +139,12 @@ def _journalled(run: Run, waiting: Iterable[Call]) -> FlowSummary:
 
 def _recorded(run: records.Run) -> FlowSummary:
     return FlowSummary(
-        *(run.id, run.kind, run.state, run.project, run.started_at, run.updated_at),
+        id=run.id,
+        name=run.kind,
+        state=run.state,
+        project=run.project,
+        started_at=run.started_at,
+        updated_at=run.updated_at,
         version=str(run.data.get("version", "")),
         error=run.data.get("error"),
         waits_for=tuple(run.data.get("waits_for", ())),

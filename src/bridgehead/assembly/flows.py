@@ -15,6 +15,8 @@ from bridgehead.flows.announcer import Announcer, FlowEvent, OpenRequest
 from bridgehead.flows.words import RunStatus
 
 if TYPE_CHECKING:
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.config.resolve import Settings
     from bridgehead.contract.pending import Answer, PendingItem
     from bridgehead.control_plane.records import Run
     from bridgehead.control_plane.stores.base import Store
@@ -33,9 +35,11 @@ _KEPT_FACTS = ("error", "waits_for", "phase", "phase_name", "steps_made")
 class RecordingAnnouncer(Announcer):
     """Opens the record when there is something to say, once; trouble with it is one warning, never an error."""
 
-    def __init__(self, root: Path, warn: Callable[[str], None]) -> None:
+    def __init__(self, root: Path, warn: Callable[[str], None], assembly: Assembly | None = None) -> None:
+        """`assembly`: the one of `root`, where the caller has it already."""
         self._root = root
         self._warn = warn
+        self._assembly = assembly
         self._store: Store | None = None
         self._gave_up = False
 
@@ -88,7 +92,10 @@ class RecordingAnnouncer(Announcer):
         if self._store is None:
             from bridgehead.assembly.application import Assembly
 
-            self._store = Assembly(self._root, tell=self._warn).store()
+            assembly = self._assembly or Assembly(self._root)
+            for warning in assembly.settings.warnings:
+                self._warn(warning)
+            self._store = assembly.store()
         return self._store
 
 
@@ -100,13 +107,11 @@ def template_directories(root: Path) -> tuple[Path, ...]:
     return (Path(root, Path(named).expanduser()).absolute(),) if named else ()
 
 
-def size_limits(root: Path) -> dict[str, int]:
+def size_limits(settings: Settings) -> dict[str, int]:
     """The bytes that the files of a flow may have, as the settings flows.request_mib and so on say (flows §10)."""
-    from bridgehead.assembly.application import Assembly
     from bridgehead.flows.checkpoint_files import MIB
     from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, STATE_FILE
 
-    settings = Assembly(root).settings
     named = {
         REQUEST_FILE: "flows.request_mib",
         RESPONSE_FILE: "flows.response_mib",
@@ -121,12 +126,13 @@ def size_limits(root: Path) -> dict[str, int]:
 
 def answer_flow(item: PendingItem, answer: Answer) -> None:
     """Write the response of a flow's request; the flow's own rule of one answer decides."""
+    from bridgehead.assembly.application import Assembly
     from bridgehead.flows.operations.respond import respond
     from bridgehead.flows.projection import response_to
     from bridgehead.flows.surroundings import Surroundings
 
     request = response_to(item.question, answer)
-    respond(request, Surroundings(size_limits=size_limits(request.root)))
+    respond(request, Surroundings(size_limits=size_limits(Assembly(request.root).settings)))
 
 
 def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:

@@ -24,13 +24,12 @@ ALLOCATIONS_PER_COLLECTION = 100_000
 
 def main() -> NoReturn:
     """Entry point of `bridgehead` and `bh`."""
-    arguments = sys.argv[1:]
-    if arguments in (["--version"], ["-V"]):
+    if sys.argv[1:] in (["--version"], ["-V"]):
         _tell_version(PROGRAM)
     gc.set_threshold(ALLOCATIONS_PER_COLLECTION)
     from bridgehead.cli.running import run_guarded
 
-    run_guarded(lambda: _run(arguments), program=PROGRAM, debug="--debug" in arguments)
+    run_guarded(_run, program=PROGRAM, debug="--debug" in sys.argv[1:])
 
 
 def rig_bridge() -> NoReturn:
@@ -57,7 +56,8 @@ def _print_version() -> int:
     return 0
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run() -> int:
+    arguments = sys.argv[1:]
     if arguments[:1] == ["rig"] and "_BRIDGEHEAD_COMPLETE" not in os.environ:
         return _run_rig(arguments[1:], PROGRAM)
     if _is_quick_flow(arguments):

@@ -5,19 +5,20 @@ cli/flows.py declares the same two commands for help, completion and the referen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bridgehead.cli.output import App
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.command_line import CommandLine, split_words
-from bridgehead.flows.operations.run import resume_paused, run_named
+from bridgehead.flows.operations.run import resume_paused, run_with_options
 from bridgehead.flows.script import notices_of, output_of, waiting_for
 from bridgehead.flows.surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from bridgehead.assembly.flows import RecordingAnnouncer
     from bridgehead.flows.requests import RunResult
 
 SHARED_FLAGS: Final = ("--json", "--debug")
@@ -41,9 +42,11 @@ def run_quickly(verb: str, words: Sequence[str]) -> int:
 
 def run(app: App, name: str, line: CommandLine) -> int:
     """Start the flow `name`, or go on with it."""
-    with recorded(app, line) as announcer:
-        around = surroundings(app, announcer)
-        return _ended(app, lambda: run_named(name, line, app.cwd, around))
+    from bridgehead.flows.discovery import find_flow
+
+    with surroundings(app, line.root) as around, _flow_codes():
+        flow, source = find_flow(name, app.cwd)
+        return _tell(app, run_with_options(flow, source, line, around))
 
 
 def explain(app: App, name: str) -> int:
@@ -59,28 +62,24 @@ def resume(app: App, flow_id: str | None, line: CommandLine) -> int:
     """Go on with the flow that is paused here."""
     if line.flags.get("fresh"):
         raise UserError("--fresh starts a flow over: bridgehead flow run NAME --fresh")
-    with recorded(app, line) as announcer:
-        around = surroundings(app, announcer)
-        return _ended(app, lambda: resume_paused(line, app.cwd, around, flow_id=flow_id))
+    with surroundings(app, line.root) as around, _flow_codes():
+        return _tell(app, resume_paused(line, app.cwd, around, flow_id=flow_id))
 
 
-def recorded(app: App, line: CommandLine) -> RecordingAnnouncer:
-    """The record, told what happens in flows of this command's root; to be used in a `with` statement."""
-    from bridgehead.assembly.flows import RecordingAnnouncer
+@contextmanager
+def surroundings(app: App, root: Path) -> Iterator[Surroundings]:
+    """What flows are given by this surface; the record is told what happens in `root`."""
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.flows import RecordingAnnouncer, size_limits, template_directories
 
-    return RecordingAnnouncer(line.root, app.warn)
-
-
-def surroundings(app: App, announcer: RecordingAnnouncer) -> Surroundings:
-    """What flows are given by this surface."""
-    from bridgehead.assembly.flows import size_limits, template_directories
-
-    return Surroundings(
-        announcer=announcer,
-        on_wait=lambda pause: app.say(f"{app.program}: {waiting_for(pause)}"),
-        output_directories=template_directories,
-        size_limits=size_limits(app.cwd),
-    )
+    here = Assembly(app.cwd)
+    with RecordingAnnouncer(root, app.warn, here if root == app.cwd else None) as announcer:
+        yield Surroundings(
+            announcer=announcer,
+            on_wait=lambda pause: app.say(f"{app.program}: {waiting_for(pause)}"),
+            output_directories=template_directories,
+            size_limits=size_limits(here.settings),
+        )
 
 
 def _divided(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
@@ -96,13 +95,18 @@ def _named(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     return None, words
 
 
-def _ended(app: App, operate: Callable[[], RunResult]) -> int:
-    """Say how a run ended. On a pause stdout is the pause line and nothing else, with --json too (flows §5)."""
+@contextmanager
+def _flow_codes() -> Iterator[None]:
+    """Flows end in 0, 1 or 42, whoever is to blame (flows §6)."""
     try:
-        result = operate()
+        yield
     except BridgeheadError as error:
-        error.exit_code = ExitCode.USER  # flows end in 0, 1 or 42, whoever is to blame (flows §6)
+        error.exit_code = ExitCode.USER
         raise
+
+
+def _tell(app: App, result: RunResult) -> int:
+    """Say how a run ended. On a pause stdout is the pause line and nothing else, with --json too (flows §5)."""
     for notice in notices_of(result):
         app.say(f"{app.program}: {notice}")
     if result.pause is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from bridgehead.flows.operations.inspect import ListRequest, StatusRequest, list
 from bridgehead.flows.operations.inspect import status as status_of
 from bridgehead.flows.operations.respond import RespondRequest
 from bridgehead.flows.operations.respond import respond as respond_to
-from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import RESPONSE_FILE, ErrorType, RequestStatus
 from bridgehead.host.clock import SystemClock
 
@@ -128,7 +126,7 @@ def respond(
     **details: Any,
 ) -> None:
     """Answer a paused flow's request, once. Nothing is resumed by it."""
-    with _surroundings(app, root) as around:
+    with flow_running.surroundings(app, root or app.cwd) as around:
         answer = _answer_text(app, path, text, around.size_limits[RESPONSE_FILE])
         reply = Reply(RequestStatus(status), answer, **details)
         done = respond_to(RespondRequest(root or app.cwd, reply, request_id), around)
@@ -163,7 +161,7 @@ def list_(app: App, root: Path | None, limit: int) -> None:
 @click.pass_obj
 def cancel(app: App, flow_id: str, root: Path | None) -> None:
     """Give a paused flow up; its files are kept in post-mortem/."""
-    with _surroundings(app, root) as around:
+    with flow_running.surroundings(app, root or app.cwd) as around:
         done = cancel_run(CancelRequest(root or app.cwd, flow_id), around)
     document = {"flow_id": done.run.id, "status": "cancelled", "post_mortem": str(done.post_mortem)}
     app.emit(document, lambda: f"{done.run.id} cancelled; its files are in {done.post_mortem}\n")
@@ -196,7 +194,7 @@ def drive(
 
     answers = make_handler(handler or _configured_handler(app) or "pending", handler_makers(app))
     request = DriveRequest(command, root or app.cwd, max_iterations)
-    with _surroundings(app, root) as around:
+    with flow_running.surroundings(app, root or app.cwd) as around:
         done = drive_command(request, answers, around, on_stderr=_pass_on)
     if done.gave_up:
         raise UserError(
@@ -207,13 +205,6 @@ def drive(
     sys.stdout.buffer.write(done.stdout)
     sys.stdout.buffer.flush()
     return done.exit_code
-
-
-@contextmanager
-def _surroundings(app: App, root: Path | None) -> Iterator[Surroundings]:
-    """What flows are given by commands that answer, drive or cancel: a record that is told what happens."""
-    with flow_running.recorded(app, CommandLine({"root": root or app.cwd})) as announcer:
-        yield flow_running.surroundings(app, announcer)
 
 
 def handler_makers(app: App) -> dict[str, Any]:

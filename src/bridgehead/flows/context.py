@@ -81,18 +81,18 @@ class Context:
     ) -> Any:
         """Ask an agent, and pause until it has answered. Without a usable answer: `fallback`, or AskFailed."""
         ask = Ask(name, agent, prompt, result, schema, timeout, fallback, judge, context or {}, max_retries)
-        return self.put(ask)
-
-    def put(self, ask: Ask) -> Any:
-        """Ask what an `Ask` describes; `ask` is this with the description spelled out."""
-        path, outcome = self._outcome(ask)
-        if outcome.failure is not None:
-            raise AskFailed(path, outcome.failure)
-        return outcome.value
+        record = self._session.ask(self._next_path(name), ask, self._phase)
+        if record.status == FAILED:
+            raise AskFailed(record.path, _failure_in(record))
+        return value_of(record, result)
 
     def ask_outcome(self, name: str, **described: Any) -> Outcome:
         """Like `ask` without a fallback, but a failure (a deadline that passed, say) is a value to look at."""
-        return self._outcome(Ask(name, **described))[1]
+        ask = Ask(name, **described)
+        record = self._session.ask(self._next_path(name), ask, self._phase)
+        if record.status == FAILED:
+            return Outcome(failure=_failure_in(record))
+        return Outcome(value=value_of(record, ask.result))
 
     def gather(self, *branches: Ask | Callable[[Context], Any]) -> list[Any]:
         """Run every branch until it blocks, then pause once for all of them; the results in the order given."""
@@ -147,13 +147,6 @@ class Context:
     def __exit__(self, *_: object) -> None:
         """A scope holds nothing open."""
 
-    def _outcome(self, ask: Ask) -> tuple[str, Outcome]:
-        path = self._next_path(ask.name)
-        record = self._session.ask(path, ask, self._phase)
-        if record.status == FAILED:
-            return path, Outcome(failure=Failed(*json.loads(record.error or "[]")))
-        return path, Outcome(value=value_of(record, ask.result))
-
     def _branches(self, name: str, branches: list[Callable[[Context], Any]]) -> list[Any]:
         parent = self.scope(name)
         results: list[Any] = []
@@ -187,7 +180,11 @@ def asking(name: str, **described: Any) -> Ask:
 
 
 def _as_branch(branch: Ask | Callable[[Context], Any]) -> Callable[[Context], Any]:
-    return (lambda ctx: ctx.put(branch)) if isinstance(branch, Ask) else branch
+    return (lambda ctx: ctx.ask(**branch._asdict())) if isinstance(branch, Ask) else branch
+
+
+def _failure_in(record: Record) -> Failed:
+    return Failed(*json.loads(record.error or "[]"))
 
 
 def value_of(record: Record, wanted: Any) -> Any:

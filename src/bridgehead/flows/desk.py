@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
 from bridgehead.flows.calls import Call
 from bridgehead.flows.checkpoint_files import CheckpointFiles, Unsafe
@@ -96,9 +95,6 @@ class Desk:
         """A request of another major version is left as it is: its writer knows more than we do (flows §3)."""
         if self._unsupported is not None:
             raise UnsupportedVersion(self.files.request_path, self._unsupported)
-
-    def hand_out(self, document: Mapping[str, Any]) -> None:
-        self.files.write(self.files.request_path, document)
 
     def _read_request(self, contract: Contract) -> None:
         content = self.files.read(self.files.request_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from bridgehead.errors import BridgeheadError
@@ -18,7 +19,7 @@ from bridgehead.flows.desk import Desk
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.handing_out import pause
 from bridgehead.flows.ids import new_flow_id
-from bridgehead.flows.journals.base import Journal, Run
+from bridgehead.flows.journals.base import Run
 from bridgehead.flows.moments import utc_text
 from bridgehead.flows.opening import Opening, open_run
 from bridgehead.flows.options import refuse_incomplete, typed_settings
@@ -46,12 +47,11 @@ def run_flow(flow: Flow, request: RunRequest, surroundings: Surroundings | None 
         opening = open_run(flow, request, files, journal)
         if opening.completed is not None:
             return _already_complete(opening.completed)
-        settings = opening.restored_input
-        if opening.starts:
-            settings = _new_settings(flow, request, root)
-        _discard(flow, files, journal, opening, around)
-        run = opening.resumed or _begin(flow, request, settings or {}, root, journal, opening, around)
+        run = opening.resumed or _new_run(flow, request, root, opening, around.clock.now())
         stage = Stage(flow, request, around, files, journal, run, opening)
+        _discard(stage)
+        if opening.resumed is None:
+            journal.begin(run)
         return _Play(stage).to_pause_or_end()
 
 
@@ -77,19 +77,27 @@ class _Play:
     def to_pause_or_end(self) -> RunResult:
         """Play until the flow ends or waits; while `wait_seconds` last, the answer is awaited here."""
         self._take_up()
-        clock = self._stage.surroundings.clock
-        wait_until = clock.monotonic() + self._stage.request.wait_seconds
+        stage = self._stage
+        wait_until = stage.surroundings.clock.monotonic() + stage.request.wait_seconds
         while True:
             session = self._session()
             try:
-                returned = self._pass(session)
+                settings = typed_settings(stage.flow, stage.settings)
+                returned = encode(stage.flow.function(self._context_kind(session), **settings))
             except Blocked as blocked:
-                waiting = pause(self._stage, session, blocked)
+                waiting = pause(stage, session, blocked)
             except Stopped as stopped:
-                raise endings.stop(self._stage, session, stopped) from None
+                raise endings.stop(stage, session, stopped) from None
+            except FlowMistake as error:
+                if not stage.opening.starts:
+                    raise  # what is paused stays so until the flow has been mended
+                raise endings.fail(stage, session, error) from error
+            except BridgeheadError:
+                raise
+            except (Exception, SystemExit) as error:
+                raise endings.fail(stage, session, error) from error
             else:
-                endings.complete(self._stage, session, returned)
-                return self._result(session, RunStatus.COMPLETED, result=json.loads(returned))
+                return self._complete(session, returned)
             if not self._answered(waiting, wait_until):
                 return self._result(session, RunStatus.WAITING, waiting=waiting)
             self._restores = False
@@ -135,27 +143,14 @@ class _Play:
             self._actions.append("continue")
             stage.files.archive_orphans()
 
-    def _pass(self, session: Session) -> str:
-        """Call the flow function once, from its top; what it returns, as it is recorded."""
-        stage = self._stage
-        try:
-            value = stage.flow.function(
-                self._context_kind(session), **typed_settings(stage.flow, stage.settings)
-            )
-            returned = encode(value)
-        except FlowMistake as error:
-            if not stage.opening.starts:
-                raise  # what is paused stays so until the flow has been mended
-            raise endings.fail(stage, session, error) from error
-        except BridgeheadError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise endings.fail(stage, session, error) from error
+    def _complete(self, session: Session, returned: str) -> RunResult:
+        """The flow function has returned, after everything that was recorded and with no pause swallowed."""
         if session.open_blocks:
             swallowed = FlowMistake("the flow caught its own pause; let BaseException pass")
-            raise endings.fail(stage, session, swallowed)
+            raise endings.fail(self._stage, session, swallowed)
         session.refuse_unvisited()
-        return returned
+        endings.complete(self._stage, session, returned)
+        return self._result(session, RunStatus.COMPLETED, result=json.loads(returned))
 
     def _answered(self, waiting: Pause, wait_until: float) -> bool:
         """Wait for an answer, or for the deadline that would end the wait for it; False when the time is up."""
@@ -181,8 +176,14 @@ class _Play:
         if not self._stage.opening.starts and not self._stage.request.resume:
             notices.append(f"went on with the paused run {run.id}; --fresh would have started over")
         return RunResult(
-            *(run.id, run.name, status, tuple(self._actions), result, waiting),
-            *(tuple(session.remarks), tuple(notices)),
+            flow_id=run.id,
+            name=run.name,
+            status=status,
+            actions=tuple(self._actions),
+            result=result,
+            pause=waiting,
+            remarks=tuple(session.remarks),
+            notices=tuple(notices),
         )
 
 
@@ -195,44 +196,33 @@ def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[st
     return {**settings, OPTIONS_KEY: request.options.settled()}
 
 
-def _discard(
-    flow: Flow, files: CheckpointFiles, journal: Journal, opening: Opening, around: Surroundings
-) -> None:
+def _discard(stage: Stage) -> None:
     """Give up the run that is in the way. The journal first: files without a run are mere orphans."""
-    old = opening.discarded
+    old = stage.opening.discarded
     if old is not None:
-        for call in outstanding_calls(journal.attempts(old.id)).values():
-            around.announcer.settled(call.current.request_id, old.root, RunStatus.CANCELLED.value)
-        now = utc_text(around.clock.now())
-        journal.end(old.id, RunStatus.CANCELLED, at=now, error="given up for a new run")
-        if flow.abandon is not None:
-            flow.abandon(old.input, old.id)
-    if opening.bury:
-        files.bury(old.id if old else "unknown")
+        for call in outstanding_calls(stage.journal.attempts(old.id)).values():
+            stage.surroundings.announcer.settled(call.current.request_id, old.root, RunStatus.CANCELLED.value)
+        stage.journal.end(old.id, RunStatus.CANCELLED, at=stage.now(), error="given up for a new run")
+        if stage.flow.abandon is not None:
+            stage.flow.abandon(old.input, old.id)
+    if stage.opening.bury:
+        stage.files.bury(old.id if old else "unknown")
 
 
-def _begin(
-    flow: Flow,
-    request: RunRequest,
-    settings: Mapping[str, Any],
-    root: FlowRoot,
-    journal: Journal,
-    opening: Opening,
-    around: Surroundings,
-) -> Run:
-    now = around.clock.now()
-    run = Run(
-        *(
-            opening.restored_id or new_flow_id(now),
-            flow.name,
-            flow.version,
-            request.source,
-            storable(str(root.path)),
-        ),
-        *(RunStatus.RUNNING, settings, utc_text(now), utc_text(now)),
+def _new_run(flow: Flow, request: RunRequest, root: FlowRoot, opening: Opening, now: datetime) -> Run:
+    """The run to be begun: a new one, or one that is restored from its state file."""
+    settings = opening.restored_input
+    return Run(
+        id=opening.restored_id or new_flow_id(now),
+        name=flow.name,
+        version=flow.version,
+        source=request.source,
+        root=storable(str(root.path)),
+        status=RunStatus.RUNNING,
+        input=_new_settings(flow, request, root) if settings is None else settings,
+        created=utc_text(now),
+        updated=utc_text(now),
     )
-    journal.begin(run)
-    return run
 
 
 def _deadline_passed(stage: Stage) -> bool:

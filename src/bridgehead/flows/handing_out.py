@@ -36,7 +36,7 @@ def pause(stage: Stage, session: Session, blocked: Blocked) -> Pause:
         if open_call.action is Action.RETRY:
             session.desk.clear(open_call.call.path, ())
     if head.action is not Action.WAIT:
-        session.desk.hand_out(head.call.current.document)
+        stage.files.write(stage.files.request_path, head.call.current.document)
     _announce(stage, session, calls)
     return _notice(stage, head.call.current, len(calls))
 

@@ -62,8 +62,17 @@ class SqliteJournal(Journal):
             self._db.execute(
                 f"INSERT INTO flow ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    *(run.id, run.name, run.version, run.source, run.root, run.status.value),
-                    *(json.dumps(run.input), run.created, run.updated, run.result, run.error),
+                    run.id,
+                    run.name,
+                    run.version,
+                    run.source,
+                    run.root,
+                    run.status.value,
+                    json.dumps(run.input),
+                    run.created,
+                    run.updated,
+                    run.result,
+                    run.error,
                 ),
             )
 
@@ -171,9 +180,14 @@ class SqliteJournal(Journal):
             self._db.execute(
                 PUT_ATTEMPT,
                 (
-                    *(attempt.request_id.lower(), flow_id, attempt.path, min(attempt.number, LARGEST_NUMBER)),
-                    *(str(attempt.document.get("agent_name", "")), attempt.status.value),
-                    *(min(attempt.resumes, LARGEST_NUMBER), attempt.error_type),
+                    attempt.request_id.lower(),
+                    flow_id,
+                    attempt.path,
+                    min(attempt.number, LARGEST_NUMBER),
+                    str(attempt.document.get("agent_name", "")),
+                    attempt.status.value,
+                    min(attempt.resumes, LARGEST_NUMBER),
+                    attempt.error_type,
                     utc_text(attempt.deadline) if handed_out else None,
                     *self._stored(json.dumps(dict(attempt.document))),
                     *self._stored(response),
@@ -223,16 +237,33 @@ class SqliteJournal(Journal):
 
 def _record_row(flow_id: str, record: Record, result: str | None, blob: str | None) -> tuple[str | None, ...]:
     return (
-        *(flow_id, record.path, record.kind, record.input_sha, record.status),
-        *(result, blob, record.error, record.started, record.ended),
+        flow_id,
+        record.path,
+        record.kind,
+        record.input_sha,
+        record.status,
+        result,
+        blob,
+        record.error,
+        record.started,
+        record.ended,
     )
 
 
 def _run(row: Sequence[str]) -> Run:
     flow_id, name, version, source, root, status, given, created, updated, result, error = row
     return Run(
-        *(flow_id, name, version, source, root, RunStatus(status)),
-        *(json.loads(given), created, updated, result, error),
+        id=flow_id,
+        name=name,
+        version=version,
+        source=source,
+        root=root,
+        status=RunStatus(status),
+        input=json.loads(given),
+        created=created,
+        updated=updated,
+        result=result,
+        error=error,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bridgehead.errors import UserError
+from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.announcer import OpenRequest
 from bridgehead.flows.checkpoint_files import MIB, CheckpointFiles, Unsafe
 from bridgehead.flows.documents import Contract, InvalidDocument, is_supported, load_document
@@ -98,7 +99,7 @@ class _Driver:
             raise UserError(f"{words[0]} could not be started: {result.reason}")
         self.stdout = result.stdout
         self.runs += 1
-        self.paused = result.exit_code == 42
+        self.paused = result.exit_code == ExitCode.WAITING
         return result.exit_code
 
     def dispatch(self) -> None:

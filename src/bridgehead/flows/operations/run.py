@@ -15,20 +15,6 @@ from bridgehead.flows.requests import RunResult
 from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import STATE_FILE
-from bridgehead.named_tuple import NamedTuple
-
-
-def run_named(
-    source: str,
-    line: CommandLine,
-    directory: Path,
-    surroundings: Surroundings | None = None,
-) -> RunResult:
-    """Run the flow a user named; its own options are among the words of the command line."""
-    from bridgehead.flows.discovery import find_flow
-
-    flow, found_as = find_flow(source, directory)
-    return run_with_options(flow, found_as, line, surroundings)
 
 
 def run_with_options(
@@ -37,7 +23,7 @@ def run_with_options(
     line: CommandLine,
     surroundings: Surroundings | None = None,
 ) -> RunResult:
-    """Run `flow` with the settings that stand on a command line."""
+    """Run `flow`, found as `source`, with the settings that stand on a command line."""
     around = surroundings or Surroundings()
     line = _at_named_root(line, flow)
     given, defaults = _settings_in(line, flow)
@@ -57,28 +43,24 @@ def resume_paused(
 ) -> RunResult:
     """Go on with whatever is paused in a root, or with the run that has that id."""
     around = surroundings or Surroundings()
-    paused = _paused_in(FlowRoot.open(line.root), flow_id, around)
+    source, paused_id = _paused_in(FlowRoot.open(line.root), flow_id, around)
     from bridgehead.flows.discovery import find_flow
 
-    flow, found_as = find_flow(paused.source, directory)
+    flow, found_as = find_flow(source, directory)
     given, _ = _settings_in(line, flow)
     places = _output_directories(line, flow, around)
-    request = line.request(source=found_as, given=given, flow_id=paused.flow_id, output_directories=places)
+    request = line.request(source=found_as, given=given, flow_id=paused_id, output_directories=places)
     return run_flow(flow, request._replace(resume=True), around)
 
 
-class _Paused(NamedTuple):
-    """How a flow that is to go on is found again, and which of its runs is meant."""
+def _paused_in(root: FlowRoot, flow_id: str | None, around: Surroundings) -> tuple[str, str | None]:
+    """How the flow that is to go on is found again, and the id of the run that is meant.
 
-    source: str
-    flow_id: str | None
-
-
-def _paused_in(root: FlowRoot, flow_id: str | None, around: Surroundings) -> _Paused:
-    """The run that is meant; a state file says that it is template-create's, with or without a journal."""
+    A state file says that it is template-create's, with or without a journal.
+    """
     by_state_file = not flow_id and (root.path / STATE_FILE).exists()
     if by_state_file:
-        return _Paused("template-create", None)
+        return "template-create", None
     if not root.journal.exists():
         raise NoCheckpoint(root.path)
     with around.open_journal(root) as journal:
@@ -86,7 +68,7 @@ def _paused_in(root: FlowRoot, flow_id: str | None, around: Surroundings) -> _Pa
         run = run or next(iter(journal.runs()), None)
     if run is None or not run.source:
         raise NoCheckpoint(root.path)
-    return _Paused(run.source, run.id)
+    return run.source, run.id
 
 
 def _found(journal: Journal, flow_id: str, root: FlowRoot) -> Run:

@@ -214,7 +214,11 @@ class _Run:
         def write(_: PhasedContext) -> int:
             used = {agent.name: agent.reason for agent in recommendation.use_existing}
             documents = make_documents(
-                *(manifest, settings, analysis, templates.templates, {**self.staging.agents(), **used}),
+                manifest,
+                settings,
+                analysis,
+                templates.templates,
+                {**self.staging.agents(), **used},
                 rules_structure=not self._choices.no_rules_structure,
                 size_limit=self._choices.claude_md_size_limit,
             )
@@ -245,7 +249,7 @@ class _Run:
         name = NAMES[number]
         self._progress.entered(number, name)
         value = self._ctx.phase(
-            *(number, name, body), key=key, result=result, summary=lambda value: told(summary, value)
+            number, name, body, key=key, result=result, summary=lambda value: told(summary, value)
         )
         self._progress.finished(number, name, told(summary, value))
         return value

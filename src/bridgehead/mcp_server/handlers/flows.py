@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.flows import RecordingAnnouncer, size_limits
 from bridgehead.assembly.waiting import waiting_list
 from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
@@ -65,7 +66,7 @@ def _answer_unrecorded(caller: Caller, request_id: str, answer: Answer) -> None:
     if reason := refusal(question, answer):
         raise UserError(f"{request_id} was not answered: {reason}")
     announcer = RecordingAnnouncer(root, caller.tell)
-    around = Surroundings(announcer=announcer, size_limits=size_limits(root))
+    around = Surroundings(announcer=announcer, size_limits=size_limits(Assembly(root).settings))
     respond_to_flow(response_to(question, answer), around)
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from bridgehead.named_tuple import NamedTuple
-
 
 class Kind(StrEnum):
     TEXT = "text"
@@ -22,13 +20,16 @@ class Kind(StrEnum):
 Value = str | float | bool | tuple[str, ...] | None
 
 
-class Setting(NamedTuple):
-    section: str
-    key: str
-    kind: Kind
-    default: Value
-    summary: str
-    trusted_only: bool = False
+class Setting:
+    def __init__(
+        self, section: str, key: str, kind: Kind, default: Value, summary: str, trusted_only: bool = False
+    ) -> None:
+        self.section = section
+        self.key = key
+        self.kind = kind
+        self.default = default
+        self.summary = summary
+        self.trusted_only = trusted_only
 
     @property
     def name(self) -> str:

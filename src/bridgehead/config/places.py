@@ -6,19 +6,18 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bridgehead.named_tuple import NamedTuple
-
 PROJECT_FILE = "bridgehead.toml"
 USER_FILE = "config.toml"
 RECORD_FILE = "record.db"
 _ROOT_MARKS = (PROJECT_FILE, ".bridgehead", ".git")
 
 
-class Places(NamedTuple):
-    project: Path
-    """Root of the project the command runs in: the nearest directory with a mark, else the working directory."""
-    config: Path
-    data: Path
+class Places:
+    def __init__(self, project: Path, config: Path, data: Path) -> None:
+        self.project = project
+        """Root of the project the command runs in: the nearest directory with a mark, else the working directory."""
+        self.config = config
+        self.data = data
 
     @property
     def project_file(self) -> Path:

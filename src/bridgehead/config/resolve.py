@@ -3,15 +3,12 @@
 Bad values never stop a command that does not need them: they are reported as warnings and the next source is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bridgehead.config.declared import SETTINGS, Kind, Setting, Value, setting
 from bridgehead.errors import ConfigError
-from bridgehead.named_tuple import NamedTuple
 
 MOST: Final = 1e15
 
@@ -24,12 +21,13 @@ class Origin(StrEnum):
     DEFAULT = "default"
 
 
-class SettingsFile(NamedTuple):
+class SettingsFile:
     """One parsed bridgehead.toml. `trusted` says whether it may choose programs and URLs."""
 
-    path: str
-    document: Mapping[str, Any]
-    trusted: bool
+    def __init__(self, path: str, document: Mapping[str, Any], trusted: bool) -> None:
+        self.path = path
+        self.document = document
+        self.trusted = trusted
 
 
 class Resolved(NamedTuple):
@@ -40,11 +38,12 @@ class Resolved(NamedTuple):
     source: str | None = None
 
 
-class Settings(NamedTuple):
+class Settings:
     """Every declared setting with its value, and what was wrong with the sources."""
 
-    values: Mapping[str, Resolved]
-    warnings: tuple[str, ...] = ()
+    def __init__(self, values: Mapping[str, Resolved], warnings: tuple[str, ...] = ()) -> None:
+        self.values = values
+        self.warnings = warnings
 
     def text(self, name: str) -> str | None:
         value = self.values[name].value
@@ -62,12 +61,20 @@ class Settings(NamedTuple):
         return value if isinstance(value, tuple) else ()
 
 
-class _Sources(NamedTuple):
-    flags: Mapping[str, Value]
-    environ: Mapping[str, str]
-    project: SettingsFile | None
-    user: SettingsFile | None
-    warnings: list[str]
+class _Sources:
+    def __init__(
+        self,
+        flags: Mapping[str, Value],
+        environ: Mapping[str, str],
+        project: SettingsFile | None,
+        user: SettingsFile | None,
+        warnings: list[str],
+    ) -> None:
+        self.flags = flags
+        self.environ = environ
+        self.project = project
+        self.user = user
+        self.warnings = warnings
 
 
 def resolve(

@@ -7,28 +7,31 @@ from typing import Any
 
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.words import NOTHING
-from bridgehead.named_tuple import NamedTuple
 
 
-class FlowEvent(NamedTuple):
+class FlowEvent:
     """One thing that happened to a run. The same `id` twice is the same event: a repeated step announces it again."""
 
-    id: str
-    kind: str
-    """`flow.started`, `flow.paused`, `flow.resumed`, `flow.responded`, `flow.completed`, … (contract/events.py)."""
-    run: Run
-    at: str
-    data: Mapping[str, Any] = NOTHING
+    def __init__(self, id: str, kind: str, run: Run, at: str, data: Mapping[str, Any] = NOTHING) -> None:
+        self.id = id
+        self.kind = kind
+        """`flow.started`, `flow.paused`, `flow.resumed`, `flow.responded`, `flow.completed`, … (contract/events.py)."""
+        self.run = run
+        self.at = at
+        self.data = data
 
 
-class OpenRequest(NamedTuple):
+class OpenRequest:
     """A request that someone must answer."""
 
-    flow_id: str
-    name: str
-    root: str
-    request: Mapping[str, Any]
-    deadline: str | None
+    def __init__(
+        self, flow_id: str, name: str, root: str, request: Mapping[str, Any], deadline: str | None
+    ) -> None:
+        self.flow_id = flow_id
+        self.name = name
+        self.root = root
+        self.request = request
+        self.deadline = deadline
 
 
 class Announcer:

@@ -1,11 +1,9 @@
 """An ask, described: who is asked what, and what counts as an answer."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.calls import Call
 from bridgehead.flows.documents import Contract, validate
@@ -13,7 +11,6 @@ from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.settlement import Judge, Rules
 from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS, NOTHING, DocumentKind
-from bridgehead.named_tuple import NamedTuple
 
 Fallback = Callable[[Failed], Any]
 

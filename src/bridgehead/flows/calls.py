@@ -3,16 +3,13 @@
 Plain frozen data: `settlement.py` decides what becomes of it, a journal keeps it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from bridgehead.flows.digests import sha256_hex
 from bridgehead.flows.moments import deadline_after, utc_text
 from bridgehead.flows.words import AttemptStatus
-from bridgehead.named_tuple import NamedTuple
 
 _OUTSTANDING = frozenset({AttemptStatus.QUEUED, AttemptStatus.PENDING})
 
@@ -44,12 +41,12 @@ class Attempt(NamedTuple):
         document = self.document
         return deadline_after(document.get("created_at", ""), document.get("timeout_seconds", 0))
 
-    def handed_out(self, now: datetime) -> Attempt:
+    def handed_out(self, now: datetime) -> Self:
         """The same request written to the file now: its time starts (flows §9 R9, §14)."""
         document = {**self.document, "created_at": utc_text(now)}
         return self._replace(document=document, status=AttemptStatus.PENDING)
 
-    def ended(self, status: AttemptStatus, error_type: str | None = None) -> Attempt:
+    def ended(self, status: AttemptStatus, error_type: str | None = None) -> Self:
         return self._replace(status=status, error_type=error_type)
 
 
@@ -68,7 +65,7 @@ class Call(NamedTuple):
         wanted = request_id.lower()
         return next((found for found in self.attempts if found.request_id.lower() == wanted), None)
 
-    def with_current(self, attempt: Attempt) -> Call:
+    def with_current(self, attempt: Attempt) -> Self:
         return self._replace(attempts=(*self.attempts[:-1], attempt))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.calls import Attempt, Call, prompt_sha256
 from bridgehead.flows.documents import InvalidDocument, is_supported, normalise
@@ -23,7 +23,6 @@ from bridgehead.flows.words import (
     ErrorType,
     Profile,
 )
-from bridgehead.named_tuple import NamedTuple
 
 PENDING_REQUEST = "_pending_request"
 FLOW = "_flow"

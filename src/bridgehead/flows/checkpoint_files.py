@@ -19,7 +19,6 @@ from bridgehead.flows.words import CHECKPOINT_FILES, REQUEST_FILE, RESPONSE_FILE
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import make_private_dir, opened_regular, write_atomic
-from bridgehead.named_tuple import NamedTuple
 
 MIB: Final = 1024 * 1024
 SIZE_LIMITS: Final = {REQUEST_FILE: 16 * MIB, RESPONSE_FILE: 16 * MIB, STATE_FILE: 64 * MIB}
@@ -32,22 +31,30 @@ SETTLE_AGE_SECONDS: Final = 2.0
 _LEFTOVER: Final = rf"\.(?:{'|'.join(map(re.escape, CHECKPOINT_FILES))})\.([0-9]+)\.[0-9a-f]{{16}}\.tmp"
 
 
-class Unsafe(NamedTuple):
+class Unsafe:
     """A file that is there and is not to be believed. `uid` is set when only its owner is wrong."""
 
-    reason: str
-    uid: int | None = None
+    def __init__(self, reason: str, uid: int | None = None) -> None:
+        self.reason = reason
+        self.uid = uid
 
 
-class CheckpointFiles(NamedTuple):
+class CheckpointFiles:
     """The three files of one root, and the folders they are moved to."""
 
-    root: FlowRoot
-    clock: Clock = SystemClock()
-    response_owners: frozenset[int] | None = None
-    """Whose answers are taken; the allowed owners of the root unless given."""
-    size_limits: Mapping[str, int] = SIZE_LIMITS
-    """The bytes a file may have, by its name."""
+    def __init__(
+        self,
+        root: FlowRoot,
+        clock: Clock | None = None,
+        response_owners: frozenset[int] | None = None,
+        size_limits: Mapping[str, int] = SIZE_LIMITS,
+    ) -> None:
+        self.root = root
+        self.clock = SystemClock() if clock is None else clock
+        self.response_owners = response_owners
+        """Whose answers are taken; the allowed owners of the root unless given."""
+        self.size_limits = size_limits
+        """The bytes a file may have, by its name."""
 
     @property
     def request_path(self) -> Path:

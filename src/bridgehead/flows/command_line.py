@@ -1,25 +1,25 @@
 """The flags every flow understands, in one table: the `flow run` command and scripts of users read the same ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.requests import RunOptions, RunRequest
 from bridgehead.flows.words import NOTHING
-from bridgehead.named_tuple import NamedTuple
 
 
-class Flag(NamedTuple):
+class Flag:
     """One flag: what it sets, and how its value is read (None: it takes none)."""
 
-    name: str
-    sets: str
-    summary: str
-    read: type[Any] | None = None
-    choices: tuple[str, ...] = ()
+    def __init__(
+        self, name: str, sets: str, summary: str, read: type[Any] | None = None, choices: tuple[str, ...] = ()
+    ) -> None:
+        self.name = name
+        self.sets = sets
+        self.summary = summary
+        self.read = read
+        self.choices = choices
 
 
 FLAGS: Final = (

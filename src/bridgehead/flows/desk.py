@@ -14,14 +14,14 @@ from bridgehead.flows.json_bytes import Unreadable, read_object
 from bridgehead.flows.log import log_warning
 from bridgehead.flows.settlement import MatchedAnswer
 from bridgehead.flows.words import DocumentKind, Profile
-from bridgehead.named_tuple import NamedTuple
 
 
-class FiledAnswer(NamedTuple):
+class FiledAnswer:
     """An answer and the file it lies in."""
 
-    matched: MatchedAnswer
-    path: Path
+    def __init__(self, matched: MatchedAnswer, path: Path) -> None:
+        self.matched = matched
+        self.path = path
 
 
 class Desk:

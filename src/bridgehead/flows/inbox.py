@@ -9,14 +9,14 @@ from bridgehead.flows.calls import Call
 from bridgehead.flows.json_bytes import Unreadable, read_object
 from bridgehead.flows.schema_check import is_uuid
 from bridgehead.flows.settlement import MatchedAnswer
-from bridgehead.named_tuple import NamedTuple
 
 
-class Rejected(NamedTuple):
+class Rejected:
     """A response file that answers nothing here; it is moved to rejected/."""
 
-    note: str
-    reason: str
+    def __init__(self, note: str, reason: str) -> None:
+        self.note = note
+        self.reason = reason
 
     @property
     def action(self) -> str:

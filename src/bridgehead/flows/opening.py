@@ -16,28 +16,37 @@ from bridgehead.flows.errors import IncompatibleFlow, NoCheckpoint, OtherRun
 from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.requests import OPTIONS_KEY, RunRequest
 from bridgehead.flows.words import RunStatus
-from bridgehead.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from bridgehead.flows.checkpoint import Checkpoint
 
 
-class Opening(NamedTuple):
+class Opening:
     """What the command is about."""
 
-    resumed: Run | None = None
-    """The run to go on with, as the journal knows it."""
-    checkpoint: Checkpoint | None = None
-    restored_input: Mapping[str, Any] | None = None
-    """Set when a run is restored from its state file, alone or because its journal knows less."""
-    restored_id: str | None = None
-    """The id it had, if that is one of ours and free."""
-    completed: Run | None = None
-    """There is nothing to do: this run has reached its end."""
-    discarded: Run | None = None
-    """The run that is given up for a new one."""
-    bury: bool = False
-    """Move the files of the old run to post-mortem/ first (`--fresh`)."""
+    def __init__(
+        self,
+        resumed: Run | None = None,
+        checkpoint: Checkpoint | None = None,
+        restored_input: Mapping[str, Any] | None = None,
+        restored_id: str | None = None,
+        completed: Run | None = None,
+        discarded: Run | None = None,
+        bury: bool = False,
+    ) -> None:
+        self.resumed = resumed
+        """The run to go on with, as the journal knows it."""
+        self.checkpoint = checkpoint
+        self.restored_input = restored_input
+        """Set when a run is restored from its state file, alone or because its journal knows less."""
+        self.restored_id = restored_id
+        """The id it had, if that is one of ours and free."""
+        self.completed = completed
+        """There is nothing to do: this run has reached its end."""
+        self.discarded = discarded
+        """The run that is given up for a new one."""
+        self.bury = bury
+        """Move the files of the old run to post-mortem/ first (`--fresh`)."""
 
     @property
     def starts(self) -> bool:

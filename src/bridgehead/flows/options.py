@@ -11,16 +11,16 @@ from typing import Any
 from bridgehead.flows.codec import Unfit, from_plain, to_plain
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.named_tuple import NamedTuple
 
 
-class Option(NamedTuple):
+class Option:
     """One parameter of a flow function."""
 
-    name: str
-    kind: Any
-    required: bool
-    default: Any = None
+    def __init__(self, name: str, kind: Any, required: bool, default: Any = None) -> None:
+        self.name = name
+        self.kind = kind
+        self.required = required
+        self.default = default
 
     @property
     def flag(self) -> str:

@@ -1,11 +1,8 @@
 """What can come of an ask or a step, as values: a verdict on an answer, and the failures a flow may handle."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.words import ErrorType
-from bridgehead.named_tuple import NamedTuple
 
 
 class Accepted(NamedTuple):

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from bridgehead.flows.calls import Attempt, Call
 from bridgehead.flows.outcomes import Failed
 from bridgehead.flows.settlement import Action
-from bridgehead.named_tuple import NamedTuple
 
 
-class OpenCall(NamedTuple):
+class OpenCall:
     """A call a branch is waiting for, as it stands after this pass."""
 
-    call: Call
-    action: Action | None
-    """What this pass decided about it; None for one that is new."""
+    def __init__(self, call: Call, action: Action | None) -> None:
+        self.call = call
+        self.action = action
+        """What this pass decided about it; None for one that is new."""
 
 
 class Blocked(BaseException):

@@ -1,27 +1,30 @@
 """What can be asked of the engine, and what it answers: plain frozen data for every surface."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.calls import Remark
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, NOTHING, RunStatus
-from bridgehead.named_tuple import NamedTuple
 
 OPTIONS_KEY: Final = "_options"
 PAUSE_WORD: Final = "BRIDGEHEAD-PAUSE"
 
 
-class RunOptions(NamedTuple):
+class RunOptions:
     """Settings of a run that stay with it; None is "not given" (flows §9: limits and opt-outs)."""
 
-    max_retries: int | None = None
-    heuristics_only: bool | None = None
-    missing_agent_falls_back: bool | None = None
+    def __init__(
+        self,
+        max_retries: int | None = None,
+        heuristics_only: bool | None = None,
+        missing_agent_falls_back: bool | None = None,
+    ) -> None:
+        self.max_retries = max_retries
+        self.heuristics_only = heuristics_only
+        self.missing_agent_falls_back = missing_agent_falls_back
 
     def given(self) -> dict[str, Any]:
         members = {

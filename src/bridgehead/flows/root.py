@@ -19,16 +19,16 @@ from bridgehead.flows.tracked import refuse_tracked
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import make_dir, make_private_dir, write_atomic
 from bridgehead.host.locks import FileLock, LockReentered, read_holder
-from bridgehead.named_tuple import NamedTuple
 
 PROJECT_DIRECTORY: Final = ".bridgehead"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"
 
 
-class FlowRoot(NamedTuple):
+class FlowRoot:
     """A directory flows may run in."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     @classmethod
     def open(cls, path: Path) -> FlowRoot:

@@ -4,16 +4,13 @@ Hand-written because a schema library costs more to import than a whole pause. `
 for a missing or an extra key it points at the object that lacks or has it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.moments import parse_moment
-from bridgehead.named_tuple import NamedTuple
 
 Schema = Mapping[str, Any]
 

@@ -1,10 +1,8 @@
 """One pass of a flow: its records, its outstanding calls, and what this pass made of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridgehead.flows.announcer import Announcer
 from bridgehead.flows.asks import Ask, Fallback, refuse_unwritable
@@ -41,7 +39,7 @@ class Session:
         attempts: Sequence[Attempt],
         actions: list[str],
         announcer: Announcer,
-        invoker: AgentInvoker | None = None,
+        invoker: "AgentInvoker | None" = None,
         heuristics_only: bool = False,
         new_id: Callable[[], str] = new_request_id,
     ) -> None:

@@ -4,12 +4,10 @@ Pure. The answer has already been matched to the call by its request id (inbox.p
 of a successful answer's text come in as arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridgehead.flows.calls import Attempt, Call
 from bridgehead.flows.documents import Contract, InvalidDocument, is_supported, normalise
@@ -25,7 +23,6 @@ from bridgehead.flows.words import (
     Profile,
     RequestStatus,
 )
-from bridgehead.named_tuple import NamedTuple
 
 Judge = Callable[[str], Verdict]
 
@@ -63,11 +60,12 @@ class Settlement(NamedTuple):
     ignored_old_attempt: bool = False
 
 
-class MatchedAnswer(NamedTuple):
+class MatchedAnswer:
     """A response document that names `attempt`, an attempt of the call being settled."""
 
-    attempt: Attempt
-    document: Mapping[str, Any]
+    def __init__(self, attempt: Attempt, document: Mapping[str, Any]) -> None:
+        self.attempt = attempt
+        self.document = document
 
 
 def settle(

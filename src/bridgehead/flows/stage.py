@@ -15,17 +15,26 @@ from bridgehead.flows.requests import OPTIONS_KEY, RunRequest
 from bridgehead.flows.settlement import Rules
 from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, Profile
-from bridgehead.named_tuple import NamedTuple
 
 
-class Stage(NamedTuple):
-    flow: Flow
-    request: RunRequest
-    surroundings: Surroundings
-    files: CheckpointFiles
-    journal: Journal
-    run: Run
-    opening: Opening
+class Stage:
+    def __init__(
+        self,
+        flow: Flow,
+        request: RunRequest,
+        surroundings: Surroundings,
+        files: CheckpointFiles,
+        journal: Journal,
+        run: Run,
+        opening: Opening,
+    ) -> None:
+        self.flow = flow
+        self.request = request
+        self.surroundings = surroundings
+        self.files = files
+        self.journal = journal
+        self.run = run
+        self.opening = opening
 
     @property
     def options(self) -> Mapping[str, Any]:

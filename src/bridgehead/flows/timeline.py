@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridgehead.flows.calls import Attempt, outstanding_calls
 from bridgehead.flows.journals.base import Record
 from bridgehead.flows.paths import parents_of
-from bridgehead.named_tuple import NamedTuple
 
 PART: Final = "part"
 """The kind of a step that has not ended and of which only what is inside has been recorded."""

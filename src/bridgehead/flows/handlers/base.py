@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.flows.checkpoint_files import CheckpointFiles
 from bridgehead.flows.request import AgentRequest
 from bridgehead.flows.words import RequestStatus
-from bridgehead.named_tuple import NamedTuple
 
 
 class Reply(NamedTuple):

@@ -4,16 +4,13 @@ Every method that writes is one durable transaction: when it returns, a crash ca
 inside it, nothing of it has happened.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.words import RunStatus
-from bridgehead.named_tuple import NamedTuple
 
 
 class Run(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.flows.announcer import FlowEvent
@@ -17,7 +18,6 @@ from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.state_book import StateBook
 from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import CANCELLED, AttemptStatus, RunStatus
-from bridgehead.named_tuple import NamedTuple
 
 
 class CancelRequest(NamedTuple):

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
@@ -26,7 +26,6 @@ from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, DocumentKind, Profile
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.process import Command, Ended, Stream, run
-from bridgehead.named_tuple import NamedTuple
 
 STDOUT_LIMIT: Final = 64 * MIB
 RESUME_FLAG: Final = "--resume"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from bridgehead.errors import NotFound
 from bridgehead.flows.calls import Attempt, Call, outstanding_calls
@@ -10,7 +11,6 @@ from bridgehead.flows.journals.base import Journal, Record, Run
 from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.timeline import Step, steps_of
-from bridgehead.named_tuple import NamedTuple
 
 
 class ListRequest(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.flows.announcer import FlowEvent
@@ -21,7 +22,6 @@ from bridgehead.flows.surroundings import Surroundings
 from bridgehead.flows.words import RESPONSE_FILE, DocumentKind, Profile, RequestStatus
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import make_private_dir, write_atomic
-from bridgehead.named_tuple import NamedTuple
 
 
 class RespondRequest(NamedTuple):

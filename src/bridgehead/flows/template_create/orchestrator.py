@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ class TemplateCreateOrchestrator:
     def __init__(
         self, agent_invoker: AgentInvoker | None = None, surroundings: Surroundings | None = None
     ) -> None:
-        around = surroundings or Surroundings()
-        self._surroundings = around if agent_invoker is None else around._replace(invoker=agent_invoker)
+        self._surroundings = copy(surroundings) if surroundings else Surroundings()
+        if agent_invoker is not None:
+            self._surroundings.invoker = agent_invoker
 
     def run(
         self, project: Path, *words: str, resume: bool = False, heuristics_only: bool = False

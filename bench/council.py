@@ -28,6 +28,7 @@ from bridgehead.assembly.council_request import CouncilRequest
 from bridgehead.contract.words import Intensity
 from bridgehead.council.calls import Call, CallKey, Step
 from bridgehead.council.domains import load_registry
+from bridgehead.council.plan import CouncilOptions
 from bridgehead.council.report import CouncilReport
 from bridgehead.council.runtimes.base import Runtime, SeatSetup, runtime
 from bridgehead.council.runtimes.exchange import Outcome
@@ -183,8 +184,7 @@ class Hall:
         request = CouncilRequest(
             scope=ScopeRequest(paths=("src",)),
             domains=domains,
-            intensity=Intensity.STANDARD,
-            runtimes=tuple(SEATS),
+            options=CouncilOptions(intensity=Intensity.STANDARD, runtimes=tuple(SEATS)),
         )
         finished = self.councils.call(request, Company())
         report = finished.report

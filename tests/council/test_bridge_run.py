@@ -31,6 +31,7 @@ from bridgehead.council.debate import Debate
 from bridgehead.council.first_look import expert_owner
 from bridgehead.council.items import Intake
 from bridgehead.council.ledger import Ledger
+from bridgehead.council.plan import CouncilOptions
 from bridgehead.council.tally import Budget
 from council.driving import AT, Driver, drive, item, items, seat, surroundings, task
 
@@ -788,7 +789,7 @@ def test_results_after_the_report_change_nothing() -> None:
 
 
 def test_a_budget_stops_before_the_next_round_and_says_so() -> None:
-    run = BridgeRun(seat(), task(), surroundings(), budget=Budget(max_calls=9))
+    run = BridgeRun(seat(), task(), surroundings(), budget=Budget(CouncilOptions(max_calls=9)))
     driver = Driver(run, script(ONE_HIGH))
     report = driver.drive()
     assert (len(driver.calls), report.termination_reason) == (3, "budget")
@@ -796,7 +797,7 @@ def test_a_budget_stops_before_the_next_round_and_says_so() -> None:
 
 
 def test_a_budget_too_small_for_round_one_skips_the_seat_before_any_call() -> None:
-    run = BridgeRun(seat(), task(), surroundings(), budget=Budget(max_calls=2))
+    run = BridgeRun(seat(), task(), surroundings(), budget=Budget(CouncilOptions(max_calls=2)))
     turn = run.start(AT)
     assert turn.calls == ()
     assert run.report is not None

@@ -30,7 +30,7 @@ from bridgehead.council.calls import (
     UserAnswered,
 )
 from bridgehead.council.council_run import CouncilRun
-from bridgehead.council.plan import CouncilPlan, Dismissals
+from bridgehead.council.plan import CouncilOptions, CouncilPlan, Dismissals
 from bridgehead.council.report import (
     AbortedReport,
     CouncilReport,
@@ -94,6 +94,8 @@ class Council:
 
     def __init__(self, seats: Seats, says: Says, files: Any = FILES, **plan: Any) -> None:
         fields = plan.pop("task_fields", {})
+        options = {name: plan.pop(name) for name in CouncilOptions.__struct_fields__ if name in plan}
+        plan["options"] = CouncilOptions(**options)
         usual: dict[str, Any] = {"task": task(**fields), "bridges": tuple(seats), "today": TODAY}
         self.run = CouncilRun(CouncilPlan(**{**usual, **plan}), surroundings(files))
         self.seats = seats
@@ -333,7 +335,7 @@ def test_nothing_completed_is_an_aborted_report() -> None:
 
 
 def test_one_runtime_alone_has_no_stage_b() -> None:
-    council = Council({"claude": ready("claude")}, finds("SQL"), one_runtime=True).drive()
+    council = Council({"claude": ready("claude")}, finds("SQL"), runtimes=("claude",)).drive()
     assert (council.report.stage_b, council.stage_b()) == ("skipped", [])
     assert council.report.verdict is Verdict.CONCERNS
 
@@ -370,7 +372,7 @@ def test_a_seat_that_reports_no_cost_is_named_when_cost_is_limited() -> None:
 
 
 def rig_report(title: str = "SQL injection") -> BridgeReport:
-    council = Council({"claude": ready("claude")}, finds(title), one_runtime=True).drive()
+    council = Council({"claude": ready("claude")}, finds(title), runtimes=("claude",)).drive()
     report = council.run._reports["claude"].report
     fields = {"bridge": "rig:winbox", "model_family": "acme", "connection_used": "rig"}
     return BridgeReport(
@@ -517,13 +519,13 @@ def test_a_change_cannot_silence_its_own_gate() -> None:
     entries = (dismissal(known),)
     by_change = Council(TWO, finds("SQL injection"), dismissals=Dismissals(entries, base=())).drive().report
     before = Council(TWO, finds("SQL injection"), dismissals=Dismissals(entries, base=entries)).drive().report
-    allowed = Dismissals(entries, base=(), allow_new=True)
+    allowed = Council(
+        TWO, finds("SQL injection"), dismissals=Dismissals(entries, base=()), allow_new_dismissals=True
+    )
     assert (by_change.verdict, by_change.gate_verdict) == (Verdict.PASS, Verdict.CONCERNS)
     assert by_change.dismissed_findings[0].dismissed_in_this_change
     assert before.gate_verdict is Verdict.PASS
-    assert (
-        Council(TWO, finds("SQL injection"), dismissals=allowed).drive().report.gate_verdict is Verdict.PASS
-    )
+    assert allowed.drive().report.gate_verdict is Verdict.PASS
 
 
 def test_runs_are_compared_through_the_records_they_leave() -> None:

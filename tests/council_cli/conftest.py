@@ -20,6 +20,7 @@ from bridgehead.assembly.waiting import waiting_list
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.words import Intensity
 from bridgehead.control_plane.records import EventFilter
+from bridgehead.council.plan import CouncilOptions
 from bridgehead.council.scope import ScopeRequest
 from installed import Machine
 
@@ -124,8 +125,10 @@ class Hall:
     everything = ScopeRequest()
 
     def call(self, **asked: Any) -> Finished:
+        named = {name: asked.pop(name) for name in CouncilOptions.__struct_fields__ if name in asked}
         usual = {"scope": ScopeRequest(paths=("orders/store.py",)), "domains": ("security",)}
-        request = CouncilRequest(**{**usual, "intensity": Intensity.QUICK, **asked})
+        options = CouncilOptions(**{"intensity": Intensity.QUICK, **named})
+        request = CouncilRequest(**{**usual, **asked}, options=options)
         return Councils(self.assembly).call(request, Company())
 
     def resume(self, reference: str | None, **asked: Any) -> Finished:

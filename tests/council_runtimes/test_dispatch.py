@@ -32,7 +32,7 @@ from bridgehead.council.council_run import CouncilRun
 from bridgehead.council.dispatch import Ending, Means, Reported, Waiting, conduct
 from bridgehead.council.domains import load_registry
 from bridgehead.council.partners import MemoryJournal
-from bridgehead.council.plan import CouncilPlan
+from bridgehead.council.plan import CouncilOptions, CouncilPlan
 from bridgehead.council.preflight import Ready
 from bridgehead.council.report import AbortedReport, CouncilReport
 from bridgehead.council.run_log import RunLog
@@ -369,7 +369,9 @@ def test_a_halted_bridge_is_put_to_the_user_and_seated_again_on_retry() -> None:
         seats._others.clear()
         return "retry"
 
-    report = report_of(run(council("claude", "codex", interactive=True), seats, Means(ask_user=ask)))
+    report = report_of(
+        run(council("claude", "codex", options=CouncilOptions(interactive=True)), seats, Means(ask_user=ask))
+    )
 
     assert [question.message for question in asked] == ["run codex login"]
     assert report.bridges_available == ("claude", "codex")
@@ -379,7 +381,7 @@ def test_without_anybody_to_ask_a_halted_bridge_is_skipped() -> None:
     halted = OwnReport(halted_report(TASK, facts("codex"), "not_authenticated", "run codex login"))
     seats = ScriptedSeats(scripts("claude"), others={"codex": halted})
 
-    report = report_of(run(council("claude", "codex", interactive=True), seats))
+    report = report_of(run(council("claude", "codex", options=CouncilOptions(interactive=True)), seats))
 
     assert report.skip_reasons == {"codex": "halted:not_authenticated"}
 

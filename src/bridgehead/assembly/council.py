@@ -14,14 +14,11 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council_company import Company
 from bridgehead.assembly.council_desk import FlowDesk
 from bridgehead.assembly.council_dry_run import imagine_calls
-from bridgehead.assembly.council_files import (
-    SeatsFile,
-    write_seats_file,
-)
+from bridgehead.assembly.council_files import write_seats_file
 from bridgehead.assembly.council_journal import CouncilBook
 from bridgehead.assembly.council_kept import KeptCouncil, seat_reports
 from bridgehead.assembly.council_lock import hold_council
-from bridgehead.assembly.council_opening import AskQuestion, Opened, open_council
+from bridgehead.assembly.council_opening import Opened, open_council
 from bridgehead.assembly.council_record import CouncilRecord, councils_told_to_retry
 from bridgehead.assembly.council_refusals import NothingToResume, only_council, refuse_gate, refuse_retry
 from bridgehead.assembly.council_request import CouncilRequest
@@ -55,15 +52,23 @@ class Councils:
 
     def call(self, request: CouncilRequest, company: Company, *, gate: Gate | None = None) -> Finished:
         """Hold a council from its first seating as far as it goes."""
-        if request.reconfigure:
+        if request.options.reconfigure:
             forget_probes(self.assembly)
         with closing(CouncilBook(self.assembly.places.project, self.clock)) as book:
-            opened = self._open(request, company.ask, book)
+            opened = open_council(
+                self.assembly,
+                request,
+                machine=self.machine,
+                clock=self.clock,
+                is_taken=lambda review_id: review_id in book.ids() or self._is_recorded(review_id),
+                ask=company.ask,
+            )
             kept = opened.kept
             refuse_gate(kept, gate)
             with hold_council(self.assembly, kept.review_id):
                 self._refuse_unplaceable(opened)
-                self._note_settings(request, opened.seats)
+                if request.options.rewrites_settings:
+                    write_seats_file(self.assembly, opened.seats, self.clock.now())
                 book.begin(kept)
                 ScopeShelf(self.assembly).keep(kept.review_id, opened.scope)
                 write_context(self.assembly.places.project, opened, self.clock)
@@ -96,24 +101,19 @@ class Councils:
 
     def dry_run(self, request: CouncilRequest, company: Company) -> DryRun:
         """Every call that would be made now; nothing is called and nothing written."""
-        opened = self._open(request, company.ask, None)
-        return imagine_calls(self.assembly, opened.kept, opened.scope, self.machine, self.clock)
-
-    # -- parts of a run
-
-    def _open(self, request: CouncilRequest, ask: AskQuestion | None, book: CouncilBook | None) -> Opened:
-        return open_council(
+        opened = open_council(
             self.assembly,
             request,
             machine=self.machine,
             clock=self.clock,
-            is_taken=lambda review_id: self._is_taken(review_id, book),
-            ask=ask,
+            is_taken=self._is_recorded,
+            ask=company.ask,
         )
+        return imagine_calls(self.assembly, opened.kept, opened.scope, self.machine, self.clock)
 
-    def _is_taken(self, review_id: str, book: CouncilBook | None) -> bool:
-        if book is not None and review_id in book.ids():
-            return True
+    # -- parts of a run
+
+    def _is_recorded(self, review_id: str) -> bool:
         with self.assembly.store(read_only=True) as store:
             return store.run(review_id) is not None
 
@@ -179,7 +179,3 @@ class Councils:
         """A desk that is taken, or nothing to branch off from, is found out before the council exists."""
         FlowDesk.of(self.assembly, opened.kept, self.clock)
         Workplace.prepare(self.assembly, opened.kept, opened.scope)
-
-    def _note_settings(self, request: CouncilRequest, seats: SeatsFile) -> None:
-        if request.rewrites_settings:
-            write_seats_file(self.assembly, seats, self.clock.now())

@@ -54,7 +54,7 @@ class FlowDesk:
     @classmethod
     def of(cls, assembly: Assembly, kept: KeptCouncil, clock: Clock) -> FlowDesk | None:
         """The desk of a council that has a host seat; a root that another flow is paused in is refused."""
-        if kept.request.host_seat is None:
+        if kept.request.options.host_seat is None:
             return None
         root = FlowRoot.open(assembly.places.project)
         root.prepare()

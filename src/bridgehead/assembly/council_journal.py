@@ -55,17 +55,23 @@ class CouncilBook:
 
     def begin(self, kept: KeptCouncil) -> None:
         at = self._now()
-        settled = msgspec.to_builtins(kept)
         self._journal.begin(
             Run(
-                *(kept.review_id, NAME, VERSION, NAME, str(self._root.path), RunStatus.RUNNING),
-                *(settled, at, at),
+                id=kept.review_id,
+                name=NAME,
+                version=VERSION,
+                source=NAME,
+                root=str(self._root.path),
+                status=RunStatus.RUNNING,
+                input=kept.stored(),
+                created=at,
+                updated=at,
             )
         )
 
     def kept(self, review_id: str) -> KeptCouncil | None:
         run = self._journal.run(review_id)
-        return None if run is None else msgspec.convert(run.input, KeptCouncil)
+        return None if run is None else KeptCouncil.read(run.input)
 
     def ids(self) -> list[str]:
         """Ids of all councils, newest first."""
@@ -114,17 +120,14 @@ class KeptJournal:
 
     def started(self, call: Call, at: str) -> None:
         path = f"{_STARTED}/{call.key}"
-        self._journal.append(
-            self._review_id, Record(path, _STARTED, call.prompt_sha256, "completed", None, None, at, at)
-        )
+        self._append(path, _STARTED, at, input_sha=call.prompt_sha256)
 
     def fed(self, happened: Input) -> None:
         if isinstance(happened, Interrupted):
             self.signal = happened.signal
         text = msgspec.json.encode(happened).decode()
         path = f"{_INPUT}#{len(self._inputs)}"
-        now = iso_ms(self._clock.now())
-        self._journal.append(self._review_id, Record(path, _INPUT, None, "completed", text, None, now, now))
+        self._append(path, _INPUT, iso_ms(self._clock.now()), result=text)
         self._inputs.append(happened)
 
     def halt_message(self, bridge: str) -> str:
@@ -136,3 +139,18 @@ class KeptJournal:
         """How often the bridge was seated: once, and again after every retry."""
         again = [one for one in self._inputs if isinstance(one, Retried | UserAnswered)]
         return 1 + sum(one.bridge == bridge for one in again)
+
+    def _append(
+        self, path: str, kind: str, at: str, *, input_sha: str | None = None, result: str | None = None
+    ) -> None:
+        record = Record(
+            path=path,
+            kind=kind,
+            input_sha=input_sha,
+            status="completed",
+            result=result,
+            error=None,
+            started=at,
+            ended=at,
+        )
+        self._journal.append(self._review_id, record)

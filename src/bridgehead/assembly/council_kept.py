@@ -17,7 +17,6 @@ from bridgehead.council.council_run import CouncilRun
 from bridgehead.council.domains import load_registry
 from bridgehead.council.findings.history import Record
 from bridgehead.council.findings.tree import Tree
-from bridgehead.council.five_phase import PRESETS
 from bridgehead.council.material import scope_material
 from bridgehead.council.plan import CouncilPlan, Dismissals
 from bridgehead.council.scope import Scope, ScopeRequest
@@ -50,6 +49,18 @@ class KeptCouncil(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     discovery: dict[str, Any] = {}
 
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> KeptCouncil:
+        """A council from its stored form."""
+        request = stored["request"]
+        return msgspec.convert({**stored, "request": {**request, "options": request}}, cls)
+
+    def stored(self) -> dict[str, Any]:
+        """As it is written down: the options stand among the other fields of the request."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        document["request"] |= document["request"].pop("options")
+        return document
+
     @property
     def review_id(self) -> str:
         return self.task.session_id
@@ -60,22 +71,14 @@ class KeptCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
     def plan(self) -> CouncilPlan:
         """The plan these facts make; the same whenever it is asked for."""
-        request = self.request
         return CouncilPlan(
             task=self.task,
             bridges=self.bridges,
             today=self.today,
             route=self.route,
-            interactive=request.interactive,
-            one_runtime=len(request.runtimes) == 1,
-            fallback=request.fallback,
-            seed_findings=request.seed_findings,
+            options=self.request.options,
             coordinator=self.coordinator,
-            preset=PRESETS[request.preset],
-            max_calls=request.max_calls,
-            max_cost_usd=request.max_cost_usd,
-            scope=_as_tuple(self.task.scope),
-            dismissals=Dismissals(self.dismissals, self.base_dismissals, request.allow_new_dismissals),
+            dismissals=Dismissals(self.dismissals, self.base_dismissals),
             records=self.records,
             previous_review_id=self.previous_review_id,
             notes=self.notes,
@@ -111,7 +114,17 @@ class KeptScope(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def scope(self) -> Scope:
-        return Scope(**{field: getattr(self, field) for field in self.__struct_fields__})
+        return Scope(
+            described=self.described,
+            texts=self.texts,
+            left_out=self.left_out,
+            diff=self.diff,
+            renames=self.renames,
+            commit=self.commit,
+            base_commit=self.base_commit,
+            dirty=self.dirty,
+            warnings=self.warnings,
+        )
 
 
 def make_run(kept: KeptCouncil, scope: Scope) -> CouncilRun:
@@ -144,7 +157,3 @@ def surroundings_of(kept: KeptCouncil, scope: Scope) -> Surroundings:
         scope_files=tuple(named),
         withdrawal_guard=kept.withdrawal_guard,
     )
-
-
-def _as_tuple(scope: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (scope,) if isinstance(scope, str) else scope

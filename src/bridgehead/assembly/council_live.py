@@ -162,8 +162,10 @@ def _after_council_line(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCo
             )
             return msgspec.structs.replace(picture, joined=(*picture.joined, found))
         case "challenge_note":
-            note = msgspec.convert(
-                {name: str(line[name]) for name in ("finding_id", "challenge", "outcome")}, LiveNote
+            note = LiveNote(
+                finding_id=str(line["finding_id"]),
+                challenge=str(line["challenge"]),
+                outcome=str(line["outcome"]),
             )
             return msgspec.structs.replace(picture, notes=(*picture.notes, note))
         case "stage_a":

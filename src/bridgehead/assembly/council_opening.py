@@ -25,14 +25,15 @@ from bridgehead.assembly.council_files import (
 )
 from bridgehead.assembly.council_kept import KeptCouncil
 from bridgehead.assembly.council_request import ASK, CouncilRequest, refuse_contradictions
-from bridgehead.contract.task import BridgeInput, parse_bridge_input
-from bridgehead.contract.words import Intensity, TaskType
+from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
+from bridgehead.contract.words import TaskType
 from bridgehead.council.clarify import Clarifier, ClarifyingQuestion, ScopeClarification
 from bridgehead.council.context import Request, read_context
 from bridgehead.council.discovery import discovery_manifest, executor_type, host_bridge
 from bridgehead.council.domains import load_registry
 from bridgehead.council.file_references import find_references
 from bridgehead.council.git import repository_at
+from bridgehead.council.plan import CouncilOptions
 from bridgehead.council.routing import DEBATE_PROTOCOL, DEEP_COUNCIL, Routed, route_request
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.machine import Machine
@@ -92,7 +93,7 @@ def open_council(
 ) -> Opened:
     """Settle everything about a council; `ask` puts the questions of §16 to the user, None asks nobody."""
     refuse_contradictions(request)
-    for name in request.runtimes:
+    for name in request.options.runtimes:
         find_runtime(name)
     if request.review_id is not None and is_taken(request.review_id):
         raise ReviewIdTaken(request.review_id)
@@ -103,17 +104,23 @@ def open_council(
     scope = opening.resolved(looked_at)
     seats = read_seats_file(assembly)
     settings = seats.settings(now)
-    if request.rewrites_settings:
+    if request.options.rewrites_settings:
         seats.refuse_loss()
-    routed = opening.route(settled)
+    routed = route_request(
+        " ".join([request.task, *request.scope.paths]),
+        domains=len(settled.domains),
+        explicit_route=request.meaning.route,
+        explicit_intensity=request.options.intensity,
+    )
     executor = executor_type(machine.environment)
-    request = msgspec.structs.replace(request, host_seat=_host_seat(request, executor))
+    options = msgspec.structs.replace(request.options, host_seat=_host_seat(request.options, executor))
+    request = msgspec.structs.replace(request, options=options)
     task = _task(request, settled, scope, routed, request.review_id or _new_id(is_taken))
     history = read_history(assembly)
     kept = KeptCouncil(
         request=request,
         task=task,
-        bridges=_bridges(request, settings, task.task_type, routed.route),
+        bridges=_bridges(options, settings, task.task_type, routed.route),
         route=routed.route,
         today=now.date(),
         secret=secrets.token_bytes(32),
@@ -132,7 +139,7 @@ def open_council(
         warnings=_warnings(
             settings,
             scope,
-            rewritten=request.rewrites_settings,
+            rewritten=options.rewrites_settings,
             makes=task.task_type is TaskType.IMPLEMENTATION,
         ),
         discovery=discovery_manifest(machine, None, executor),
@@ -191,16 +198,6 @@ class _Opening:
         )
         return replace(wanted, paths=paths)
 
-    def route(self, settled: ScopeClarification) -> Routed:
-        request = self._request
-        text = " ".join([request.task, *request.scope.paths])
-        return route_request(
-            text,
-            domains=len(settled.domains),
-            explicit_route=request.meaning.route,
-            explicit_intensity=request.intensity,
-        )
-
     def resolved(self, wanted: ScopeRequest) -> Scope:
         return resolve_scope(
             wanted,
@@ -232,30 +229,30 @@ class _Opening:
         return git is not None and git.head() is not None and git.is_dirty()
 
 
-def _host_seat(request: CouncilRequest, executor: str) -> str | None:
+def _host_seat(options: CouncilOptions, executor: str) -> str | None:
     """The bridge the calling agent sits for; an empty name asks us to find out."""
-    if request.host_seat is None:
+    if options.host_seat is None:
         return None
-    bridge = request.host_seat or host_bridge(executor)
+    bridge = options.host_seat or host_bridge(executor)
     if bridge is None:
         raise UnknownHost
     find_runtime(bridge)
     return bridge
 
 
-def _bridges(request: CouncilRequest, settings: Settings, task_type: TaskType, route: str) -> tuple[str, ...]:
+def _bridges(options: CouncilOptions, settings: Settings, task_type: TaskType, route: str) -> tuple[str, ...]:
     """Who sits, in dispatch order."""
-    if request.fallback:
+    if options.fallback:
         return ("claude",)
-    if request.runtimes:
-        chosen = request.runtimes
+    if options.runtimes:
+        chosen = options.runtimes
     else:
         chosen = seats_by_default(settings, task_type)
         if route != DEEP_COUNCIL:
             chosen = tuple(sorted(chosen, key=_rank_when_one_is_enough))
         if route == DEBATE_PROTOCOL:
             chosen = tuple(name for name in chosen if name != "static")
-    host = [request.host_seat] if request.host_seat else []
+    host = [options.host_seat] if options.host_seat else []
     return tuple(dict.fromkeys([*host, *chosen]))
 
 
@@ -268,23 +265,21 @@ def _task(
 ) -> BridgeInput:
     verb = request.meaning
     task_type = settled.task_type if request.verb == ASK else request.task_type or verb.task_type
-    default = f"{request.verb} of {', '.join(scope.described)}"
-    fields: dict[str, object] = {
-        "session_id": review_id,
-        "scope": list(scope.described),
-        "task_description": request.task.strip() or default,
-        "task_type": task_type,
-        "domains": list(settled.domains),
-        "context_summary": request.context_summary,
-        "intensity": routed.intensity or Intensity.STANDARD,
-        "context_policy": request.context_policy,
-        "files": scope.files,
-        "loc": scope.loc,
-        "requirements": msgspec.to_builtins(request.requirements),
-    }
-    if request.verb not in (ASK, "debate"):
-        fields["mode"] = verb.mode
-    return parse_bridge_input(fields).task
+    mode = usual_mode(task_type) if request.verb in (ASK, "debate") else verb.mode
+    return BridgeInput(
+        session_id=review_id,
+        scope=scope.described,
+        task_description=request.task.strip() or f"{request.verb} of {', '.join(scope.described)}",
+        task_type=task_type,
+        domains=settled.domains,
+        context_summary=request.context_summary,
+        intensity=routed.intensity,
+        mode=mode,
+        context_policy=request.options.context_policy or usual_context_policy(mode),
+        files=scope.files,
+        loc=scope.loc,
+        requirements=request.requirements,
+    )
 
 
 def _base_dismissals(

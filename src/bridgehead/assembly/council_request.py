@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.contract.report import Output
 from bridgehead.contract.task import Requirement
-from bridgehead.contract.words import ContextPolicy, Intensity, Mode, TaskType
+from bridgehead.contract.words import Mode, TaskType
+from bridgehead.council.plan import CouncilOptions
 from bridgehead.council.routing import DEBATE_PROTOCOL, DEEP_COUNCIL
 from bridgehead.council.scope import ScopeRequest
 from bridgehead.errors import UserError
@@ -57,7 +57,7 @@ _ID: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 class CouncilRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One council as it was asked for; None is "not said"."""
+    """One council as it was asked for: what it is about, and how it is to be held."""
 
     verb: str = "review"
     task_type: TaskType | None = None
@@ -65,30 +65,13 @@ class CouncilRequest(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     context_summary: str = ""
     domains: tuple[str, ...] = ()
-    intensity: Intensity | None = None
-    context_policy: ContextPolicy | None = None
     requirements: tuple[Requirement, ...] = ()
-    runtimes: tuple[str, ...] = ()
-    host_seat: str | None = None
-    fallback: bool = False
-    seed_findings: tuple[Output, ...] = ()
     review_id: str | None = None
-    interactive: bool = False
-    reconfigure: bool = False
-    write_settings: bool = False
-    max_calls: int | None = None
-    max_cost_usd: float | None = None
-    allow_new_dismissals: bool = False
-    preset: str = "default"
+    options: CouncilOptions = CouncilOptions()
 
     @property
     def meaning(self) -> Verb:
         return VERBS[self.verb]
-
-    @property
-    def rewrites_settings(self) -> bool:
-        """Whether `.bridge-settings.json` is written again, freshly dated (council §13)."""
-        return self.write_settings or (self.interactive and self.reconfigure)
 
     @property
     def names_a_change(self) -> bool:
@@ -116,8 +99,8 @@ class TaskNeeded(UserError):
 def refuse_contradictions(request: CouncilRequest) -> None:
     """Mistakes that can be seen in the request alone."""
     if request.verb == "implement":
-        if len(request.runtimes) != 1:
-            raise OneRuntimeNeeded(len(request.runtimes))
+        if len(request.options.runtimes) != 1:
+            raise OneRuntimeNeeded(len(request.options.runtimes))
         if not request.task.strip():
             raise TaskNeeded(request.verb)
     task_type = request.task_type or request.meaning.task_type
@@ -129,5 +112,5 @@ def refuse_contradictions(request: CouncilRequest) -> None:
             f"--id {request.review_id!r} cannot name a council",
             hint="letters, digits, . _ - (at most 128), beginning with a letter or digit, no two dots in a row",
         )
-    if request.fallback and request.runtimes not in ((), ("claude",)):
+    if request.options.fallback and request.options.runtimes not in ((), ("claude",)):
         raise UserError("--fallback seats claude alone; leave --runtime out")

@@ -94,7 +94,7 @@ def local_seats(
         ),
         worktree=worktree.path if worktree else None,
         pass_env=assembly.settings.texts("council.pass_env"),
-        host_seat=kept.request.host_seat,
+        host_seat=kept.request.options.host_seat,
         project=assembly.places.project,
         transport=_transport(assembly, kept),
         retired=retired_bridges(assembly),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ def council() -> None:
     """
 
 
-def _convene(app: App, verb: str, scope: tuple[str, ...], options: dict[str, Any]) -> int:
+def _convene(app: App, /, verb: str, scope: tuple[str, ...], **options: Any) -> int:
     """One council, from what was typed to the exit code."""
     request = request_from(app, verb, scope, options)
     councils = _councils(app)
@@ -66,16 +67,13 @@ def _convene(app: App, verb: str, scope: tuple[str, ...], options: dict[str, Any
     gate = Gate(options["gate"]) if options["gate"] else None
     with _watching(app, request, watch=options["watch"]) as company:
         finished = councils.call(request, company, gate=gate)
-    if request.rewrites_settings:
+    if request.options.rewrites_settings:
         app.say("wrote .bridge-settings.json")
     return _ended(app, finished, gate=gate, sarif=options["sarif"], watch=options["watch"])
 
 
 def _verb_command(verb: str) -> click.Command:
-    def run(app: App, scope: tuple[str, ...], **options: Any) -> int:
-        return _convene(app, verb, scope, options)
-
-    function: Callable[..., Any] = council_options(click.pass_obj(run))
+    function: Callable[..., Any] = council_options(click.pass_obj(partial(_convene, verb=verb)))
     if verb == "debate":
         function = click.option(
             "--task-type", type=click.Choice([str(one) for one in TaskType]), help="Default: review."
@@ -178,7 +176,7 @@ def _company(app: App, request: CouncilRequest | None) -> Company:
     from bridgehead.assembly.council import Company
     from bridgehead.cli.council_questions import ask_about_halted, ask_before
 
-    if request is None or not request.interactive:
+    if request is None or not request.options.interactive:
         return Company()
     return Company(
         ask=lambda question: ask_before(app, question),

@@ -111,6 +111,7 @@ def council_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def request_from(app: App, verb: str, scope: tuple[str, ...], options: dict[str, Any]) -> CouncilRequest:
     """What was typed, as a request; files are read here and refused with their name."""
     from bridgehead.assembly.council_request import ASK, CouncilRequest
+    from bridgehead.council.plan import CouncilOptions
     from bridgehead.council.scope import ScopeRequest
 
     task = options["task"]
@@ -131,21 +132,23 @@ def request_from(app: App, verb: str, scope: tuple[str, ...], options: dict[str,
         task=task,
         context_summary=_text(options["context_file"]),
         domains=options["domains"],
-        intensity=Intensity(options["intensity"]) if options["intensity"] else None,
-        context_policy=ContextPolicy(options["context_policy"]) if options["context_policy"] else None,
         requirements=read_requirements(options["requirements"]),
-        runtimes=options["runtimes"],
-        host_seat=options["host_seat"],
-        fallback=options["fallback"],
-        seed_findings=_seed_findings(options["seed_findings"]),
         review_id=options["review_id"],
-        interactive=_is_interactive(app, options),
-        reconfigure=options["reconfigure"],
-        write_settings=options["write_settings"],
-        max_calls=options["max_calls"],
-        max_cost_usd=options["max_cost"],
-        allow_new_dismissals=options["allow_new_dismissals"],
-        preset=options.get("preset") or "default",
+        options=CouncilOptions(
+            intensity=Intensity(options["intensity"]) if options["intensity"] else None,
+            context_policy=ContextPolicy(options["context_policy"]) if options["context_policy"] else None,
+            runtimes=options["runtimes"],
+            host_seat=options["host_seat"],
+            fallback=options["fallback"],
+            seed_findings=_seed_findings(options["seed_findings"]),
+            interactive=_is_interactive(app, options),
+            reconfigure=options["reconfigure"],
+            write_settings=options["write_settings"],
+            max_calls=options["max_calls"],
+            max_cost_usd=options["max_cost"],
+            allow_new_dismissals=options["allow_new_dismissals"],
+            preset=options.get("preset") or "default",
+        ),
     )
 
 

@@ -38,6 +38,7 @@ _MODE_OF_TASK: Final[dict[TaskType, Mode | None]] = {
     TaskType.PLANNING: None,
     TaskType.IMPLEMENTATION: None,
 }
+_SCOPE_NEEDED: Final = "must be a non-empty string or a list of them"
 _OPEN_ENDED_MODES: Final = frozenset({Mode.RESEARCH, Mode.BRAINSTORM, Mode.DESIGN})
 
 
@@ -81,10 +82,18 @@ class BridgeInput(msgspec.Struct, frozen=True, kw_only=True):
     loc: int | None = None
     requirements: tuple[Requirement, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not self.scope or not all(map(str.strip, self.scope_entries)):
+            raise InvalidBridgeInput("scope", _SCOPE_NEEDED)
+
+    @property
+    def scope_entries(self) -> tuple[str, ...]:
+        return (self.scope,) if isinstance(self.scope, str) else self.scope
+
     @property
     def scope_text(self) -> str:
         """The scope as prompts name it."""
-        return self.scope if isinstance(self.scope, str) else ", ".join(self.scope)
+        return ", ".join(self.scope_entries)
 
     @property
     def capability_profile(self) -> CapabilityProfile:
@@ -126,9 +135,7 @@ def _resolve_aliases(inner: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
 
 def _read_fields(fields: dict[str, Any]) -> BridgeInput:
     task_type = _choice(fields, "task_type", TaskType, TaskType.REVIEW)
-    mode = _choice(fields, "mode", Mode, _MODE_OF_TASK[task_type])
-    open_ended = mode in _OPEN_ENDED_MODES
-    usual_policy = ContextPolicy.MINIMAL_NON_LEADING if open_ended else ContextPolicy.FULL_CONTEXT
+    mode = _choice(fields, "mode", Mode, usual_mode(task_type))
     context_summary = _text(fields, "context_summary", default="")
     return BridgeInput(
         session_id=_session_id(fields),
@@ -139,12 +146,22 @@ def _read_fields(fields: dict[str, Any]) -> BridgeInput:
         context_summary=context_summary,
         intensity=_choice(fields, "intensity", Intensity, Intensity.STANDARD),
         mode=mode,
-        context_policy=_choice(fields, "context_policy", ContextPolicy, usual_policy),
+        context_policy=_choice(fields, "context_policy", ContextPolicy, usual_context_policy(mode)),
         local_council_required=_flag(fields, "local_council_required"),
         files=_count(fields, "files"),
         loc=_count(fields, "loc"),
         requirements=_requirements(fields),
     )
+
+
+def usual_mode(task_type: TaskType) -> Mode | None:
+    """The mode of a task that names none."""
+    return _MODE_OF_TASK[task_type]
+
+
+def usual_context_policy(mode: Mode | None) -> ContextPolicy:
+    """What seats are told in a mode when nobody chose: little where ideas are wanted, else everything."""
+    return ContextPolicy.MINIMAL_NON_LEADING if mode in _OPEN_ENDED_MODES else ContextPolicy.FULL_CONTEXT
 
 
 def normalise_domain(name: str) -> str:
@@ -165,7 +182,7 @@ def _scope(fields: Mapping[str, Any]) -> str | tuple[str, ...]:
         return value
     if _is_list(value) and value and all(isinstance(entry, str) and entry.strip() for entry in value):
         return tuple(value)
-    raise InvalidBridgeInput("scope", "must be a non-empty string or a list of them")
+    raise InvalidBridgeInput("scope", _SCOPE_NEEDED)
 
 
 def _domains(fields: Mapping[str, Any]) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def assemble_report(
         skip_reasons=dict(attendance.skip_reasons),
         domains_covered=_union(seat.report.domains_covered for seat in used),
         intensity=plan.task.intensity,
-        fallback=plan.fallback,
+        fallback=plan.options.fallback,
         debate_rounds=debated.rounds,
         multi_source_confirmed=by_class(left, FindingClass.MULTI),
         single_source_findings=by_class(left, FindingClass.SINGLE),
@@ -189,7 +189,7 @@ class _Verdicts:
 def several_bridges(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
     """Whether the table for several bridges applies (council §14.4)."""
     counting = [seat for seat in seats if seat.report.status == "COMPLETED" and seat.makes_a_council]
-    return len(counting) > 1 and not plan.fallback and not plan.takes_first_available
+    return len(counting) > 1 and not plan.options.fallback and not plan.takes_first_available
 
 
 def _participant(seat: SeatReport) -> Participant:

@@ -60,9 +60,9 @@ class CouncilRun:
         self.report: CouncilReport | AbortedReport | None = None
         self.records: tuple[Record, ...] = plan.records
         """The history after the last report."""
-        self.attendance = Attendance(plan.bridges, interactive=plan.interactive)
+        self.attendance = Attendance(plan.bridges, interactive=plan.options.interactive)
         self._around = surroundings
-        self._budget = Budget(plan.max_calls, plan.max_cost_usd)
+        self._budget = Budget(plan.options)
         self._runs: dict[str, SeatRun] = {}
         self._seats: dict[str, Seat] = {}
         self._reports: dict[str, SeatReport] = {}
@@ -257,7 +257,7 @@ class CouncilRun:
         if self._awaited:
             return Turn()
         question = self.attendance.question()
-        if question is not None and self.plan.interactive and self._interrupted is None:
+        if question is not None and self.plan.options.interactive and self._interrupted is None:
             return Turn(question=question)
         while question is not None:
             self._convert(question.bridge)
@@ -320,11 +320,11 @@ class CouncilRun:
 
     def _caller(self) -> list[SeatReport]:
         """What the caller brought along, as a pseudo bridge (council §14.7)."""
-        if not self.plan.seed_findings:
+        if not self.plan.options.seed_findings:
             return []
         facts = SeatFacts(bridge=CALLER, timeout_seconds=0, started_at=self._at, finished_at=self._at)
         found = Analysed(
-            outputs=self.plan.seed_findings,
+            outputs=self.plan.options.seed_findings,
             withdrawn=(),
             disputed=(),
             domains_covered=(),
@@ -348,7 +348,7 @@ class CouncilRun:
         for bridge, seat in self._reports.items():
             if BUDGET_REACHED in seat.report.warnings:
                 yield f"{BUDGET_REACHED}:{bridge}"
-        if self.plan.max_cost_usd is not None:
+        if self.plan.options.max_cost_usd is not None:
             for bridge, seat in self._reports.items():
                 if seat.report.usage.calls and seat.report.usage.cost_usd is None:
                     yield f"cost_unknown:{bridge}"

@@ -34,7 +34,7 @@ def counts_for_gate(entry: FindingEntry, plan: CouncilPlan, dismissed: Dismissed
     number = dismissed.dismissed.get(entry.id)
     if number is None:
         return True
-    return plan.dismissals.is_new(number) and not plan.dismissals.allow_new
+    return plan.dismissals.is_new(number) and not plan.options.allow_new_dismissals
 
 
 def dismissed_finding(entry: FindingEntry, plan: CouncilPlan, number: int) -> DismissedFinding:
@@ -97,7 +97,7 @@ def compare_entries(
         seats_completed=frozenset(seat.bridge for seat in completed),
         files=frozenset(tree.paths),
         domains_covered=frozenset(domain for seat in completed for domain in seat.report.domains_covered),
-        scope=plan.scope,
+        scope=plan.task.scope_entries,
     )
     if plan.task.task_type not in JUDGED_TASKS:
         return None, run

@@ -7,6 +7,7 @@ from typing import Final
 
 from bridgehead.contract.report import Usage
 from bridgehead.council.calls import Call, CallUsage, Reply, Result
+from bridgehead.council.plan import CouncilOptions
 
 BUDGET_REACHED: Final = "budget_reached"
 """The warning of whoever did not ask any more."""
@@ -54,8 +55,7 @@ class Tally:
 class Budget:
     """One budget for all seats of a council; asked before a round, never in the middle of one."""
 
-    max_calls: int | None = None
-    max_cost_usd: float | None = None
+    options: CouncilOptions = field(default_factory=CouncilOptions)
     _tallies: list[Tally] = field(default_factory=list)
 
     def watch(self, tally: Tally) -> None:
@@ -63,12 +63,13 @@ class Budget:
 
     def refusal(self, next_calls: int) -> str | None:
         """Why the next round may not begin, or None when it may."""
+        most_calls, most_cost = self.options.max_calls, self.options.max_cost_usd
         calls = sum(tally.calls for tally in self._tallies)
-        if self.max_calls is not None and calls + next_calls > self.max_calls:
+        if most_calls is not None and calls + next_calls > most_calls:
             return "max_calls"
         # A seat that reports no cost counts 0; the council warns about it.
         cost = sum(tally.cost_usd or 0.0 for tally in self._tallies)
-        if self.max_cost_usd is not None and cost >= self.max_cost_usd:
+        if most_cost is not None and cost >= most_cost:
             return "max_cost"
         return None
 

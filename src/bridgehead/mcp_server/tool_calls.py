@@ -15,7 +15,7 @@ import msgspec
 
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.host.terminal import escape_controls
-from bridgehead.mcp_server.arguments import Arguments, CouncilArguments, HostAnswer
+from bridgehead.mcp_server.arguments import Arguments, CouncilArguments
 from bridgehead.mcp_server.caller import Asked, Caller, Spoken
 from bridgehead.mcp_server.catalogue import BY_NAME, HANDLERS, Tool
 from bridgehead.mcp_server.jsonrpc import Code, RpcError
@@ -103,7 +103,7 @@ def _brought(params: Mapping[str, Any]) -> list[dict[str, str]]:
     responses = params.get("inputResponses") or {}
     if not isinstance(responses, dict):
         raise UnreadableResponses("it must be an object")
-    return [msgspec.to_builtins(HostAnswer(id=key, text=_text(one))) for key, one in responses.items()]
+    return [{"id": key, "text": _text(one)} for key, one in responses.items()]
 
 
 def _text(response: object) -> str:

@@ -11,9 +11,10 @@ from bridgehead.assembly.council_request import CouncilRequest
 from bridgehead.assembly.council_views import council_now, list_councils
 from bridgehead.assembly.waiting import waiting_list
 from bridgehead.contract.pending import Answer, PendingItem
-from bridgehead.contract.words import Intensity, Part, PendingKind, PendingState
+from bridgehead.contract.words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.council.discovery import executor_type, host_bridge
+from bridgehead.council.plan import CouncilOptions
 from bridgehead.council.scope import ScopeRequest
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.host.clock import SystemClock, iso_ms
@@ -79,10 +80,11 @@ def _request(caller: Caller, wanted: CouncilArguments) -> CouncilRequest:
         ),
         task=wanted.task,
         domains=tuple(wanted.domains),
-        intensity=Intensity(wanted.intensity) if wanted.intensity else None,
-        runtimes=tuple(wanted.runtimes),
-        host_seat=_host_seat(caller, wanted),
-        max_calls=wanted.max_calls,
+        options=msgspec.structs.replace(
+            # An argument named like an option is that option.
+            msgspec.convert(wanted, CouncilOptions, from_attributes=True),
+            host_seat=_host_seat(caller, wanted),
+        ),
     )
 
 

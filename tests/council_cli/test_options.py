@@ -12,9 +12,10 @@ from bridgehead.assembly import council_runtimes
 from bridgehead.assembly.council_runtimes import look_around
 from bridgehead.assembly.council_seeds import NoFindings, read_seed_findings
 from bridgehead.cli.council_options import read_requirements
-from bridgehead.contract.task import Requirement
+from bridgehead.contract.task import InvalidBridgeInput, Requirement
 from bridgehead.contract.words import Intensity, RequirementLevel, TaskType
 from bridgehead.council.report import CouncilReport
+from bridgehead.council.scope import ScopeRequest
 from bridgehead.errors import ConfigError, UserError
 from council_cli.conftest import Hall, StandIn
 from installed import machine
@@ -219,6 +220,11 @@ def test_an_adapter_that_breaks_does_not_keep_the_others_from_being_looked_at(
 
     assert seats["codex"].reason == "its adapter failed: a bug of a plug-in"
     assert seats["static"].can_sit
+
+
+def test_blank_words_are_nothing_to_plan(hall: Hall) -> None:
+    with pytest.raises(InvalidBridgeInput, match="scope must be a non-empty string"):
+        hall.call(verb="plan", scope=ScopeRequest(paths=(" ",)))
 
 
 def test_an_empty_name_is_no_domain(tmp_path: Path) -> None:

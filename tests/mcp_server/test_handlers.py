@@ -9,12 +9,13 @@ import pytest
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.pending import PendingItem, Question
-from bridgehead.contract.words import Part, PendingKind, PendingState
+from bridgehead.contract.words import Intensity, Part, PendingKind, PendingState
+from bridgehead.council.plan import CouncilOptions
 from bridgehead.mcp_server.arguments import CouncilArguments
 from bridgehead.mcp_server.caller import Caller
 from bridgehead.mcp_server.client import Client
 from bridgehead.mcp_server.council_telling import MOST_PROMPT_CHARACTERS, _at_once
-from bridgehead.mcp_server.handlers.council import _host_seat
+from bridgehead.mcp_server.handlers.council import _host_seat, _request
 from bridgehead.mcp_server.jsonrpc import Code, RpcError
 from bridgehead.mcp_server.resources import list_resources, read_resource
 from bridgehead.mcp_server.tool_calls import call_tool
@@ -115,6 +116,18 @@ def test_the_calling_agent_sits_for_its_family_unless_others_were_named(
 
     assert _host_seat(caller, CouncilArguments(**given)) == seat
     assert caller.warnings == warned
+
+
+def test_an_argument_named_like_an_option_of_a_council_is_that_option(tmp_path: Path) -> None:
+    given = CouncilArguments(
+        verb="audit", domains=["api"], intensity="thorough", runtimes=["codex", "static"], max_calls=4
+    )
+    request = _request(Caller(Assembly(tmp_path, {}), CLAUDE), given)
+
+    assert (request.verb, request.domains) == ("audit", ("api",))
+    assert request.options == CouncilOptions(
+        intensity=Intensity.THOROUGH, runtimes=("codex", "static"), max_calls=4
+    )
 
 
 def test_as_many_prompts_are_shown_as_a_host_shows_whole_and_never_none() -> None:

@@ -109,7 +109,7 @@ class Councils:
             is_taken=self._is_recorded,
             ask=company.ask,
         )
-        return imagine_calls(self.assembly, opened.kept, opened.scope, self.machine, self.clock)
+        return imagine_calls(self.assembly, opened, self.machine, self.clock)
 
     # -- parts of a run
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council_kept import KeptCouncil, surroundings_of
+from bridgehead.assembly.council_kept import surroundings_of
+from bridgehead.assembly.council_opening import Opened
 from bridgehead.assembly.council_seats import Workplace, local_seats
 from bridgehead.assembly.remembered_refusals import last_refusals
 from bridgehead.council.calls import Seat
@@ -15,7 +16,6 @@ from bridgehead.council.dry_run import DryRun, plan_calls
 from bridgehead.council.preflight import Ready
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.rig import RIG_MARK
-from bridgehead.council.scope import Scope
 from bridgehead.council.seating import OwnReport
 from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import Clock, iso_ms
@@ -24,10 +24,9 @@ BY_ENVELOPE: Final = "asked by envelope"
 _NO_CALLS: Final = {"static": "static analysis"}
 
 
-def imagine_calls(
-    assembly: Assembly, kept: KeptCouncil, scope: Scope, machine: Machine, clock: Clock
-) -> DryRun:
+def imagine_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: Clock) -> DryRun:
     """The calls of a council that was settled and not begun."""
+    kept, scope = opened.kept, opened.scope
     seats = local_seats(assembly, kept, scope, machine, clock, Workplace.imagined())
     asked = [bridge for bridge in kept.bridges if _makes_calls(bridge)]
     no_calls = {bridge: _NO_CALLS.get(bridge, BY_ENVELOPE) for bridge in kept.bridges if bridge not in asked}

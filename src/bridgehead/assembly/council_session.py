@@ -35,7 +35,6 @@ from bridgehead.council.report import AbortedReport, CouncilReport
 from bridgehead.council.run_log import RunLog
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.scope import Scope
-from bridgehead.council.seating import LocalSeats
 from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import Clock
@@ -123,7 +122,11 @@ class Session:
                 facts = council_facts(self.kept.task, self.kept.bridges)
                 Everybody(company.watchers).happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
             try:
-                ending = anyio.run(conduct, self.run, *self._means(company, observer), wishes)
+                seats = local_seats(
+                    self.assembly, self.kept, self.scope, self.machine, self.clock, self.workplace
+                )
+                means = self._means(company, observer, seats.settings.max_concurrency)
+                ending = anyio.run(conduct, self.run, seats, means, wishes)
             finally:
                 observer.close()
             is_new = not self.resumed or len(self.journal.inputs()) > before
@@ -136,20 +139,18 @@ class Session:
                     self._settle()
                     return Finished(self.kept, report, self.earlier_report, self.run.waiting_for)
 
-    def _means(self, company: Company, observer: RecordObserver) -> tuple[LocalSeats, Means]:
-        seats = local_seats(self.assembly, self.kept, self.scope, self.machine, self.clock, self.workplace)
-        means = Means(
+    def _means(self, company: Company, observer: RecordObserver, max_concurrency: int) -> Means:
+        return Means(
             log=RunLog(self.outputs, Everybody((observer, *company.watchers)), self.clock),
             journal=self.journal,
             desk=self.desk,
             ask_user=company.ask_user,
             clock=self.clock,
             mask=self.mask,
-            max_concurrency=seats.settings.max_concurrency,
+            max_concurrency=max_concurrency,
             handle_signals=company.handle_signals,
             stop=company.stop,
         )
-        return seats, means
 
     @contextmanager
     def _failing_aloud(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bridgehead.flows.announcer import Announcer
 from bridgehead.flows.asks import Ask, Fallback, refuse_unwritable

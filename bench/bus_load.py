@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from bridgehead.bus.loop import run
 from bridgehead.bus.sockets.base import Peer
-from bridgehead.bus.sockets.dialling import Target, dial
+from bridgehead.bus.sockets.dial import Target, dial
+from bridgehead.bus.sockets.libraries import run
 
 FRAME_BYTES = 300
 WINDOW = 200

@@ -13,17 +13,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bridgehead.bus.bus_settings import BusSettings
-from bridgehead.bus.credentials import make_token, token_hash
-from bridgehead.bus.hub import Hub
-from bridgehead.bus.hub_client import HubClient
+from bridgehead.bus.access.credentials import make_token, token_hash
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.client.hub_client import HubClient
+from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.interfaces import Outside
-from bridgehead.bus.loop import run, settle_memory
-from bridgehead.bus.message import Message
 from bridgehead.bus.serve import BusServer
+from bridgehead.bus.settings import BusSettings
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
-from bridgehead.bus.sockets.listening import listen
-from bridgehead.bus.state_folder import StateFolder
+from bridgehead.bus.sockets.libraries import run, settle_memory
+from bridgehead.bus.sockets.listen import listen
+from bridgehead.bus.wire.message import Message
 
 UNLIMITED = {"messages_per_second": 1_000_000_000, "burst": 1_000_000_000}
 PARTICIPANTS = 8

@@ -23,17 +23,18 @@ from bench.council_labels import Agreement, agreement, join, labelled_outputs
 from bench.harness import Budget, Comparison, wall_seconds
 from bench.simulated import SimulatedConnection, Skill
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council import Company, Councils
-from bridgehead.assembly.council_request import CouncilRequest
+from bridgehead.assembly.council.councils import Councils
+from bridgehead.assembly.council.request import CouncilRequest
+from bridgehead.assembly.council.run import Audience
 from bridgehead.contract.words import Intensity
 from bridgehead.council.calls import Call, CallKey, Step
-from bridgehead.council.domains import load_registry
-from bridgehead.council.plan import CouncilOptions
-from bridgehead.council.report import CouncilReport
+from bridgehead.council.reporting.report import CouncilReport
+from bridgehead.council.request.domains import load_registry
+from bridgehead.council.request.plan import CouncilOptions
 from bridgehead.council.runtimes.base import Runtime, SeatSetup, runtime
-from bridgehead.council.runtimes.exchange import Outcome
+from bridgehead.council.runtimes.exchange import CallOutcome
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.scope import ScopeRequest
+from bridgehead.council.scope.scope import ScopeRequest
 
 SEATS: Final = {"first-model": "J", "second-model": "K", "third-model": "L", "fourth-model": "M"}
 AGENTS: Final = 8
@@ -150,7 +151,7 @@ class KnownSeat(SimulatedConnection):
     def latency_seconds(self, call: Call) -> float:
         return latency_of(call.key) if self.panel.takes_time else 0.0
 
-    def answer(self, call: Call) -> Outcome:
+    def answer(self, call: Call) -> CallOutcome:
         self.panel.made.append(call.key)
         return super().answer(call)
 
@@ -186,7 +187,7 @@ class Hall:
             domains=domains,
             options=CouncilOptions(intensity=Intensity.STANDARD, runtimes=tuple(SEATS)),
         )
-        finished = self.councils.call(request, Company())
+        finished = self.councils.call(request, Audience())
         report = finished.report
         if not isinstance(report, CouncilReport) or len(report.bridges_available) != len(SEATS):
             raise SystemExit(f"bench: the council did not come about: {report}")

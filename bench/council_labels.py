@@ -16,7 +16,7 @@ from bench.council_corpus import OPERATORS, Place, some_words
 from bench.simulated import Site
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputType
-from bridgehead.council.dedupe import Candidate, Cluster, cluster
+from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster
 
 OUTPUTS: Final = 5_000
 MOST_REPORTERS: Final = 6

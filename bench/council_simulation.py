@@ -14,16 +14,16 @@ from bench.simulated import SimulatedConnection, Skill
 from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import OutputType, Severity, Verdict
-from bridgehead.council.call_results import as_result
 from bridgehead.council.calls import Call, Input, SeatEvent, SeatReady, Turn
-from bridgehead.council.council_run import CouncilRun
-from bridgehead.council.dedupe import Candidate, cluster
-from bridgehead.council.domains import Registry, load_registry
+from bridgehead.council.council import CouncilRun
+from bridgehead.council.findings.dedupe import Candidate, cluster
 from bridgehead.council.findings.tree import Tree
-from bridgehead.council.plan import CouncilPlan
-from bridgehead.council.report import CouncilReport
+from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.reporting.report import CouncilReport
+from bridgehead.council.request.domains import Registry, load_registry
+from bridgehead.council.request.plan import CouncilPlan
+from bridgehead.council.running.call_runner import as_result
 from bridgehead.council.runtimes.scripted import scripted_seat
-from bridgehead.council.surroundings import Surroundings
 
 AT: Final = "2026-11-15T10:15:02.000Z"
 TODAY: Final = dt.date(2026, 11, 15)
@@ -104,7 +104,7 @@ def _council_run(project: Project, condition: Condition, seed: int) -> CouncilRu
     task = BridgeInput(
         session_id=f"seed-{seed}", scope="src/", task_description="Review the project", domains=DOMAINS
     )
-    around = Surroundings(
+    around = RunInputs(
         _registry(),
         b"the secret of a simulation",
         tree=Tree.of(project.files),

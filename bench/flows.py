@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.flow_engines import Ours, engine_comparisons
 from bench.harness import SCRIPTS, Budget, Comparison, cpu_milliseconds, wall_seconds
 from bridgehead.flows import Context, Flow, RunRequest, run_flow
-from bridgehead.flows.journals.tables import MIGRATIONS, PUT_RECORD
+from bridgehead.flows.journals.sqlite import MIGRATIONS, PUT_RECORD
 
 PAUSE_ALLOWANCE_MS = 60.0
 RECORD_ALLOWANCE_MS = 30.0

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.harness import PEERS, SCRIPTS
-from bridgehead.rigs.drafts import draft_send
-from bridgehead.rigs.operations.rig import Author
+from bridgehead.rigs.operations.drafts import draft_send
+from bridgehead.rigs.rig import Author
 
 FIRST_MOMENT = 1_778_800_000
 SECOND_OF_GIT = 1.1  # its index compares whole ones

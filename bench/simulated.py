@@ -17,8 +17,7 @@ from typing import Any, Final, Self
 from bridgehead.contract.words import Severity
 from bridgehead.council.calls import Answer, Call, CallUsage, Role
 from bridgehead.council.runtimes.base import InProcess, Missing, SeatSetup
-from bridgehead.council.runtimes.exchange import Answered, Outcome
-from bridgehead.council.runtimes.json_lines import objects_in
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, objects_in
 from bridgehead.council.runtimes.machine import Machine
 
 _FINDING_LISTS: Final = ("previous_findings", "findings")
@@ -103,10 +102,10 @@ class SimulatedConnection(InProcess):
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
         return Missing("no_connection", "a simulation is handed in, not found")
 
-    def answer(self, call: Call) -> Outcome:
+    def answer(self, call: Call) -> CallOutcome:
         self.calls += 1
         text = json.dumps(self._document(call))
-        return Answered(text, model=self._name, usage=CallUsage())
+        return RuntimeAnswer(text, model=self._name, usage=CallUsage())
 
     def _document(self, call: Call) -> Mapping[str, Any]:
         packet = _packet(call.prompt)

@@ -21,11 +21,11 @@ from urllib.request import urlopen
 
 from bench.bus_processes import Server, free_port, ours
 from bench.soak_verdict import Counted, Verdict, counted, judge
-from bridgehead.bus.join_file import JoinFile
-from bridgehead.bus.loop import run
-from bridgehead.bus.message import Message
-from bridgehead.bus.satellite import Incoming, Refused, Satellite
-from bridgehead.bus.sockets.mailbox import ConnectionEnded
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.client.participant import Incoming, Satellite, SendRefused
+from bridgehead.bus.sockets.dial import ConnectionEnded
+from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.wire.message import Message
 from bridgehead.errors import BridgeheadError
 
 SECONDS = 600.0
@@ -78,7 +78,7 @@ class Visitor:
                     await self._flood(satellite)
                 if dice.random() < 0.1:
                     await self._stop_reading(satellite)
-        except (ConnectionEnded, Refused):
+        except (ConnectionEnded, SendRefused):
             pass
         finally:
             if dice.random() < 0.5:

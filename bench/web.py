@@ -28,8 +28,7 @@ from bridgehead.contract.words import Part, RunState
 from bridgehead.control_plane.records import Run
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.dashboard.app import Dashboard
-from bridgehead.dashboard.serving import Server, bind
-from bridgehead.dashboard.web_request import WebRequest
+from bridgehead.dashboard.serving import Server, WebRequest, bind
 
 EVENTS: Final = 100_000
 COUNCILS: Final = 1_000

@@ -15,10 +15,10 @@ from starlette.testclient import TestClient
 
 from bench.rig_bridges import environ, make_bridge
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.flows import RecordingAnnouncer
-from bridgehead.assembly.rig_clones import clone_id
+from bridgehead.assembly.flows.recording import RecordingAnnouncer
+from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.dashboard.app import Dashboard
-from bridgehead.flows import Context, Flow, RunRequest, Surroundings, run_flow
+from bridgehead.flows import Context, Flow, RunInputs, RunRequest, run_flow
 
 THREADS: Final = 1_000
 ENVELOPES: Final = 10_000
@@ -87,7 +87,7 @@ def _run_flows(project: Path) -> str:
     """Many short flows, told to the record; the last one's id."""
     project.mkdir()
     with RecordingAnnouncer(project, lambda warning: None) as announcer:
-        around = Surroundings(announcer=announcer)
+        around = RunInputs(announcer=announcer)
         runs = [
             run_flow(Flow("bench", "1", _two_steps), RunRequest(root=project), around)
             for _ in range(FLOWS_PER_PROJECT)

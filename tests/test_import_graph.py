@@ -1,12 +1,14 @@
-"""Imports flow one way (design §3), and what decides something does no I/O."""
+"""The house as docs/design.md draws it: imports flow one way, rooms keep their size, what decides does no I/O."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -28,6 +30,29 @@ LAYERS = (
 )
 LEVEL = {part: level for level, row in enumerate(LAYERS) for part in row}
 
+# The rooms of a part, folders and single files, each importing only from those before it.
+ROOMS = {
+    "council": "findings scope request reporting calls attendance prompts replies interfaces debate synthesis council "
+    "runtimes seating running",
+    "bus": "wire actions participants bridge settings access sockets transports interfaces relay client hub assistant "
+    "gateway serve",
+    "flows": "errors values words calls journals files definition interfaces engine discovery handlers operations "
+    "script template_create",
+    "rigs": "envelope config trust repositories threads rig views ledger operations",
+    "assembly": "application rigs notices council flows pending bus",
+    "mcp_server": "jsonrpc tools discovery resources server transports",
+    "dashboard": "recent templating access doctor_cache plots page excerpts pages live app serving",
+    "control_plane": "questions records stores",
+    "cli": "output click_classes bus commands council flows running rigs tree",
+}
+
+MOST_FILES = 470
+MOST_LINES = 500
+MEDIAN_LINES = 150
+MOST_ENTRIES = 15
+# The parts themselves, and one file for each of many interchangeable things: these rooms may have more.
+FAMILIES = {".", "rigs/operations", "council/runtimes", "council/prompts/texts", "dashboard/templates"}
+
 IO_MODULES = {
     "anyio", "asyncio", "concurrent", "fcntl", "glob", "http", "httpx", "multiprocessing", "os", "random", "secrets",
     "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading",
@@ -42,22 +67,15 @@ PURE = (
     "contract/",
     "config/declared.py",
     "config/resolve.py",
-    "control_plane/migrations.py",
+    "control_plane/stores/migrations.py",
     "doctor/diagnosis.py",
-    "mcp_server/arguments.py",
-    "mcp_server/catalogue.py",
-    "mcp_server/client.py",
     "mcp_server/discovery.py",
     "mcp_server/jsonrpc.py",
-    "mcp_server/prompts.py",
-    "mcp_server/results.py",
-    "setup/hunk.py",
-    "setup/json_scan.py",
-    "setup/json_text.py",
-    "setup/marked_block.py",
+    "mcp_server/tools/catalogue.py",
+    "mcp_server/tools/schemas.py",
+    "setup/hosts.py",
+    "setup/json_edit.py",
     "setup/server_entry.py",
-    "setup/texts.py",
-    "setup/toml_text.py",
     "rigs/",
     "council/",
     "flows/",
@@ -66,79 +84,64 @@ PURE = (
 
 # The rim of the domains: what talks to files, processes, sockets, git, the clock. Everything else there is pure.
 RIM = (
-    "bus/answer_desk.py",
-    "bus/assistant_host.py",
-    "bus/certificates.py",
-    "bus/chat.py",
-    "bus/chat_completions.py",
-    "bus/check.py",
-    "bus/connections.py",
-    "bus/enrolment.py",
-    "bus/gateway.py",
-    "bus/hooks.py",
-    "bus/hub.py",
-    "bus/hub_client.py",
-    "bus/hub_link.py",
+    "bus/access/certificates.py",
+    "bus/access/enrolment.py",
+    "bus/access/join_file.py",
+    "bus/access/state_folder.py",
+    "bus/assistant/agents.py",
+    "bus/assistant/host.py",
+    "bus/bridge/state_store.py",
+    "bus/client/",
+    "bus/gateway/",
+    "bus/hub/check.py",
+    "bus/hub/hub.py",
+    "bus/hub/nats_fabric.py",
+    "bus/hub/reconnect.py",
+    "bus/hub/upstream.py",
     "bus/interfaces.py",
-    "bus/join_file.py",
-    "bus/link_board.py",
-    "bus/loop.py",
-    "bus/operator_door.py",
-    "bus/pairing.py",
     "bus/relay.py",
-    "bus/running_file.py",
-    "bus/satellite.py",
     "bus/serve.py",
-    "bus/sidecar.py",
     "bus/sockets/",
-    "bus/state_folder.py",
-    "bus/state_store.py",
-    "bus/tls_files.py",
     "bus/transports/",
-    "bus/upstream.py",
-    "council/artifacts.py",
-    "council/at_work.py",
-    "council/carrier.py",
-    "council/dispatch.py",
-    "council/git.py",
-    "council/run_log.py",
+    "council/running/artifacts.py",
+    "council/running/call_runner.py",
+    "council/running/conductor.py",
     "council/runtimes/",
-    "council/scope_changes.py",
-    "council/scope_resolution.py",
-    "council/seating.py",
-    "council/snapshot.py",
-    "council/stopping.py",
-    "council/withheld.py",
-    "council/working_files.py",
-    "council/worktree.py",
-    "flows/checkpoint_files.py",
-    "flows/context.py",
-    "flows/endings.py",
-    "flows/handlers/",
-    "flows/ids.py",
+    "council/scope/git.py",
+    "council/scope/resolve.py",
+    "council/scope/withheld.py",
+    "council/scope/working_copies.py",
+    "council/seating/seating.py",
+    "flows/engine/context.py",
+    "flows/engine/endings.py",
+    "flows/engine/opening.py",
+    "flows/engine/replay.py",
+    "flows/engine/run_pass.py",
+    "flows/engine/run_request.py",
+    "flows/files/checkpoint_files.py",
+    "flows/files/root.py",
+    "flows/handlers.py",
     "flows/journals/",
-    "flows/moments.py",  # the data classes of the file contract stamp themselves
-    "flows/opening.py",
     "flows/operations/",
-    "flows/output_path.py",
-    "flows/projection.py",
-    "flows/replay.py",
-    "flows/root.py",
-    "flows/session.py",
-    "flows/surroundings.py",
-    "flows/tracked.py",
-    "flows/template_create/",
-    "rigs/answer_files.py",
-    "rigs/index.py",
-    "rigs/index_contents.py",
-    "rigs/index_file.py",
-    "rigs/index_reading.py",
+    "flows/template_create/choices.py",
+    "flows/template_create/phases/p1_analysis.py",
+    "flows/template_create/phases/p5_agents.py",
+    "flows/template_create/phases/p7_agent_texts.py",
+    "flows/template_create/phases/p8_documentation.py",
+    "flows/template_create/progress.py",
+    "flows/template_create/project/tree.py",
+    "flows/template_create/staging.py",
+    "flows/values/ids.py",
+    "flows/values/times.py",  # the data classes of the file contract stamp themselves
+    "rigs/ledger/database.py",
     "rigs/ledger/rig_ledger.py",
-    "rigs/ledger/swarm.py",
-    "rigs/ledger/tables.py",
     "rigs/operations/",
     "rigs/repositories/",
-    "rigs/signing.py",
+    "rigs/rig.py",
+    "rigs/threads/index.py",
+    "rigs/threads/index_store.py",
+    "rigs/threads/output_cache.py",
+    "rigs/trust/signers.py",
 )
 
 
@@ -152,18 +155,28 @@ class Import:
         return f"{self.importer}:{self.line} imports {self.module}"
 
 
-def modules() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
+@cache
+def modules() -> tuple[Path, ...]:
+    return tuple(sorted(path for path in SOURCE.rglob("*.py") if "orders" not in path.parts))
 
 
-@lru_cache(maxsize=1)
-def nodes_of(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
 
 
-def imports_of(path: Path) -> Iterator[Import]:
-    """Every import of a module, wherever it stands in the file."""
-    name = path.relative_to(SOURCE).as_posix()
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    """Every import of a module, wherever it stands in the file: inside functions and for types only, too."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[Import]:
+    name = name_of(path)
     for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (Import(name, node.lineno, alias.name) for alias in node.names)
@@ -174,12 +187,78 @@ def imports_of(path: Path) -> Iterator[Import]:
             yield from (Import(name, node.lineno, f"{module}.{alias.name}") for alias in node.names)
 
 
+def file_of(dotted: str) -> str | None:
+    """The file of ours that a dotted name means, if it means one."""
+    pieces = dotted.split(".")
+    if pieces[0] != "bridgehead" or len(pieces) < 2:
+        return None
+    stem = "/".join(pieces[1:])
+    return next((name for name in (f"{stem}.py", f"{stem}/__init__.py") if name in _names()), None)
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(map(name_of, modules()))
+
+
+@cache
+def arrows() -> dict[str, frozenset[str]]:
+    """Which files each file imports."""
+    found = {name_of(path): set(_targets(path)) for path in modules()}
+    return {name: frozenset(targets - {name}) for name, targets in found.items()}
+
+
+def _targets(path: Path) -> Iterator[str]:
+    for node in nodes_of(path):
+        if isinstance(node, ast.Import):
+            dotted = [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            dotted = [(f"{node.module}.{alias.name}", node.module or "") for alias in node.names]
+        else:
+            continue
+        # `from package import module` is about the module; the package's own face is imported for a name of its own.
+        yield from (file for whole, package in dotted if (file := file_of(whole) or file_of(package)))
+
+
 def part_of(dotted: str) -> str | None:
     pieces = dotted.split(".")
     return pieces[1] if pieces[0] == "bridgehead" and len(pieces) > 1 and pieces[1] in LEVEL else None
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(SOURCE).as_posix())
+def room_of(name: str) -> str:
+    """The room of a file inside its part: the folder below the part, or the file itself."""
+    return name.split("/")[1].removesuffix(".py")
+
+
+def circles(nodes: Iterable[str], following: Callable[[str], Iterable[str]]) -> list[list[str]]:
+    """The sets of nodes that reach one another (Tarjan)."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for other in following(node):
+            if other not in number:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in stack:
+                lowest[node] = min(lowest[node], number[other])
+        if lowest[node] == number[node]:
+            place = stack.index(node)
+            if len(stack) - place > 1:
+                found.append(sorted(stack[place:]))
+            del stack[place:]
+
+    for node in nodes:
+        if node not in number:
+            visit(node)
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_a_module_imports_only_what_lies_below_it(path: Path) -> None:
     own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     if own == "__init__":
@@ -194,8 +273,82 @@ def test_a_module_imports_only_what_lies_below_it(path: Path) -> None:
     assert against == []
 
 
+def test_no_files_import_one_another_in_a_circle() -> None:
+    assert circles(sorted(arrows()), lambda name: sorted(arrows()[name])) == []
+
+
+def test_a_circle_is_found() -> None:
+    drawn = {"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": []}
+
+    assert circles(drawn, drawn.__getitem__) == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize("part", ROOMS)
+def test_a_room_imports_only_from_rooms_before_it(part: str) -> None:
+    order = {room: place for place, room in enumerate(ROOMS[part].split())}
+    inside = {
+        name: room_of(name)
+        for name in _names()
+        if name.startswith(f"{part}/") and name != f"{part}/__init__.py"
+    }
+
+    assert set(inside.values()) == set(order), "every room has its place in the order"
+    against = [
+        f"{name} imports {target}"
+        for name, room in inside.items()
+        for target in arrows()[name]
+        if target in inside and order[inside[target]] > order[room]
+    ]
+    assert against == []
+
+
+@pytest.mark.parametrize("part", sorted(part for part in LEVEL if (SOURCE / part).is_dir()))
+def test_no_rooms_of_a_part_import_one_another_in_a_circle(part: str) -> None:
+    face = f"{part}/__init__.py"
+    following: dict[str, set[str]] = defaultdict(set)
+    for name in _names():
+        if name.startswith(f"{part}/") and name != face:
+            targets = {
+                target for target in arrows()[name] if target.startswith(f"{part}/") and target != face
+            }
+            following[room_of(name)] |= {room_of(target) for target in targets} - {room_of(name)}
+
+    assert circles(sorted(following), lambda room: sorted(following[room])) == []
+
+
+def test_rooms_and_files_keep_a_size_a_reader_can_hold() -> None:
+    entries: Counter[str] = Counter()
+    for path in SOURCE.rglob("*"):
+        if "__pycache__" in path.parts or path.name in ("__init__.py", "py.typed"):
+            continue
+        if path.is_dir() and not any(path.rglob("*.*")):
+            continue
+        entries[path.parent.relative_to(SOURCE).as_posix()] += 1
+    lengths = {name_of(path): path.read_text(encoding="utf-8").count("\n") for path in modules()}
+    files = {name: lines for name, lines in lengths.items() if not name.endswith("__init__.py") or lines > 1}
+
+    crowded = {
+        room: count for room, count in entries.items() if count > MOST_ENTRIES and room not in FAMILIES
+    }
+    assert crowded == {}
+    assert {name: lines for name, lines in files.items() if lines > MOST_LINES} == {}
+    assert len(files) <= MOST_FILES
+    assert median(files.values()) >= MEDIAN_LINES
+
+
+def test_a_class_name_means_one_thing_inside_a_part() -> None:
+    homes: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path in modules():
+        part = name_of(path).split("/")[0]
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                homes[part, node.name.lstrip("_")].append(name_of(path))
+
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
 def is_pure(path: Path) -> bool:
-    name = path.relative_to(SOURCE).as_posix()
+    name = name_of(path)
     return _listed(name, PURE) and not _listed(name, RIM)
 
 
@@ -203,9 +356,7 @@ def _listed(name: str, entries: tuple[str, ...]) -> bool:
     return any(name.startswith(entry) if entry.endswith("/") else name == entry for entry in entries)
 
 
-@pytest.mark.parametrize(
-    "path", list(filter(is_pure, modules())), ids=lambda path: path.relative_to(SOURCE).as_posix()
-)
+@pytest.mark.parametrize("path", list(filter(is_pure, modules())), ids=name_of)
 def test_a_module_that_decides_does_no_io(path: Path) -> None:
     io = [
         str(found)
@@ -233,7 +384,6 @@ def test_a_module_that_decides_does_no_io(path: Path) -> None:
 
 
 def test_every_entry_names_something() -> None:
-    names = [path.relative_to(SOURCE).as_posix() for path in modules()]
-    unused = [entry for entry in (*PURE, *RIM) if not any(name.startswith(entry) for name in names)]
+    unused = [entry for entry in (*PURE, *RIM) if not any(name.startswith(entry) for name in _names())]
 
     assert unused == []

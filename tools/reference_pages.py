@@ -40,7 +40,7 @@ def cli_page() -> str:
 def command_helps() -> Iterator[tuple[str, str]]:
     """Each command with its help, in the order of the command list."""
     os.environ["COLUMNS"] = "100"
-    from bridgehead.cli.commands import bridgehead
+    from bridgehead.cli.tree import bridgehead
 
     yield from _walk(bridgehead, "bridgehead", None)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from stage import invite, join, running_bus, small_core
 
-from bridgehead.bus.loop import run
-from bridgehead.bus.scripted_agent import ScriptedAgent
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.sockets.libraries import run
 
 
 async def main() -> None:

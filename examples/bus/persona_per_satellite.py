@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from stage import join, running_bus
 
-from bridgehead.bus.loop import run
-from bridgehead.bus.satellite import Satellite
-from bridgehead.bus.scripted_agent import ScriptedAgent
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.client.participant import Satellite
+from bridgehead.bus.sockets.libraries import run
 
 TRANSFORMERS: dict[str, Callable[[str], str]] = {
     "pirate": lambda text: f"Arr! {text}",

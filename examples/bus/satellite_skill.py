@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from stage import hear, join, running_bus
 
-from bridgehead.bus.loop import run
-from bridgehead.bus.message import Message
 from bridgehead.bus.serve import BusServer
+from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.wire.message import Message
 
 SKILL = {"skill_id": "lamp.skill", "intent_name": "on", "lang": "en-US", "samples": ["lamp on"]}
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from stage import hear, join, running_bus
 
-from bridgehead.bus.loop import run
-from bridgehead.bus.message import Message
+from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.wire.message import Message
 
 
 async def main() -> None:

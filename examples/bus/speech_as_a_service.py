@@ -7,10 +7,10 @@ import base64
 
 from stage import hear, join, running_bus
 
-from bridgehead.bus.loop import run
-from bridgehead.bus.message import Message
-from bridgehead.bus.scripted_agent import ScriptedAgent
+from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.serve import BusServer
+from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.wire.message import Message
 
 
 def speech_service(server: BusServer) -> None:

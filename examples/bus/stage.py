@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bridgehead.bus.bus_settings import BusSettings
-from bridgehead.bus.enrolment import Enrolment, enrol
+from bridgehead.bus.access.enrolment import Enrolment, enrol
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.client.participant import Incoming, Satellite
 from bridgehead.bus.interfaces import Agent, Outside
-from bridgehead.bus.join_file import JoinFile
-from bridgehead.bus.message import Message
-from bridgehead.bus.satellite import Incoming, Satellite
 from bridgehead.bus.serve import BusServer
-from bridgehead.bus.state_folder import StateFolder
+from bridgehead.bus.settings import BusSettings
+from bridgehead.bus.wire.message import Message
 from bridgehead.host.clock import SystemClock
 
 

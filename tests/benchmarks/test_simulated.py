@@ -9,14 +9,14 @@ from bench.simulated import SimulatedConnection, Site, Skill, Telling
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import CapabilityProfile, Severity
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
-from bridgehead.council.council_run import CouncilRun
-from bridgehead.council.dispatch import Means, Reported, conduct
-from bridgehead.council.domains import load_registry
+from bridgehead.council.council import CouncilRun
 from bridgehead.council.findings.tree import Tree
-from bridgehead.council.plan import CouncilPlan
-from bridgehead.council.report import CouncilReport
-from bridgehead.council.runtimes.exchange import Answered
-from bridgehead.council.surroundings import Surroundings
+from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.reporting.report import CouncilReport
+from bridgehead.council.request.domains import load_registry
+from bridgehead.council.request.plan import CouncilPlan
+from bridgehead.council.running.conductor import Means, Reported, conduct
+from bridgehead.council.runtimes.exchange import RuntimeAnswer
 from council.scripted_seats import ScriptedSeats
 
 
@@ -41,7 +41,7 @@ SITES = [site(number, is_defect=number % 2 == 0) for number in range(40)]
 def seen(reviewer: SimulatedConnection) -> set[int]:
     key = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
     outcome = reviewer.answer(Call(key, "look", 60, Answer.ITEMS, CapabilityProfile.INSPECT))
-    assert isinstance(outcome, Answered)
+    assert isinstance(outcome, RuntimeAnswer)
     return {number for number in range(40) if f"compute_{number}(" in outcome.text}
 
 
@@ -78,7 +78,7 @@ def council(skill: Skill) -> CouncilReport:
     texts = {one.path: f"import x\n\n{one.code}\n" for one in SITES}
     task = BridgeInput(session_id="a", scope="src/", task_description="look", domains=("security",))
     plan = CouncilPlan(task, ("claude", "codex"), dt.date(2026, 11, 15))
-    run = CouncilRun(plan, Surroundings(load_registry(), b"s" * 32, tree=Tree.of(texts)))
+    run = CouncilRun(plan, RunInputs(load_registry(), b"s" * 32, tree=Tree.of(texts)))
     seats = ScriptedSeats({name: reviewer(skill, name) for name in ("claude", "codex")})
     ending = anyio.run(conduct, run, seats, Means())
     assert isinstance(ending, Reported)

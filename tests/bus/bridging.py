@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from bridgehead.bus.bridge import Bridge
-from bridgehead.bus.effects import Effect, Outcome, ToBus, ToParticipant
-from bridgehead.bus.message import Message
-from bridgehead.bus.record import ParticipantRecord, parse_record
-from bridgehead.bus.settings import BridgeSettings
+from bridgehead.bus.actions import Effect, Outcome, ToBus, ToParticipant
+from bridgehead.bus.bridge.bridge import Bridge
+from bridgehead.bus.bridge.settings import BridgeSettings
+from bridgehead.bus.participants.record import ParticipantRecord, parse_record
+from bridgehead.bus.wire.message import Message
 
 SECRET = b"thirty-two bytes of test secret."
 UNLIMITED = {"messages_per_second": 1_000_000, "burst": 1_000_000}

@@ -9,21 +9,25 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bridgehead.bus.bridge import Bridge
-from bridgehead.bus.certificates import certificate_der, ensure_certificate, fingerprint, server_context
-from bridgehead.bus.credentials import NO_BINDING, certificate_binding
-from bridgehead.bus.directory import Directory
-from bridgehead.bus.enrolment import Enrolment, enrol
-from bridgehead.bus.gateway import Gateway, GatewaySettings
-from bridgehead.bus.hub import Hub
-from bridgehead.bus.join_file import JoinFile
-from bridgehead.bus.message import Message
+from bridgehead.bus.access.certificates import (
+    certificate_der,
+    ensure_certificate,
+    fingerprint,
+    server_context,
+)
+from bridgehead.bus.access.credentials import NO_BINDING, certificate_binding
+from bridgehead.bus.access.enrolled import EnrolledParticipants
+from bridgehead.bus.access.enrolment import Enrolment, enrol
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.bridge.bridge import Bridge
+from bridgehead.bus.bridge.settings import BridgeSettings
+from bridgehead.bus.client.participant import Event, Incoming, Satellite
+from bridgehead.bus.gateway.gateway import Gateway, GatewaySettings
+from bridgehead.bus.hub.hub import Hub, MemoryTransport
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.satellite import Event, Incoming, Satellite
-from bridgehead.bus.settings import BridgeSettings
-from bridgehead.bus.sockets.listening import listen
-from bridgehead.bus.state_folder import StateFolder
-from bridgehead.bus.transports.memory import MemoryTransport
+from bridgehead.bus.sockets.listen import listen
+from bridgehead.bus.wire.message import Message
 from bridgehead.host.clock import Clock, SystemClock
 from bus.running import until
 
@@ -99,7 +103,7 @@ async def open_house(
     folder = StateFolder(path / "bus")
     folder.prepare()
     house = House(folder, secure)
-    directory = Directory(folder)
+    directory = EnrolledParticipants(folder)
     words = (f"{number:04x}" for number in itertools.count())
     bridge = Bridge(
         BridgeSettings.parse({"profile": "spec", **settings}),

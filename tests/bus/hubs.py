@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.hub import Hub, HubSettings
-from bridgehead.bus.sockets.dialling import Target, dial
-from bridgehead.bus.sockets.listening import listen
-from bridgehead.bus.sockets.mailbox import Mailbox
+from bridgehead.bus.hub.hub import Hub, HubSettings
+from bridgehead.bus.sockets.dial import Mailbox, Target, dial
+from bridgehead.bus.sockets.listen import listen
 
 OVOS = Path(os.environ.get("BRIDGEHEAD_OVOS") or Path(sys.prefix) / "ovos") / "bin"
 

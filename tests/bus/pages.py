@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bridgehead.bus.sockets.dialling import Target, dial
-from bridgehead.bus.sockets.mailbox import Mailbox
+from bridgehead.bus.sockets.dial import Mailbox, Target, dial
 from bus.serving import Served, http
 
 

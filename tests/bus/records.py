@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.bus import RecordApprovals
-from bridgehead.assembly.bus_notices import RecordNotices
+from bridgehead.assembly.bus.bus import RecordApprovals
+from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.contract.pending import PendingItem, Question
 from bridgehead.contract.words import Part, PendingKind
 from bus.serving import Served, served_bus

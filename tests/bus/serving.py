@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bridgehead.bus.bus_settings import BusSettings
-from bridgehead.bus.certificates import certificate_der, fingerprint
-from bridgehead.bus.enrolment import Enrolment, enrol
+from bridgehead.bus.access.certificates import certificate_der, fingerprint
+from bridgehead.bus.access.enrolment import Enrolment, enrol
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.client.participant import Satellite
 from bridgehead.bus.interfaces import Agent, Approvals, Notices, Outside
-from bridgehead.bus.join_file import JoinFile
-from bridgehead.bus.satellite import Satellite
 from bridgehead.bus.serve import BusServer
-from bridgehead.bus.state_folder import StateFolder
+from bridgehead.bus.settings import BusSettings
 from bridgehead.host.clock import SystemClock
 from bus.gateways import Announcements
 

@@ -6,11 +6,10 @@ from typing import cast
 
 import pytest
 
-from bridgehead.bus.bridge import TooManyParticipants
-from bridgehead.bus.message import Message
-from bridgehead.bus.participants import Remembrance
+from bridgehead.bus.participants.participants import RememberedState, TooManyParticipants
 from bridgehead.bus.relay import ParticipantConnection, Relay
-from bridgehead.bus.transports.base import Audience, Ear
+from bridgehead.bus.transports.base import Audience, HubListener
+from bridgehead.bus.wire.message import Message
 from bridgehead.host.clock import ManualClock
 from bus.bridging import make_bridge, make_record
 from bus.running import run
@@ -24,7 +23,7 @@ class Written:
     def __init__(self) -> None:
         self.messages: list[Message] = []
 
-    async def connect(self, ear: Ear) -> None: ...
+    async def connect(self, ear: HubListener) -> None: ...
 
     def send(self, message: Message) -> bool:
         self.messages.append(message)
@@ -43,7 +42,7 @@ def test_who_left_for_good_is_cleaned_up_after_although_the_next_one_is_turned_a
     async def main() -> None:
         hub, clock = Written(), ManualClock()
         records = {name: make_record(name) for name in ("gone", "here", "next")}
-        past = Remembrance({"gone": "gone", "here": "here"}, {}, {"gone": (("h", "lamp"),)})
+        past = RememberedState({"gone": "gone", "here": "here"}, {}, {"gone": (("h", "lamp"),)})
         bridge = make_bridge(
             max_participants=1, grace_s=30, remembered=past, records=records, now=clock.monotonic()
         )

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.bus.assistant_prompt import assistant_prompt
-from bridgehead.bus.chat_completions import ChatCompletionsAgent
-from bridgehead.bus.conversations import Conversations
+from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ScriptedAgent
+from bridgehead.bus.assistant.host import Conversations, assistant_prompt
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
-from bridgehead.bus.message import Message
-from bridgehead.bus.scripted_agent import ScriptedAgent
+from bridgehead.bus.wire.message import Message
 from bridgehead.contract.fencing import Fence
 from bridgehead.testing.model_server import ModelServer
 from bus.running import run

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.bridge_url import NoBridgeUrl
-from bridgehead.bus.bus_settings import Address, BusSettings, ServingSettings
-from bridgehead.bus.directory import Directory
-from bridgehead.bus.enrolment import Enrolment, UnknownKey, enrol, parse_duration, revoke, set_key
-from bridgehead.bus.join_file import BadJoinFile, JoinFile, JoinFileTaken, read_join_file
-from bridgehead.bus.record import parse_record
-from bridgehead.bus.settings import BridgeSettings
-from bridgehead.bus.sockets.dialling import BadUrl
-from bridgehead.bus.state_folder import FolderInUse, SharedSession, StateFolder
+from bridgehead.bus.access.enrolled import EnrolledParticipants
+from bridgehead.bus.access.enrolment import Enrolment, UnknownKey, enrol, parse_duration, revoke, set_key
+from bridgehead.bus.access.join_file import BadJoinFile, JoinFile, JoinFileTaken, read_join_file
+from bridgehead.bus.access.state_folder import FolderInUse, SharedSession, StateFolder
+from bridgehead.bus.bridge.settings import BridgeSettings
+from bridgehead.bus.participants.record import parse_record
+from bridgehead.bus.settings import Address, BusSettings, NoBridgeUrl, ServingSettings
+from bridgehead.bus.sockets.dial import BadUrl
 from bridgehead.bus.transports import transport_for
 from bridgehead.config.declared import SETTINGS
 from bridgehead.errors import BridgeheadError, ConfigError, UserError
@@ -131,7 +130,7 @@ def test_a_hub_is_not_dialled_where_none_can_be(url: str) -> None:
 def test_somebody_is_revoked_although_the_records_are_being_edited(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "bus")
     add(folder, "den", tmp_path / "den.json")
-    directory = Directory(folder)
+    directory = EnrolledParticipants(folder)
     folder.records_file.write_text("[den")
     revoke(folder, "den")
     assert directory.reload(0.0).revoked == ("den",)

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bridgehead.bus.bridge import Bridge
-from bridgehead.bus.effects import Close, Effect, Left, Outcome, ToBus, ToParticipant
-from bridgehead.bus.message import Message
+from bridgehead.bus.actions import Close, Effect, Left, Outcome, ToBus, ToParticipant
+from bridgehead.bus.bridge.bridge import Bridge
+from bridgehead.bus.wire.message import Message
 from bus.bridging import UNLIMITED, frame, handed_over, make_bridge, make_record, written
 
 TURNS = 1_000

@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from bridgehead.bus.cascade import MAX_OPEN, Cascade, Escalate, PutOnHub, Release
-from bridgehead.bus.message import Message
-from bridgehead.bus.scripted_agent import ScriptedAgent
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.bridge.escalation import MAX_OPEN, Escalate, Escalation, PutOnHub, Release
+from bridgehead.bus.hub.upstream import Upstream
 from bridgehead.bus.serve import BusServer
-from bridgehead.bus.upstream import Upstream
+from bridgehead.bus.wire.message import Message
 from bus.running import run, until
 from bus.serving import Served, served_bus
 
@@ -19,8 +19,8 @@ UNMATCHED = Message("ovos.intent.unmatched", {"utterances": ["why"], "lang": "en
 HANDLED = Message("ovos.utterance.handled", {}, CONTEXT)
 
 
-def begun(**options: Any) -> Cascade:
-    cascade = Cascade(**options)
+def begun(**options: Any) -> Escalation:
+    cascade = Escalation(**options)
     cascade.upstream(there=True)
     assert cascade.holds_back(UNMATCHED, 0.0)
     assert cascade.holds_back(HANDLED, 0.0)
@@ -72,9 +72,9 @@ def test_they_also_go_out_when_upstream_is_lost_or_understands_as_little() -> No
 
 
 def test_nothing_is_escalated_where_it_makes_no_sense() -> None:
-    away = Cascade()
+    away = Escalation()
     assert not away.holds_back(UNMATCHED, 0.0)
-    cascade = Cascade(hop_limit=4)
+    cascade = Escalation(hop_limit=4)
     cascade.upstream(there=True)
     assert not cascade.holds_back(UNMATCHED, 0.0, hops=4), "it has crossed as many bridges as it may"
     assert not cascade.holds_back(Message("ovos.intent.unmatched", {"utterances": ["x"]}), 0.0), (

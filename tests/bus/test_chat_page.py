@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
-from bridgehead.bus.notices import Notice
-from bridgehead.bus.scripted_agent import ScriptedAgent
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion, Notice
 from bridgehead.contract.words import PendingState
 from bus.records import asked, assembled, house, kept
 from bus.running import run

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from bridgehead.bus.certificates import certified_participant
-from bridgehead.bus.enrolment import revoke
-from bridgehead.bus.join_file import JoinFile
-from bridgehead.bus.message import Message
-from bridgehead.bus.satellite import NotAdmitted, Satellite
+from bridgehead.bus.access.certificates import certified_participant
+from bridgehead.bus.access.enrolment import revoke
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.client.participant import NotAdmitted, Satellite
+from bridgehead.bus.wire.message import Message
 from bridgehead.errors import BridgeheadError
 from bus.gateways import House, open_house
 from bus.running import run

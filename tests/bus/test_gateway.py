@@ -9,13 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridgehead.bus import frames
-from bridgehead.bus.connections import AUTHENTICATION_S
-from bridgehead.bus.credentials import NO_BINDING, NONCE_BYTES, Challenge
-from bridgehead.bus.frames import from_base64
-from bridgehead.bus.satellite import NotAdmitted, NotOurBridge, Satellite
-from bridgehead.bus.sockets.dialling import DialRefused, Target, WrongCertificate, dial
-from bridgehead.bus.sockets.mailbox import ConnectionEnded, Mailbox
+from bridgehead.bus.access.credentials import NO_BINDING, NONCE_BYTES, Challenge
+from bridgehead.bus.client.participant import NotAdmitted, NotOurBridge, Satellite
+from bridgehead.bus.gateway.connections import AUTHENTICATION_S
+from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, WrongCertificate, dial
+from bridgehead.bus.wire import frames
+from bridgehead.bus.wire.frames import from_base64
 from bus.gateways import HANDLE, House, next_message, open_house, utterance
 from bus.running import run, until
 
@@ -104,7 +103,7 @@ def test_nothing_is_processed_before_authentication(tmp_path: Path, frame: Any) 
 def test_who_does_not_answer_the_challenge_in_time_is_turned_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridgehead.bus.connections.AUTHENTICATION_S", AUTHENTICATION_S / 100)
+    monkeypatch.setattr("bridgehead.bus.gateway.connections.AUTHENTICATION_S", AUTHENTICATION_S / 100)
 
     async def main() -> None:
         async with open_house(tmp_path) as house:

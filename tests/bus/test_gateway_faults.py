@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridgehead.bus import frames
-from bridgehead.bus.satellite import Satellite
-from bridgehead.bus.sockets.mailbox import ConnectionEnded
+from bridgehead.bus.client.participant import Satellite
+from bridgehead.bus.sockets.dial import ConnectionEnded
+from bridgehead.bus.wire import frames
 from bridgehead.host.clock import SystemClock
 from bus.gateways import HANDLE, open_house, utterance
 from bus.running import run, until

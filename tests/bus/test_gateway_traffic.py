@@ -9,12 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridgehead.bus.enrolment import revoke, set_key
-from bridgehead.bus.join_file import JoinFile
-from bridgehead.bus.message import Message
-from bridgehead.bus.satellite import Incoming, MessageRefused, NotAdmitted, Satellite
-from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
-from bridgehead.bus.sockets.mailbox import ConnectionEnded, Mailbox
+from bridgehead.bus.access.enrolment import revoke, set_key
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.client.participant import Incoming, MessageRefused, NotAdmitted, Satellite
+from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
+from bridgehead.bus.wire.message import Message
 from bus.gateways import HANDLE, next_message, open_house, utterance
 from bus.running import run, until
 

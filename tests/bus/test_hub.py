@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bridgehead.bus.message import Message
-from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
-from bridgehead.bus.sockets.mailbox import ConnectionEnded, Mailbox
+from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
+from bridgehead.bus.wire.message import Message
 from bus.hubs import member, needs_ovos, ovos_environment, run_ovos, served_hub
 from bus.running import run, until
 

@@ -13,16 +13,15 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.check import CheckOptions, check_hub
-from bridgehead.bus.health import HealthEvent
-from bridgehead.bus.hub import Hub, HubSettings
-from bridgehead.bus.hub_link import HubLink
-from bridgehead.bus.message import Message
+from bridgehead.bus.hub.check import CheckOptions, check_hub
+from bridgehead.bus.hub.health import HealthEvent
+from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
+from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade, text_frame
-from bridgehead.bus.sockets.listening import listen
-from bridgehead.bus.topics import HEALTH
-from bridgehead.bus.transports.memory import MemoryTransport
+from bridgehead.bus.sockets.listen import listen
 from bridgehead.bus.transports.websocket import WebSocketTransport
+from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import HEALTH
 from bus.hubs import served_hub
 from bus.running import Server, free_port, run, until
 from bus.serving import served_bus

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bridgehead.bus.join_file import read_join_file
-from bridgehead.bus.satellite import Satellite
-from bridgehead.bus.scripted_agent import ScriptedAgent
+from bridgehead.bus.access.join_file import read_join_file
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.client.participant import Satellite
 from bus.running import run
 from bus.serving import served_bus
 from installed import machine

@@ -6,11 +6,11 @@ import asyncio
 import itertools
 from typing import Any
 
-from bridgehead.bus.cascade import Cascade, Escalate, Release
-from bridgehead.bus.health import HealthEvent, HealthState
-from bridgehead.bus.hub_link import HubLink
-from bridgehead.bus.legacy import to_spec
-from bridgehead.bus.message import Message
+from bridgehead.bus.bridge.escalation import Escalate, Escalation, Release
+from bridgehead.bus.hub.health import HealthEvent, HealthState
+from bridgehead.bus.hub.reconnect import HubLink
+from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import to_spec
 
 CONTEXT = {"session": {"session_id": "h1"}}
 OLD_UNMATCHED = Message("complete_intent_failure", {"utterances": ["why"]}, CONTEXT)
@@ -84,7 +84,7 @@ def test_a_lost_link_is_refreshed_at_the_pace_of_a_lost_link() -> None:
 
 
 def test_a_hub_that_says_it_under_both_names_escalates_once_and_tells_nobody_yet() -> None:
-    cascade, read = Cascade(), to_spec(OLD_UNMATCHED)
+    cascade, read = Escalation(), to_spec(OLD_UNMATCHED)
     assert read is not None
     cascade.upstream(there=True)
     assert cascade.holds_back(read, 0.0) and cascade.holds_back(read, 0.1)

@@ -14,12 +14,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridgehead.bus.message import Message
-from bridgehead.bus.satellite import Satellite
-from bridgehead.bus.scripted_agent import ScriptedAgent
-from bridgehead.bus.sockets.mailbox import ConnectionEnded
-from bridgehead.bus.subjects import Subjects, token, untoken
-from bridgehead.bus.transports.nats_client import NatsUnreachable
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.client.participant import Satellite
+from bridgehead.bus.sockets.dial import ConnectionEnded
+from bridgehead.bus.transports.nats_client import NatsUnreachable, Subjects, token, untoken
+from bridgehead.bus.wire.message import Message
 from bus.gateways import next_message
 from bus.running import free_port, run, until
 from bus.serving import Served, served_bus

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.bus_notices import RecordNotices
+from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.assembly.notices import announce_notice
-from bridgehead.bus.enrolment import set_key
-from bridgehead.bus.message import Message
-from bridgehead.bus.notices import ItemAnswer, Notice, typed_answer
-from bridgehead.bus.satellite import Incoming, ItemAnswered, MessageRefused, Satellite
-from bridgehead.bus.topics import BRIDGE_ONLY, NOTICE
+from bridgehead.bus.access.enrolment import set_key
+from bridgehead.bus.client.participant import Incoming, ItemAnswered, MessageRefused, Satellite
+from bridgehead.bus.interfaces import ItemAnswer, Notice, typed_answer
+from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import BRIDGE_ONLY, NOTICE
 from bridgehead.contract.words import PendingState
 from bus.pages import enter, page, told
 from bus.records import asked, assembled, house, kept

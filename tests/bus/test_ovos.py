@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.bus.check import CheckOptions, check_hub
-from bridgehead.bus.hub_client import HubClient
-from bridgehead.bus.join_file import JoinFile
-from bridgehead.bus.message import Message
-from bridgehead.bus.scripted_agent import ScriptedAgent
-from bridgehead.bus.sidecar import Sidecar
-from bridgehead.bus.sockets.listening import listen
-from bridgehead.bus.sockets.mailbox import ConnectionEnded
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.client.hub_client import HubClient
+from bridgehead.bus.client.loopback_hub import LoopbackHub
+from bridgehead.bus.hub.check import CheckOptions, check_hub
+from bridgehead.bus.sockets.dial import ConnectionEnded
+from bridgehead.bus.sockets.listen import listen
+from bridgehead.bus.wire.message import Message
 from bus.gateways import next_message
 from bus.hubs import OVOS, needs_ovos, ovos_environment, run_ovos
 from bus.running import free_port, run
@@ -161,7 +161,7 @@ print("spoken", spoken)
 def test_an_unmodified_bus_program_takes_part_through_the_side_car(tmp_path: Path) -> None:
     async def main() -> None:
         async with served_bus(tmp_path / "bus", agent=ScriptedAgent()) as server:
-            sidecar = Sidecar(server.enrol("stock", token=True, names="legacy"))
+            sidecar = LoopbackHub(server.enrol("stock", token=True, names="legacy"))
             listener = await listen(sidecar, "127.0.0.1", 0)
             out = await run_ovos(STOCK_SATELLITE, ovos_environment(tmp_path / "ovos"), str(listener.port))
             assert out.splitlines()[-1] == "spoken ['You said: hello']"
@@ -175,7 +175,9 @@ def test_an_unmodified_bus_program_takes_part_through_the_side_car(tmp_path: Pat
 
 def test_a_side_car_without_a_bridge_says_so_and_stays(tmp_path: Path) -> None:
     async def main() -> None:
-        sidecar = Sidecar(JoinFile(1, f"ws://127.0.0.1:{free_port()}/bridge/v1", "stock", token="stock.x"))
+        sidecar = LoopbackHub(
+            JoinFile(1, f"ws://127.0.0.1:{free_port()}/bridge/v1", "stock", token="stock.x")
+        )
         listener = await listen(sidecar, "127.0.0.1", 0)
         for _ in range(2):
             program = await HubClient.connect(f"ws://127.0.0.1:{listener.port}/core")

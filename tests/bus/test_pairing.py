@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus import pairing
-from bridgehead.bus.frames import to_base64
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.client.participant import Satellite
+from bridgehead.bus.gateway import pairing
+from bridgehead.bus.gateway.pairing import PairingEndpoint, PairingRefused, pair, pairing_code
 from bridgehead.bus.interfaces import ApprovalRequest
-from bridgehead.bus.pairing import PairingRefused, PairingRoom, pair, pairing_code
-from bridgehead.bus.satellite import Satellite
-from bridgehead.bus.scripted_agent import ScriptedAgent
-from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
-from bridgehead.bus.sockets.mailbox import ConnectionEnded, Mailbox
+from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
+from bridgehead.bus.wire.frames import to_base64
 from bus.running import run, until
 from bus.serving import Served, served_bus
 
@@ -45,7 +44,7 @@ class Desk:
 async def ask_to_join(server: Served, desk: Desk, participant: str, answer: str) -> Any:
     """A device asks; the person compares the digits and answers."""
     room = server.gateway.rooms["pair"]
-    assert isinstance(room, PairingRoom)
+    assert isinstance(room, PairingEndpoint)
     room.poll_s = 0.01
     shown: list[str] = []
     url = server.join_url.replace("/bridge/v1", "/pair")
@@ -76,7 +75,7 @@ def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -
 
 
 def _certificate(folder: Path) -> dict[str, str]:
-    from bridgehead.bus.certificates import ensure_certificate
+    from bridgehead.bus.access.certificates import ensure_certificate
 
     cert, key = ensure_certificate(folder / "tls", "127.0.0.1")
     return {"tls_cert": str(cert), "tls_key": str(key)}

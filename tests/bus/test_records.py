@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.bus_settings import Address, BusSettings
-from bridgehead.bus.directory import REST_S, Directory, DirectoryChange
-from bridgehead.bus.enrolment import Enrolment, enrol, listing, parse_duration, revoke, set_key
-from bridgehead.bus.join_file import BadJoinFile, read_join_file
-from bridgehead.bus.limits import TokenBucket, ViolationCount, frame_may_be_deep, is_deeper_than
-from bridgehead.bus.policy_trial import judge
-from bridgehead.bus.record import Grant, Role, parse_record
-from bridgehead.bus.settings import BridgeSettings
-from bridgehead.bus.state_folder import StateFolder
-from bridgehead.bus.state_store import BridgeStateUnusable, SqliteState
-from bridgehead.bus.topics import TopicPatterns, is_poll, is_poll_answer
+from bridgehead.bus.access.enrolled import REST_S, EnrolledParticipants, EnrolmentChange
+from bridgehead.bus.access.enrolment import Enrolment, enrol, listing, parse_duration, revoke, set_key
+from bridgehead.bus.access.join_file import BadJoinFile, read_join_file
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.bridge.admission_trial import judge
+from bridgehead.bus.bridge.settings import BridgeSettings
+from bridgehead.bus.bridge.state_store import BridgeStateUnusable, SqliteState
+from bridgehead.bus.participants.limits import TokenBucket, ViolationCount, frame_may_be_deep, is_deeper_than
+from bridgehead.bus.participants.record import Grant, Role, parse_record
+from bridgehead.bus.settings import Address, BusSettings
+from bridgehead.bus.wire.topics import TopicPatterns, is_poll, is_poll_answer
 from bridgehead.errors import BridgeheadError, ConfigError
 from bridgehead.host.clock import ManualClock
 
@@ -160,7 +160,7 @@ def test_two_managed_participants_cannot_share_a_session(tmp_path: Path) -> None
 def test_a_broken_file_leaves_what_is_in_force(tmp_path: Path, content: str) -> None:
     folder = StateFolder(tmp_path / "bus")
     enrol(folder, Enrolment("den", {"tts": False}, "ws://x/bridge/v1", None), ManualClock())
-    directory = Directory(folder)
+    directory = EnrolledParticipants(folder)
     folder.records_file.write_bytes(content.encode("latin-1"))
     change = directory.reload(0.0)
     assert change.changed == change.revoked == () and directory.problem is not None
@@ -173,7 +173,7 @@ def test_a_reload_tells_whose_record_changed_and_who_was_revoked(tmp_path: Path)
     folder, clock = StateFolder(tmp_path / "bus"), ManualClock()
     for name in ("a", "b", "c"):
         enrol(folder, Enrolment(name, {}, "ws://x/bridge/v1", None), clock)
-    directory = Directory(folder)
+    directory = EnrolledParticipants(folder)
     set_key(folder, "a", "tts", "false")
     revoke(folder, "b")
     change = directory.reload(0.0)
@@ -186,13 +186,13 @@ def test_a_file_that_is_being_saved_by_an_editor_revokes_nobody(tmp_path: Path) 
     folder = StateFolder(tmp_path)
     folder.put_table("kitchen", {})
     folder.put_table("study", {})
-    directory = Directory(folder)
+    directory = EnrolledParticipants(folder)
     whole = folder.records_file.read_text()
 
     folder.records_file.write_text("")  # truncated, not yet written
-    assert directory.reload(10.0) == DirectoryChange()
+    assert directory.reload(10.0) == EnrolmentChange()
     folder.records_file.write_text(whole.replace("[study]", ""))
-    assert directory.reload(10.0 + REST_S) == DirectoryChange(), "it changed again meanwhile"
+    assert directory.reload(10.0 + REST_S) == EnrolmentChange(), "it changed again meanwhile"
     assert directory.reload(10.0 + 2 * REST_S).revoked == ("study",)
 
 

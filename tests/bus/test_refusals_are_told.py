@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.bus.message import Message
-from bridgehead.bus.satellite import MessageRefused, NotOurBridge, Refused, _frame
-from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
-from bridgehead.bus.sockets.mailbox import Mailbox
+from bridgehead.bus.client.participant import MessageRefused, NotOurBridge, SendRefused, _frame
+from bridgehead.bus.sockets.dial import DialRefused, Mailbox, Target, dial
+from bridgehead.bus.wire.message import Message
 from bus.gateways import open_house
 from bus.running import run
 
@@ -20,7 +19,7 @@ def test_a_sender_that_waits_is_told_whether_its_message_was_taken(tmp_path: Pat
             await satellite.send(Message("ovos.stop"))
             await satellite.settled()
             await satellite.send(Message("shell.run"))
-            with pytest.raises(Refused, match="policy_denied"):
+            with pytest.raises(SendRefused, match="policy_denied"):
                 await satellite.settled()
 
     run(main())

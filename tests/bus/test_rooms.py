@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
-from bridgehead.bus.notices import Notice
-from bridgehead.bus.scripted_agent import ScriptedAgent
-from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
-from bridgehead.bus.sockets.mailbox import ConnectionEnded, Mailbox
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion, Notice
+from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
 from bridgehead.errors import UserError
 from bus.pages import enter, page, told
 from bus.running import run, until

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridgehead.bus import frames
-from bridgehead.bus.effects import Outcome
-from bridgehead.bus.ledger import BOOKED_AT_ONCE, Ledger
-from bridgehead.bus.message import Accepted, decode_json, read_frame, read_value
-from bridgehead.bus.terms import Terms
+from bridgehead.bus.actions import Outcome
+from bridgehead.bus.bridge.counters import BOOKED_AT_ONCE, OutcomeCounters
+from bridgehead.bus.participants.participants import Terms
+from bridgehead.bus.wire import frames
+from bridgehead.bus.wire.message import Accepted, decode_json, read_frame, read_value
 from bus.bridging import frame, handed_over, make_bridge, make_record, outcomes, written
 
 JSON = st.recursive(
@@ -66,7 +66,7 @@ def test_a_message_frame_says_the_same_however_it_is_read(value: object) -> None
 
 @pytest.mark.parametrize("number", [1, BOOKED_AT_ONCE - 1, BOOKED_AT_ONCE, 3 * BOOKED_AT_ONCE + 5])
 def test_the_ledger_shows_every_outcome_whenever_it_is_read(number: int) -> None:
-    ledger = Ledger()
+    ledger = OutcomeCounters()
     for turn in range(number):
         ledger.count(Outcome("kitchen", "out", "t", "delivered", waited_s=turn / 1000))
         ledger.count(Outcome("study", "in", "t", "refused", "malformed"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.soak_verdict import Counted, counted, judge
-from bridgehead.bus.effects import Outcome
-from bridgehead.bus.ledger import Ledger
+from bridgehead.bus.actions import Outcome
+from bridgehead.bus.bridge.counters import OutcomeCounters
 
 BOOKS = Counted(taken=100, offered=50, outcomes=148, waiting=2, delivered_out=40)
 FLAT = [60.0, 61.0, 60.5] * 10
@@ -35,7 +35,7 @@ def test_anything_else_does_not(books: Counted, sent: int, heard: int, memory: l
 
 
 def test_the_books_are_read_from_what_the_bridge_serves() -> None:
-    ledger = Ledger()
+    ledger = OutcomeCounters()
     for outcome in (
         Outcome("a", "in", "t", "delivered"),
         Outcome("a", "out", "t", "delivered"),

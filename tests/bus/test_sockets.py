@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.sockets import door
+from bridgehead.bus.sockets import listen as listen_module
 from bridgehead.bus.sockets.base import UNREAD_PONGS, text_frame
-from bridgehead.bus.sockets.dialling import DialRefused, Target, Unreachable, dial
-from bridgehead.bus.sockets.listening import AddressInUse, Listener, listen, listen_unix
-from bridgehead.bus.sockets.mailbox import FULL, ConnectionEnded, Mailbox
+from bridgehead.bus.sockets.dial import FULL, ConnectionEnded, DialRefused, Mailbox, Target, Unreachable, dial
+from bridgehead.bus.sockets.listen import AddressInUse, Listener, listen, listen_unix
 from bus.running import OneRoom, run, until
 
 LIBRARIES = ("picows", "websockets")
@@ -328,7 +327,7 @@ def test_requests_that_cannot_be_are_refused(sent: bytes, status: bytes) -> None
 
 
 def test_a_request_that_does_not_arrive_in_time_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "ARRIVAL_S", 0.05)
+    monkeypatch.setattr(listen_module, "ARRIVAL_S", 0.05)
     room = OneRoom()
     assert talk_raw(b"GET / HTTP/1.1\r\nHo", room, "picows", handshake=False) == b""
 

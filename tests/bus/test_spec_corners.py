@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.assistant import Assistant
-from bridgehead.bus.effects import SkillDropped
-from bridgehead.bus.health import LinkHealth
-from bridgehead.bus.legacy import to_legacy
-from bridgehead.bus.message import Message
-from bridgehead.bus.participants import Remembrance
-from bridgehead.bus.policy import SessionPolicy
+from bridgehead.bus.actions import SkillDropped
+from bridgehead.bus.assistant.assistant import Assistant
+from bridgehead.bus.hub.health import LinkHealth
+from bridgehead.bus.participants.participants import RememberedState
+from bridgehead.bus.participants.policy import SessionPolicy
+from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import to_legacy
 from bus.bridging import frame, handed_over, make_bridge, make_record, written
 
 REGISTER = "ovos.intent.register.template"
@@ -94,7 +94,7 @@ def test_readiness_that_names_a_hardened_skill_host_still_reaches_it() -> None:
 
 def test_sessions_remembered_from_a_time_without_translation_are_translated_after_it() -> None:
     record = make_record("p1")
-    past = Remembrance({"p1": "p1"}, {"p1": {"s": "s"}})
+    past = RememberedState({"p1": "p1"}, {"p1": {"s": "s"}})
     bridge = make_bridge(nat=True, remembered=past, records={"p1": record})
     bridge.connected(record, 0)
     [utterance] = written(
@@ -134,7 +134,7 @@ def test_a_reply_exchanges_what_counts_and_leaves_a_side_without_counterpart(
 
 def test_a_managed_participant_hears_its_session_after_a_restart_before_it_speaks() -> None:
     record = make_record("sms", mode="manage", managed_session_id="m")
-    bridge = make_bridge(remembered=Remembrance({"sms": "sms"}), records={"sms": record})
+    bridge = make_bridge(remembered=RememberedState({"sms": "sms"}), records={"sms": record})
     speak = Message(
         "ovos.utterance.speak", {"utterance": "the tea is ready"}, {"session": {"session_id": "m"}}
     )
@@ -144,7 +144,7 @@ def test_a_managed_participant_hears_its_session_after_a_restart_before_it_speak
 
 
 def test_skills_of_a_participant_removed_while_no_bridge_ran_are_deregistered_once() -> None:
-    past = Remembrance({"gone": "gone"}, {}, {"gone": (("h", "lamp"),)})
+    past = RememberedState({"gone": "gone"}, {}, {"gone": (("h", "lamp"),)})
     bridge = make_bridge(remembered=past, records={})
     opened = bridge.hub_opened(0)
     assert SkillDropped("gone", "h", "lamp") in opened

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.bus_views import BusView, bus_view, message_content
-from bridgehead.bus.message import Message
-from bridgehead.bus.running_file import RunningBridge, read_running, running_url, write_running
-from bridgehead.bus.scripted_agent import ScriptedAgent
-from bridgehead.bus.traffic import MAX_HEADS, MAX_KEPT_BYTES, WATCHED_S, Rates, Tail
+from bridgehead.assembly.bus.views import BusView, bus_view, message_content
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.gateway.status import MAX_HEADS, MAX_KEPT_BYTES, WATCHED_S, Rates, Tail
+from bridgehead.bus.gateway.status_site import RunningBridge, read_running, running_url, write_running
+from bridgehead.bus.wire.message import Message
 from bus.running import run, until
 from bus.serving import http, served_bus
 

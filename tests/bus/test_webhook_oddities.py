@@ -7,10 +7,10 @@ import asyncio
 import msgspec
 import pytest
 
-from bridgehead.bus.effects import Delivery
-from bridgehead.bus.hooks import HookSeat, _read_text, _Round
-from bridgehead.bus.message import Message, encode
+from bridgehead.bus.actions import Delivery
+from bridgehead.bus.gateway.webhooks import WebhookParticipant, _read_text, _Round
 from bridgehead.bus.sockets.base import Answer, Request
+from bridgehead.bus.wire.message import Message, encode
 
 
 def posted(body: bytes) -> Request:
@@ -26,7 +26,7 @@ def test_a_body_that_cannot_be_read_is_the_clients_mistake(body: bytes) -> None:
 
 def test_words_with_an_odd_utterance_id_go_to_the_one_who_has_waited_longest() -> None:
     async def main() -> None:
-        seat, round_ = HookSeat(), _Round()
+        seat, round_ = WebhookParticipant(), _Round()
         seat.waiting["u1"] = round_
         for odd in ([], {}, 5, ""):
             said = Message("ovos.utterance.speak", {"utterance": "hm"}, {"utterance_id": odd})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from bridgehead.cli.commands import bridgehead
 from bridgehead.cli.output import App
+from bridgehead.cli.tree import bridgehead
 
 COLUMNS = 80
 

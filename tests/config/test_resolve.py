@@ -82,8 +82,8 @@ def test_every_setting_is_declared_once_with_a_sentence() -> None:
 
 
 def test_the_declared_bus_settings_are_those_the_bus_reads() -> None:
-    from bridgehead.bus.bus_settings import ServingSettings
-    from bridgehead.bus.settings import BridgeSettings
+    from bridgehead.bus.bridge.settings import BridgeSettings
+    from bridgehead.bus.settings import ServingSettings
 
     declared = {setting.key: setting.default for setting in SETTINGS if setting.section == "bus"}
     known = {**_defaults(ServingSettings), **_defaults(BridgeSettings)}

@@ -8,13 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridgehead.bus.assistant import Ask, Assistant, AssistantConfig, AssistantEffect, Cancel, Emit
-from bridgehead.bus.bridge import Bridge
-from bridgehead.bus.effects import Close, Effect, Joined, Outcome, Refused, ToBus, ToParticipant
-from bridgehead.bus.health import LinkHealth
-from bridgehead.bus.legacy import to_legacy, to_spec
-from bridgehead.bus.link_board import LinkBoard
-from bridgehead.bus.message import (
+from bridgehead.bus.actions import Close, Effect, Joined, Outcome, Refused, ToBus, ToParticipant
+from bridgehead.bus.assistant.assistant import Ask, Assistant, AssistantConfig, AssistantEffect, Cancel, Emit
+from bridgehead.bus.bridge.bridge import Bridge
+from bridgehead.bus.bridge.settings import BridgeSettings
+from bridgehead.bus.gateway.status import LinkStates
+from bridgehead.bus.hub.health import LinkHealth
+from bridgehead.bus.participants.participants import Participant
+from bridgehead.bus.participants.policy import SessionPolicy, place_session
+from bridgehead.bus.participants.record import RECORD_KEYS, ParticipantRecord, parse_record
+from bridgehead.bus.wire.message import (
     Malformed,
     Message,
     NoResponseTopic,
@@ -23,11 +26,8 @@ from bridgehead.bus.message import (
     read_frame,
     session_rejected,
 )
-from bridgehead.bus.participants import Participant
-from bridgehead.bus.policy import SessionPolicy, place_session
-from bridgehead.bus.record import RECORD_KEYS, ParticipantRecord, parse_record
-from bridgehead.bus.session import merge_into_default, read_session, replace_snapshot
-from bridgehead.bus.settings import BridgeSettings
+from bridgehead.bus.wire.session import merge_into_default, read_session, replace_snapshot
+from bridgehead.bus.wire.topics import to_legacy, to_spec
 from bridgehead.host.clock import ManualClock
 from vector_files import cases, unread_files
 
@@ -401,7 +401,7 @@ class Announced:
 @pytest.mark.parametrize("case", cases("bus", "health"))
 def test_health(case: dict[str, Any]) -> None:
     health, clock, announced, alive = LinkHealth(), ManualClock(), Announced(), True
-    board = LinkBoard(BRIDGE_ID, announced, clock, None)
+    board = LinkStates(BRIDGE_ID, announced, clock, None)
     announce = board.announcing("hub")
     for step in case["steps"]:
         event = None

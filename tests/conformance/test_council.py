@@ -15,34 +15,33 @@ from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.timeouts import bridge_deadline, estimate_timeout, waves
 from bridgehead.contract.verdict import decide_verdict
 from bridgehead.contract.words import Intensity, OutputType, Severity, Status, TaskType, Verdict
-from bridgehead.council.bridge_report import SeatFacts, skipped_report
-from bridgehead.council.context_limit import NOTE, Reduced, packet_size, reduce_packet
-from bridgehead.council.council_verdict import council_verdict
-from bridgehead.council.counted import counted
-from bridgehead.council.dedupe import Candidate, cluster
-from bridgehead.council.exit_code import Gate, Outcome, council_exit_code
-from bridgehead.council.file_references import relate
-from bridgehead.council.finding_state import FindingState, Ruling, placement
+from bridgehead.council.attendance import Attendance, SeatStatus
+from bridgehead.council.debate.ledger import FindingState, Ruling, placement
+from bridgehead.council.findings.dedupe import Candidate, cluster, text_score
 from bridgehead.council.findings.dismissals import Dismissable, apply_dismissals
 from bridgehead.council.findings.evidence import Anchor, check_evidence
 from bridgehead.council.findings.fingerprint import Identity, identify
-from bridgehead.council.findings.history import FoundAgain, Record, Run, compare
-from bridgehead.council.findings.sarif import SarifFinding, SarifRun, Suppression, to_sarif
+from bridgehead.council.findings.history import FindingRecord, FoundAgain, Run, compare
+from bridgehead.council.findings.problems import distinct_problems
+from bridgehead.council.findings.references import relate
 from bridgehead.council.findings.tree import Tree
-from bridgehead.council.halted import Attendance, SeatStatus
-from bridgehead.council.items import Intake
-from bridgehead.council.joint import STATIC, JointFinding, SeatReport
-from bridgehead.council.proposals import ProposalEvent, ProposalStep, live_through
-from bridgehead.council.reply import Answered, read_items, read_reply
-from bridgehead.council.report import FindingClass
-from bridgehead.council.routing import route_request
+from bridgehead.council.prompts.packet_limit import NOTE, Reduced, packet_size, reduce_packet
+from bridgehead.council.replies.items import Intake
+from bridgehead.council.replies.reply import Answered, read_items, read_reply
+from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_code
+from bridgehead.council.reporting.report import STATIC, FindingClass
+from bridgehead.council.reporting.sarif import SarifFinding, SarifRun, Suppression, to_sarif
+from bridgehead.council.reporting.seat_report import SeatFacts, skipped_report
+from bridgehead.council.request.plan import route_request
+from bridgehead.council.request.settings import BridgeSettings, load_settings
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.base import SeatSetup, Taken
 from bridgehead.council.runtimes.host import HostSeat
-from bridgehead.council.settings import BridgeSettings, load_settings
-from bridgehead.council.similarity import text_score
-from bridgehead.council.stage_b_outcomes import ChallengeNote, NoteOutcome, apply_note
-from bridgehead.council.synthesis import stage_a
+from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote, NoteOutcome, apply_note
+from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
+from bridgehead.council.synthesis.join import stage_a
+from bridgehead.council.synthesis.proposals import ProposalEvent, ProposalStep, live_through
+from bridgehead.council.synthesis.verdict import council_verdict
 from council.driving import AT, task
 from council.resuming import Resumed
 from vector_files import cases, unread_files
@@ -105,7 +104,7 @@ def test_timeouts(case: Case) -> None:
 @pytest.mark.parametrize("case", cases("council", "verdicts"))
 def test_verdicts(case: Case) -> None:
     given, expected = case["input"], case["expect"]
-    problems = counted(output(entry) for entry in given["outputs"])
+    problems = distinct_problems(output(entry) for entry in given["outputs"])
     actual = {
         "verdict": decide_verdict(TaskType(given["task_type"]), Status(given["status"]), problems),
         "counted": [{"ids": list(p.ids), "severity": p.severity, "gap": p.gap} for p in problems],
@@ -342,7 +341,7 @@ def test_routing(case: Case) -> None:
 def test_exit_codes(case: Case) -> None:
     given = case["input"]
     code = council_exit_code(
-        Outcome(given["outcome"]),
+        GateOutcome(given["outcome"]),
         verdict=Verdict(given["verdict"]) if given["verdict"] else None,
         task_type=TaskType(given["task_type"]),
         gate=Gate(given["gate"]) if given["gate"] else None,
@@ -433,7 +432,7 @@ def _seat_report(report: Case, task_type: TaskType) -> SeatReport:
     return SeatReport(made, report.get("verified", True))
 
 
-def _after_stage_b(finding: JointFinding, outcome: Case) -> JointFinding:
+def _after_stage_b(finding: CouncilFinding, outcome: Case) -> CouncilFinding:
     if outcome["source_id"] not in {source.output.id for source in finding.sources}:
         return finding
     new_severity = outcome.get("new_severity")
@@ -446,7 +445,7 @@ def _after_stage_b(finding: JointFinding, outcome: Case) -> JointFinding:
     return apply_note(finding, note)
 
 
-def _told(finding: JointFinding) -> Case:
+def _told(finding: CouncilFinding) -> Case:
     return {
         "class": finding.cls.value,
         "severity": finding.severity,
@@ -512,7 +511,7 @@ def _compare(given: Case, expected: Case) -> None:
     tree, renames, run = _tree(given["tree"]), given.get("renames", {}), given["run"]
     findings = {item["id"]: _found_again(item, tree, renames) for item in run["findings"]}
     comparison = compare(
-        msgspec.convert(given["records"], list[Record]),
+        msgspec.convert(given["records"], list[FindingRecord]),
         Run(
             findings,
             frozenset(run["seats_completed"]),

@@ -26,20 +26,19 @@ from bridgehead.flows import (
     ResponseMetadata,
     TemplateCreateState,
 )
+from bridgehead.flows.calls import Accepted, Failed, Verdict
 from bridgehead.flows.definition import Flow
-from bridgehead.flows.documents import is_supported, schema_of, validate
-from bridgehead.flows.driving import drive_loop
-from bridgehead.flows.engine import run_flow
+from bridgehead.flows.engine.context import PhasedContext
+from bridgehead.flows.engine.engine import run_flow
+from bridgehead.flows.engine.run_request import RunInputs, RunOptions, RunRequest, RunResult
 from bridgehead.flows.errors import FlowFailed, FlowRefused
+from bridgehead.flows.files.documents import is_supported, schema_of, validate
+from bridgehead.flows.files.json_bytes import Unreadable, read_object
+from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
-from bridgehead.flows.json_bytes import Unreadable, read_object
-from bridgehead.flows.outcomes import Accepted, Failed, Verdict
-from bridgehead.flows.phases import PhasedContext
-from bridgehead.flows.requests import RunOptions, RunRequest, RunResult
-from bridgehead.flows.root import FlowRoot
-from bridgehead.flows.surroundings import Surroundings
-from bridgehead.flows.template_create.answers import judge_answer
+from bridgehead.flows.operations.drive import drive_loop
+from bridgehead.flows.template_create.answers.judge import judge_answer
 from bridgehead.flows.words import (
     CHECKPOINT_FILES,
     RESPONSE_FILE,
@@ -319,12 +318,12 @@ class Scene:
         items = self.state_items(json.loads(found.read_bytes())) if found else []
         return {str(item["request_id"]): item for item in items}
 
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> RunInputs:
         owners = None
         if self.given.get("response_owner") == "other" and os.geteuid() != 0:
             owners = frozenset({os.geteuid() + 1})
         clock = ManualClock(datetime.fromisoformat(self.given["now"].replace("Z", "+00:00")))
-        return Surroundings(clock=clock, response_owners=owners)
+        return RunInputs(clock=clock, response_owners=owners)
 
     def request(self) -> RunRequest:
         flags = Flags(self.given["flags"])

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from bridgehead.rigs.body_hash import body_hash, normalise_body
-from bridgehead.rigs.envelope import Envelope, parse_envelope, parse_frontmatter
-from bridgehead.rigs.frontmatter_writer import write_envelope
-from bridgehead.rigs.markers import status_class
-from bridgehead.rigs.verdict import check_envelope
+from bridgehead.rigs.envelope.body_hash import body_hash, normalise_body
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope, parse_frontmatter
+from bridgehead.rigs.envelope.fields import status_class
+from bridgehead.rigs.envelope.frontmatter import write_envelope
+from bridgehead.rigs.trust.envelope_problems import check_envelope
 from vector_files import FOLDER, absent, is_there, load
 
 

@@ -15,15 +15,20 @@ import pytest
 
 import vector_files
 from bridgehead.contract.words import ErrorClass
-from bridgehead.council.runtimes.claude_output import logged_in, read_claude
-from bridgehead.council.runtimes.codex_events import has_stored_login, read_codex
-from bridgehead.council.runtimes.exchange import Answered, Ask, HttpReply, Outcome, Refused
-from bridgehead.council.runtimes.gemini_output import read_gemini
-from bridgehead.council.runtimes.opencode_events import listed_models, read_opencode
-from bridgehead.council.runtimes.opencode_server import OpencodeServer
+from bridgehead.council.runtimes.claude import logged_in, read_claude
+from bridgehead.council.runtimes.codex import has_stored_login, read_codex
+from bridgehead.council.runtimes.exchange import (
+    CallOutcome,
+    HttpReply,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+)
+from bridgehead.council.runtimes.gemini import read_gemini
+from bridgehead.council.runtimes.opencode import OpencodeServer, listed_models, read_opencode
 from bridgehead.host.command import CommandResult, Ended
 
-READERS: dict[str, Callable[[CommandResult], Outcome]] = {
+READERS: dict[str, Callable[[CommandResult], CallOutcome]] = {
     "claude": read_claude,
     "codex": read_codex,
     "gemini": read_gemini,
@@ -125,11 +130,11 @@ def test_a_recorded_run_is_read_as_what_it_was(name: str, recorded: Any) -> None
     outcome = READERS[cli](as_result(recorded))
 
     if goes_well(cli, recorded):
-        assert isinstance(outcome, Answered)
+        assert isinstance(outcome, RuntimeAnswer)
         assert outcome.text.strip()
         assert outcome.session
         return
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     classes = expected_classes(cli, case, recorded["scenario"])
     if recorded["exit_code"] >= 0 and recorded["scenario"] != "hang":
         assert classes, f"section 11 of the runtimes specification does not name the case {case}"
@@ -164,7 +169,7 @@ BY_STATUS = {
 def read_exchanges(recorded: list[dict[str, Any]]) -> None:
     """Every recorded prompt to an opencode server goes through the reader of that connection."""
     server = OpencodeServer("http://127.0.0.1:4096", "password", HttpReply(200, "{}"))
-    ask = Ask("x", Path("/snapshot"), 60, session="ses_1")
+    ask = RuntimeRequest("x", Path("/snapshot"), 60, session="ses_1")
     prompts = [
         one
         for one in recorded
@@ -174,9 +179,9 @@ def read_exchanges(recorded: list[dict[str, Any]]) -> None:
     for exchange in prompts:
         outcome = server.read(ask, HttpReply(exchange["status"], json.dumps(exchange["response"])))
         if exchange["status"] == 200:
-            assert isinstance(outcome, Answered)
+            assert isinstance(outcome, RuntimeAnswer)
             assert outcome.text.strip()
             assert outcome.session
         else:
-            assert isinstance(outcome, Refused)
+            assert isinstance(outcome, RuntimeRefusal)
             assert outcome.error_class is BY_STATUS[exchange["status"]]

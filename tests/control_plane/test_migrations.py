@@ -11,9 +11,9 @@ import pytest
 
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import RunState
-from bridgehead.control_plane.migrations import LATEST, MIGRATIONS
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.failures import RecordReadOnly
+from bridgehead.control_plane.stores.migrations import LATEST, MIGRATIONS
 from bridgehead.control_plane.stores.sqlite import APPLICATION_ID, SqliteStore
 from suites.store_suite import SENT, event, ids, question, run
 
@@ -107,7 +107,7 @@ def test_a_migration_that_fails_leaves_the_record_in_its_version(
         MIGRATIONS[1](transaction, dialect)
         raise ZeroDivisionError
 
-    monkeypatch.setattr("bridgehead.control_plane.migrations.MIGRATIONS", (MIGRATIONS[0], m002_broken))
+    monkeypatch.setattr("bridgehead.control_plane.stores.migrations.MIGRATIONS", (MIGRATIONS[0], m002_broken))
     with pytest.raises(ZeroDivisionError):
         lasting_place.open()
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from bridgehead.control_plane.migrations import LATEST
 from bridgehead.control_plane.stores import open_store
 from bridgehead.control_plane.stores.failures import (
     NotARecord,
@@ -21,6 +20,7 @@ from bridgehead.control_plane.stores.failures import (
     ServerRefused,
     ServerUnreachable,
 )
+from bridgehead.control_plane.stores.migrations import LATEST
 from bridgehead.errors import ConfigError
 from suites.forked_child import in_child
 from suites.store_suite import SENT, event, ids
@@ -360,7 +360,7 @@ def test_what_has_no_class_of_its_own_is_reported_in_the_server_s_words(postgres
     ],
 )
 def test_every_class_of_server_error_has_its_own(code: str, error: str) -> None:
-    from bridgehead.control_plane.stores.postgres_failures import statement_failure
+    from bridgehead.control_plane.stores.postgres import statement_failure
 
     from_server = type("FromServer", (psycopg.DatabaseError,), {"sqlstate": code})("said")
 
@@ -378,7 +378,7 @@ def test_every_class_of_server_error_has_its_own(code: str, error: str) -> None:
     ],
 )
 def test_the_driver_s_words_about_a_connection_are_never_repeated(said: str, words: str) -> None:
-    from bridgehead.control_plane.stores.postgres_failures import connection_failure
+    from bridgehead.control_plane.stores.postgres import connection_failure
 
     failure = connection_failure("postgresql://host/db", said)
 

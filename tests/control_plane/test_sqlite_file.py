@@ -18,9 +18,8 @@ from typing import Any
 
 import pytest
 
-from bridgehead.control_plane.migrations import LATEST
 from bridgehead.control_plane.records import EventFilter, Filter, PendingFilter, RunFilter
-from bridgehead.control_plane.stores import statements
+from bridgehead.control_plane.stores import sql
 from bridgehead.control_plane.stores.failures import (
     NotARecord,
     RecordDamaged,
@@ -31,6 +30,7 @@ from bridgehead.control_plane.stores.failures import (
     RecordTooNew,
     RecordUnplaceable,
 )
+from bridgehead.control_plane.stores.migrations import LATEST
 from bridgehead.control_plane.stores.sqlite import SqliteStore
 from bridgehead.errors import StoreError
 from suites.forked_child import NOBODY, in_child
@@ -420,7 +420,7 @@ def test_the_usual_listings_neither_scan_nor_sort(
     tmp_path: Path, listing: tuple[str, Filter, str], index: str
 ) -> None:
     table, where, order = listing
-    statement, values = statements.listing("*", table, where.allowed(), [], order, 50)
+    statement, values = sql.listing("*", table, where.allowed(), [], order, 50)
     with SqliteStore(tmp_path / "record.db") as store:
         plan = store._read(lambda transaction: transaction.rows(f"EXPLAIN QUERY PLAN {statement}", values))
 

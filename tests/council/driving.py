@@ -9,12 +9,11 @@ from typing import Any
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput, parse_bridge_input
 from bridgehead.contract.words import ErrorClass
-from bridgehead.council.bridge_run import BridgeRun
 from bridgehead.council.calls import Call, CallFailed, Reply, Result, Seat, SeatEvent
-from bridgehead.council.domains import load_registry
+from bridgehead.council.debate.seat_run import RoundsRun, SeatRun
 from bridgehead.council.findings.tree import Tree
-from bridgehead.council.seat_run import SeatRun
-from bridgehead.council.surroundings import Surroundings
+from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.request.domains import load_registry
 
 AT = "2026-11-15T10:15:02.000Z"
 SECRET = b"a secret of the test run"
@@ -46,9 +45,9 @@ def seat(bridge: str = "claude", **fields: Any) -> Seat:
     return Seat(**{**usual, **fields})
 
 
-def surroundings(files: Mapping[str, str | None] | None = None, **fields: Any) -> Surroundings:
+def surroundings(files: Mapping[str, str | None] | None = None, **fields: Any) -> RunInputs:
     tree = None if files is None else Tree.of(files)
-    return Surroundings(registry=load_registry(), secret=SECRET, tree=tree, **fields)
+    return RunInputs(registry=load_registry(), secret=SECRET, tree=tree, **fields)
 
 
 def item(title: str = "Order id reaches the SQL text", **fields: Any) -> dict[str, Any]:
@@ -108,6 +107,6 @@ def drive(script: Script, *, files: Mapping[str, str | None] | None = None, **fi
     """A whole run of one seat; returns the driver, whose `run.report` is set."""
     seat_fields = fields.pop("seat_fields", {})
     around = fields.pop("around", {})
-    driver = Driver(BridgeRun(seat(**seat_fields), task(**fields), surroundings(files, **around)), script)
+    driver = Driver(RoundsRun(seat(**seat_fields), task(**fields), surroundings(files, **around)), script)
     driver.drive()
     return driver

@@ -22,10 +22,10 @@ from bridgehead.council.calls import (
     SeatPending,
     SeatReady,
 )
-from bridgehead.council.council_run import CouncilRun
-from bridgehead.council.dispatch import Ending, Means, Waiting, conduct
-from bridgehead.council.partners import MemoryJournal
-from bridgehead.council.plan import CouncilPlan
+from bridgehead.council.council import CouncilRun
+from bridgehead.council.interfaces import MemoryJournal
+from bridgehead.council.request.plan import CouncilPlan
+from bridgehead.council.running.conductor import Ending, Means, Waiting, conduct
 from bridgehead.council.runtimes.host import HostSeat
 from bridgehead.council.runtimes.scripted import ScriptedConnection, scripted_seat
 from council.driving import AT, surroundings, task

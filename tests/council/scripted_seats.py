@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bridgehead.council.calls import Answer, Call, Seat
-from bridgehead.council.preflight import Ready
 from bridgehead.council.runtimes.base import Connection
-from bridgehead.council.runtimes.exchange import Refused
+from bridgehead.council.runtimes.exchange import RuntimeRefusal
 from bridgehead.council.runtimes.rig import RigRejected
 from bridgehead.council.runtimes.scripted import scripted_seat
-from bridgehead.council.seating import OwnReport, SeatOutcome
+from bridgehead.council.seating.preflight import Ready
+from bridgehead.council.seating.seating import OwnReport, SeatOutcome
 from bridgehead.host.cancel import Cancel
 
 
@@ -39,7 +39,7 @@ class ScriptedSeats:
             return self._others[bridge]
         return Ready(self._seats.get(bridge) or scripted_seat(bridge), self._connections[bridge], ())
 
-    def check_again(self, bridge: str, refused: Refused, connection: Connection) -> SeatOutcome:
+    def check_again(self, bridge: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
         return self._again[bridge]
 
     def workspace(self, connection: Connection, call: Call) -> Path:

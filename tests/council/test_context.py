@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bridgehead.contract.words import Confidence, Intensity, TaskType
-from bridgehead.council.clarify import Clarifier
-from bridgehead.council.context import Context, Request, read_context
-from bridgehead.council.domains import load_registry
-from bridgehead.council.routing import route_request
+from bridgehead.council.request.clarify import Clarifier, Context, Request, read_context
+from bridgehead.council.request.domains import load_registry
+from bridgehead.council.request.plan import route_request
 
 REGISTRY = load_registry()
 

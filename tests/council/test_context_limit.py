@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.contract.words import Severity
-from bridgehead.council.context_limit import LIMIT, REST_LIMIT, packet_size, reduce_packet
+from bridgehead.council.prompts.packet_limit import LIMIT, REST_LIMIT, packet_size, reduce_packet
 
 texts = st.builds(
     lambda letter, length: letter * length,

@@ -12,7 +12,6 @@ import pytest
 
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Status, Verdict
-from bridgehead.council.bridge_report import SeatFacts, halted_report, skipped_report
 from bridgehead.council.calls import (
     Call,
     CallFailed,
@@ -29,14 +28,17 @@ from bridgehead.council.calls import (
     Turn,
     UserAnswered,
 )
-from bridgehead.council.council_run import CouncilRun
-from bridgehead.council.plan import CouncilOptions, CouncilPlan, Dismissals
-from bridgehead.council.report import (
-    AbortedReport,
-    CouncilReport,
-    council_report_from_json,
+from bridgehead.council.council import CouncilRun
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport, council_report_from_json
+from bridgehead.council.reporting.seat_report import SeatFacts, halted_report, skipped_report
+from bridgehead.council.request.plan import (
+    DEBATE_PROTOCOL,
+    DEEP_COUNCIL,
+    PARALLEL_WORKFLOW,
+    CouncilOptions,
+    CouncilPlan,
+    Dismissals,
 )
-from bridgehead.council.routing import DEBATE_PROTOCOL, DEEP_COUNCIL, PARALLEL_WORKFLOW
 from bridgehead.errors import ProtocolError
 from council.driving import AT, Driver, item, items, seat, surroundings, task
 

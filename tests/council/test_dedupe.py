@@ -9,9 +9,15 @@ from hypothesis import strategies as st
 
 from bench.council_labels import agreement, join, labelled_outputs
 from bridgehead.contract.words import OutputType, Severity
-from bridgehead.council.dedupe import Candidate, by_severity_then_id, cluster, matches
-from bridgehead.council.file_references import FileReference
-from bridgehead.council.similarity import Wording, tokens
+from bridgehead.council.findings.dedupe import (
+    Candidate,
+    Wording,
+    by_severity_then_id,
+    cluster,
+    matches,
+    tokens,
+)
+from bridgehead.council.findings.references import FileReference
 
 WORDS = "order query cache user input token session index lock retry page limit".split()
 

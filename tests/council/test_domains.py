@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.council.domains import load_registry, says
+from bridgehead.council.request.domains import load_registry, says
 
 REGISTRY = load_registry()
 

@@ -11,13 +11,11 @@ import msgspec
 import pytest
 
 from bridgehead.contract.words import Mode, TaskType, Verdict
-from bridgehead.council.answers import schema_of
 from bridgehead.council.calls import Answer, Call, Role, Step
-from bridgehead.council.dry_run import plan_calls
-from bridgehead.council.exit_code import Gate, Outcome, council_exit_code
-from bridgehead.council.modes import is_judged
-from bridgehead.council.plan import CouncilPlan
-from bridgehead.council.routing import PARALLEL_WORKFLOW
+from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_code
+from bridgehead.council.request.plan import PARALLEL_WORKFLOW, CouncilPlan, is_judged
+from bridgehead.council.running.dry_run import plan_calls
+from bridgehead.council.seating.answer_schemas import schema_of
 from bridgehead.exit_codes import ExitCode
 from council.driving import AT, item, items, seat, surroundings, task
 from council.test_council_run import TWO, Council, finds, note
@@ -88,7 +86,7 @@ def test_open_ended_modes_are_not_judged(mode: Mode | None, judged: bool) -> Non
 
 def test_a_gate_on_a_mode_without_a_verdict_is_a_mistake_of_the_user() -> None:
     code = council_exit_code(
-        Outcome.REPORT, verdict=None, task_type=TaskType.REVIEW, mode=Mode.DESIGN, gate=Gate.FAIL
+        GateOutcome.REPORT, verdict=None, task_type=TaskType.REVIEW, mode=Mode.DESIGN, gate=Gate.FAIL
     )
     assert code is ExitCode.USER
     assert not Gate.CONCERNS.refuses(None)

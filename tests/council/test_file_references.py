@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.council.file_references import find_references
+from bridgehead.council.findings.references import find_references
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.contract.words import OutputState
-from bridgehead.council.finding_state import (
+from bridgehead.council.debate.ledger import (
     FINAL,
     ChallengeState,
     FindingState,

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.contract.words import OutputType
-from bridgehead.council.findings.dismissals import code_of, read_entry
+from bridgehead.council.findings.dismissals import code_of, is_plain, matches_glob, read_entry
 from bridgehead.council.findings.evidence import Anchor, check_evidence
 from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, identify, places
-from bridgehead.council.findings.globs import is_plain, matches_glob
 from bridgehead.council.findings.history import FoundAgain, Run, carry_forward, compare
 from bridgehead.council.findings.tree import FileText, Tree, current_name, earlier_names
 

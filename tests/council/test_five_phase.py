@@ -11,16 +11,15 @@ import pytest
 from bridgehead.contract.report import BridgeReport, violations
 from bridgehead.contract.words import Intensity, OutputState, Verdict
 from bridgehead.council.calls import Call, DeadlineReached, Role, Step
-from bridgehead.council.five_phase import (
-    DEFAULT,
-    SECURITY_ELEVATED,
+from bridgehead.council.debate.five_phase import FivePhaseRun
+from bridgehead.council.debate.five_phase_vote import (
     Stance,
     debate_verdict,
     final_state,
     support_share,
     task_budget,
 )
-from bridgehead.council.five_phase_run import FivePhaseRun
+from bridgehead.council.request.plan import DEFAULT, SECURITY_ELEVATED
 from council.driving import AT, Driver, item, items, seat, surroundings, task
 
 FILES = {"src/orders.py": "a\nb\nc\ncur.execute(q + oid)\n"}

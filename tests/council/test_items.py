@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.contract.words import OutputType, Severity
-from bridgehead.council.items import Draft, Intake, as_line, as_text
+from bridgehead.council.replies.items import Draft, Intake, as_line, as_text
 from council.driving import item, task
 
 AUDIT = {

@@ -10,7 +10,7 @@ from msgspec import structs
 from bridgehead.contract.report import BridgeReport, violations
 from bridgehead.contract.words import LocalCouncilType, Status
 from bridgehead.council.calls import Call, DeadlineReached, Reply, Result, Role, Step
-from bridgehead.council.multi_model import MultiModelRun
+from bridgehead.council.debate.multi_model import MultiModelRun
 from council.driving import AT, Driver, item, items, seat, surroundings, task
 
 MODELS = ("glm/glm-4-7", "kimi/moonshot", "qwen/plus")

@@ -13,13 +13,13 @@ import pytest
 import bridgehead.council
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.words import Intensity, TaskType
-from bridgehead.council.bridge_run import BridgeRun
 from bridgehead.council.calls import CallKey, Role, Step
-from bridgehead.council.domains import load_registry
-from bridgehead.council.material import MOST_CHARACTERS, Material, scope_material
-from bridgehead.council.prompts.analysis import expert_prompt, standing_role_prompt
-from bridgehead.council.prompts.scene import Scene
-from bridgehead.council.prompts.template import Ink, Safe, Template, joined, own, template
+from bridgehead.council.debate.seat_run import RoundsRun
+from bridgehead.council.prompts.debate import expert_prompt, standing_role_prompt
+from bridgehead.council.prompts.fences import Ink, Safe, Template, joined, own, template
+from bridgehead.council.prompts.shared import PromptContext
+from bridgehead.council.request.domains import load_registry
+from bridgehead.council.scope.material import MOST_CHARACTERS, Material, scope_material
 from council.driving import SECRET, Driver, drive, item, items, seat, surroundings, task
 
 SOURCES = Path(bridgehead.council.__file__).parent
@@ -132,8 +132,8 @@ def test_a_minimal_prompt_cannot_lead_because_it_has_no_slot_to_lead_with(name: 
     assert not template("setting_minimal").slots & leading
 
 
-def scene(**fields: Any) -> Scene:
-    return Scene(task(**fields), Material(), SECRET)
+def scene(**fields: Any) -> PromptContext:
+    return PromptContext(task(**fields), Material(), SECRET)
 
 
 def test_a_minimal_round_one_carries_no_background() -> None:
@@ -300,7 +300,7 @@ def test_files_that_do_not_fit_are_named_and_warned_about() -> None:
     material = scope_material({"a.py": "x" * MOST_CHARACTERS, "b.py": "y"})
     assert material.files.left_out == ("a.py",)
     assert material.files.warnings == ("material_left_out:1",)
-    blind = BridgeRun(seat(reads_files=False), task(), surroundings(None, material=material))
+    blind = RoundsRun(seat(reads_files=False), task(), surroundings(None, material=material))
     run = Driver(blind, one_finding)
     report = run.drive()
     assert "material_left_out:1" in report.warnings

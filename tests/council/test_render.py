@@ -10,12 +10,11 @@ import msgspec
 import pytest
 import yaml
 
-from bridgehead.council.render.html import POLICY, render_html
-from bridgehead.council.render.markdown import escaped, fenced, render_markdown
-from bridgehead.council.render.markup import Markup, element
-from bridgehead.council.render.telling import visible
-from bridgehead.council.render.text import Screen, render_text
-from bridgehead.council.report import AbortedReport, CouncilReport
+from bridgehead.council.reporting.render.html import POLICY, Markup, element, render_html
+from bridgehead.council.reporting.render.markdown import escaped, fenced, render_markdown
+from bridgehead.council.reporting.render.sentences import visible
+from bridgehead.council.reporting.render.text import Screen, render_text
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from council.driving import item, items
 from council.test_council_run import HERE, TWO, Council, Step, finds, halted, note, ready, skipped
 

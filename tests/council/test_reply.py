@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.council.json_repair import read_json
-from bridgehead.council.reply import Answered, Items, NotAnswered, read_items, read_lists, read_reply
+from bridgehead.council.replies.json_repair import read_json
+from bridgehead.council.replies.reply import Answered, Items, NotAnswered, read_items, read_lists, read_reply
 
 ONE = '{"type":"finding","severity":"HIGH","title":"One","description":"d"}'
 TWO = '{"type":"finding","severity":"LOW","title":"Two","description":"d"}'

@@ -13,16 +13,16 @@ import pytest
 import peer_clis
 from bridgehead.contract.words import OutputType, Severity
 from bridgehead.council.findings.evidence import Anchor
-from bridgehead.council.findings.sarif import (
+from bridgehead.council.reporting.report import FindingClass
+from bridgehead.council.reporting.sarif import (
     MOST_RESULTS,
     SarifFinding,
     SarifRun,
     Suppression,
     escaped_message,
+    sarif_of,
     to_sarif,
 )
-from bridgehead.council.report import FindingClass
-from bridgehead.council.sarif_report import sarif_of
 from council.sarif_schema import SARIF, prose_violations
 from council.test_council_run import TWO, Council, Dismissals, dismissal, finds
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.contract.words import TaskType
-from bridgehead.council.settings import Settings, load_settings, seats_by_default, without_untrusted
+from bridgehead.council.request.settings import Settings, load_settings, seats_by_default, without_untrusted
 
 NOW = dt.datetime(2026, 11, 15, tzinfo=dt.UTC)
 

@@ -13,13 +13,18 @@ from hypothesis import strategies as st
 from bridgehead.contract.report import Output
 from bridgehead.contract.verdict import decide_verdict
 from bridgehead.contract.words import OutputType, Severity, Status, TaskType, Verdict
-from bridgehead.council.bridge_report import SeatFacts, skipped_report
-from bridgehead.council.council_verdict import council_verdict
-from bridgehead.council.counted import counted
-from bridgehead.council.joint import JointFinding, SeatReport
-from bridgehead.council.report import FindingClass
-from bridgehead.council.stage_b_outcomes import ChallengeNote, NoteOutcome, apply_note, read_note
-from bridgehead.council.synthesis import stage_a
+from bridgehead.council.findings.problems import distinct_problems
+from bridgehead.council.reporting.report import FindingClass
+from bridgehead.council.reporting.seat_report import SeatFacts, skipped_report
+from bridgehead.council.synthesis.cross_challenge_notes import (
+    ChallengeNote,
+    NoteOutcome,
+    apply_note,
+    read_note,
+)
+from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
+from bridgehead.council.synthesis.join import stage_a
+from bridgehead.council.synthesis.verdict import council_verdict
 from council.driving import AT, task
 
 BRIDGES = ("claude", "codex", "gemini", "static", "rig:winbox")
@@ -76,13 +81,13 @@ def reports(draw: st.DrawFn) -> list[SeatReport]:
 
 
 def verdict(
-    findings: Sequence[JointFinding], seats: Sequence[SeatReport], task_type: TaskType
+    findings: Sequence[CouncilFinding], seats: Sequence[SeatReport], task_type: TaskType
 ) -> Verdict | None:
     several = sum(seat.makes_a_council for seat in seats) > 1
     return council_verdict(findings, task_type=task_type, mode=None, several_bridges=several)
 
 
-def told(findings: Sequence[JointFinding]) -> list[tuple[object, ...]]:
+def told(findings: Sequence[CouncilFinding]) -> list[tuple[object, ...]]:
     return sorted(
         (one.id, one.cls, one.severity or "", one.bridges, one.shared_cli_path, one.title) for one in findings
     )
@@ -119,7 +124,7 @@ def test_property_every_live_item_is_in_one_finding_or_a_position(
 def test_property_a_council_of_one_judges_as_its_bridge_does(seats: list[SeatReport]) -> None:
     alone = [seats[0]]
     findings = stage_a(alone, TaskType.REVIEW)
-    own = decide_verdict(TaskType.REVIEW, Status.COMPLETED, counted(seats[0].report.outputs))
+    own = decide_verdict(TaskType.REVIEW, Status.COMPLETED, distinct_problems(seats[0].report.outputs))
     assert verdict(findings, alone, TaskType.REVIEW) is own
 
 

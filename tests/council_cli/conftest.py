@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council import Company, Councils, Finished
-from bridgehead.assembly.council_request import CouncilRequest
+from bridgehead.assembly.council.councils import Councils
+from bridgehead.assembly.council.request import CouncilRequest
+from bridgehead.assembly.council.run import Audience, Finished
 from bridgehead.assembly.notices import NOTICE
-from bridgehead.assembly.waiting import waiting_list
+from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.words import Intensity
 from bridgehead.control_plane.records import EventFilter
-from bridgehead.council.plan import CouncilOptions
-from bridgehead.council.scope import ScopeRequest
+from bridgehead.council.request.plan import CouncilOptions
+from bridgehead.council.scope.scope import ScopeRequest
 from installed import Machine
 
 BARE = "/usr/local/bin:/usr/bin:/bin"
@@ -129,10 +130,10 @@ class Hall:
         usual = {"scope": ScopeRequest(paths=("orders/store.py",)), "domains": ("security",)}
         options = CouncilOptions(**{"intensity": Intensity.QUICK, **named})
         request = CouncilRequest(**{**usual, **asked}, options=options)
-        return Councils(self.assembly).call(request, Company())
+        return Councils(self.assembly).call(request, Audience())
 
     def resume(self, reference: str | None, **asked: Any) -> Finished:
-        return Councils(self.assembly).resume(reference, Company(), **asked)
+        return Councils(self.assembly).resume(reference, Audience(), **asked)
 
     def waiting(self) -> list[PendingItem]:
         with self.assembly.store() as store:
@@ -140,7 +141,7 @@ class Hall:
 
     def answer(self, item: PendingItem, text: str) -> None:
         with self.assembly.store() as store:
-            waiting_list(self.assembly, store, print).answer(item.id, Answer(text=text))
+            pending_list(self.assembly, store, print).answer(item.id, Answer(text=text))
 
     def notices(self) -> list[str]:
         with self.assembly.store() as store:

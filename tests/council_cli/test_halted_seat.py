@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.assembly.council_refusals import NothingToResume
-from bridgehead.council.report import CouncilReport
+from bridgehead.assembly.council.councils import NothingToResume
+from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 from council_cli.conftest import Hall, StandIn

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.assembly import council_runtimes
-from bridgehead.assembly.council_runtimes import look_around
-from bridgehead.assembly.council_seeds import NoFindings, read_seed_findings
-from bridgehead.cli.council_options import read_requirements
+from bridgehead.assembly.council import seats as seats_module
+from bridgehead.assembly.council.request import NoFindings, read_seed_findings
+from bridgehead.assembly.council.seats import look_around
+from bridgehead.cli.council.options import read_requirements
 from bridgehead.contract.task import InvalidBridgeInput, Requirement
 from bridgehead.contract.words import Intensity, RequirementLevel, TaskType
-from bridgehead.council.report import CouncilReport
-from bridgehead.council.scope import ScopeRequest
+from bridgehead.council.reporting.report import CouncilReport
+from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.errors import ConfigError, UserError
 from council_cli.conftest import Hall, StandIn
 from installed import machine
@@ -202,7 +202,7 @@ def test_static_analysis_that_cannot_sit_says_why(
     (hall.assembly.places.project / ".bridge-settings.json").write_text(
         json.dumps({"bridges": {"static": {"enabled": enabled}}})
     )
-    monkeypatch.setattr(council_runtimes, "available_analysers", lambda *_: ())
+    monkeypatch.setattr(seats_module, "available_analysers", lambda *_: ())
 
     static = next(seat for seat in look_around(hall.assembly) if seat.bridge == "static")
 
@@ -215,7 +215,7 @@ def test_an_adapter_that_breaks_does_not_keep_the_others_from_being_looked_at(
     def broken(*_: object) -> None:
         raise LookupError("a bug of a plug-in")
 
-    monkeypatch.setattr(council_runtimes, "check_seat", broken)
+    monkeypatch.setattr(seats_module, "check_seat", broken)
     seats = {seat.bridge: seat for seat in look_around(hall.assembly)}
 
     assert seats["codex"].reason == "its adapter failed: a bug of a plug-in"

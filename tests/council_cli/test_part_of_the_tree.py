@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridgehead.assembly.council_reports import DismissRequest
-from bridgehead.assembly.council_views import council_report, dismiss_finding
-from bridgehead.council.report import CouncilReport
-from bridgehead.council.scope import ScopeRequest
+from bridgehead.assembly.council.reports import DismissRequest
+from bridgehead.assembly.council.views import council_report, dismiss_finding
+from bridgehead.council.reporting.report import CouncilReport
+from bridgehead.council.scope.scope import ScopeRequest
 from council_cli.conftest import Hall, StandIn
 
 

@@ -11,13 +11,12 @@ import msgspec
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council_journal import CouncilBook
-from bridgehead.assembly.council_kept import KeptCouncil
-from bridgehead.assembly.council_lock import CouncilBusy, hold_council
-from bridgehead.assembly.council_views import CouncilStatus, council_now, list_councils
+from bridgehead.assembly.council.files import CouncilBusy, hold_council
+from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil
+from bridgehead.assembly.council.views import CouncilStatus, council_now, list_councils
 from bridgehead.contract.words import RunState
-from bridgehead.council.report import CouncilReport
-from bridgehead.council.scope import ScopeRequest
+from bridgehead.council.reporting.report import CouncilReport
+from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.host.clock import SystemClock
 from council_cli.conftest import Hall, StandIn
 
@@ -32,7 +31,7 @@ def retried(hall: Hall, review_id: str) -> CouncilReport:
 
 def test_options_are_stored_among_the_fields_of_the_request_as_they_always_were(hall: Hall) -> None:
     kept = hall.call(runtimes=("codex",), max_calls=3).kept
-    with closing(CouncilBook(hall.assembly.places.project, SystemClock())) as book:
+    with closing(CouncilJournal(hall.assembly.places.project, SystemClock())) as book:
         read = book.kept(kept.review_id)
     stored = kept.stored()
 
@@ -41,7 +40,7 @@ def test_options_are_stored_among_the_fields_of_the_request_as_they_always_were(
     assert (stored["request"]["max_calls"], stored["request"]["intensity"]) == (3, "quick")
     # Councils stored before there was an option are held without it.
     del stored["request"]["preset"]
-    assert KeptCouncil.read(stored) == kept
+    assert StoredCouncil.read(stored) == kept
 
 
 def test_a_council_that_another_process_holds_is_refused_and_left_as_it_is(hall: Hall) -> None:

@@ -7,9 +7,8 @@ import os
 
 import pytest
 
-from bridgehead.assembly.council_live import LiveCouncil, LiveSeat, picture_after
-from bridgehead.cli.council_display import WatchLines
-from bridgehead.cli.council_table import table_lines
+from bridgehead.assembly.council.live import LiveCouncil, LiveSeat, picture_after
+from bridgehead.cli.council.display import WatchLines, table_lines
 from bridgehead.cli.output import App
 from bridgehead.host.terminal import display_width
 

@@ -7,8 +7,8 @@ import datetime as dt
 import msgspec
 import pytest
 
-from bridgehead.assembly.council_reports import CriticalNotAccepted, DismissRequest
-from bridgehead.assembly.council_views import (
+from bridgehead.assembly.council.reports import CriticalNotAccepted, DismissRequest
+from bridgehead.assembly.council.views import (
     CouncilStatus,
     council_now,
     council_report,

@@ -16,24 +16,29 @@ import pytest
 
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
-from bridgehead.council.carrier import Carrier
+from bridgehead.council.request.settings import BridgeSettings
+from bridgehead.council.running.call_runner import CallRunner
 from bridgehead.council.runtimes.base import Connection, Missing, SeatSetup
 from bridgehead.council.runtimes.claude import ClaudeApi, ClaudeCli
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.codex import CodexCli
-from bridgehead.council.runtimes.exchange import Answered, Ask, HttpReply, HttpRequest, Outcome, Refused
+from bridgehead.council.runtimes.exchange import (
+    CallOutcome,
+    HttpReply,
+    HttpRequest,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+)
 from bridgehead.council.runtimes.gemini import AgyCli, GeminiCli
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.openai_compatible import ChatEndpoint
-from bridgehead.council.runtimes.opencode import OpencodeCli
-from bridgehead.council.runtimes.opencode_events import LoopGuard
-from bridgehead.council.runtimes.opencode_server import OpencodeServer
-from bridgehead.council.settings import BridgeSettings
+from bridgehead.council.runtimes.opencode import LoopGuard, OpencodeCli, OpencodeServer
 from bridgehead.host.command import Command, CommandResult, Ended
 from bridgehead.testing.model_server import ModelServer
 from bridgehead.testing.scripts import Rule, RuleScript
 
-ASK = Ask("look at it", Path("/snapshot"), 60, model="m1")
+ASK = RuntimeRequest("look at it", Path("/snapshot"), 60, model="m1")
 MODIFY = replace(ASK, profile=CapabilityProfile.MODIFY)
 FORBIDDEN = ("yolo", "bypass", "danger", "--allowedTools", "--auto", "-y")
 CLIS: dict[str, type[CliConnection]] = {
@@ -58,7 +63,7 @@ def locate(machine: StandIn, stand_in: StandIn) -> Callable[..., CliConnection]:
     return run
 
 
-def command(connection: CliConnection, ask: Ask = ASK) -> Command:
+def command(connection: CliConnection, ask: RuntimeRequest = ASK) -> Command:
     request = connection.ask(ask)
     assert isinstance(request, Command)
     return request
@@ -165,7 +170,11 @@ CODEX_CONFIG = [
     ],
 )
 def test_the_command_line_of_each_cli(
-    locate: Callable[..., CliConnection], name: str, ask: Ask, options: dict[str, Any], expected: list[str]
+    locate: Callable[..., CliConnection],
+    name: str,
+    ask: RuntimeRequest,
+    options: dict[str, Any],
+    expected: list[str],
 ) -> None:
     run = command(locate(name, **options), ask)
 
@@ -186,7 +195,7 @@ def test_the_prompt_is_never_an_argument(locate: Callable[..., CliConnection], n
 @pytest.mark.parametrize("name", CLIS)
 @pytest.mark.parametrize("ask", [ASK, MODIFY])
 def test_no_adapter_ever_asks_for_everything_to_be_allowed(
-    locate: Callable[..., CliConnection], name: str, ask: Ask
+    locate: Callable[..., CliConnection], name: str, ask: RuntimeRequest
 ) -> None:
     words = " ".join(command(locate(name), ask).argv)
 
@@ -307,7 +316,7 @@ def test_a_run_that_was_ended_is_never_an_answer(
     record = b'{"type":"result","is_error":false,"result":"fine","session_id":"s"}'
     outcome = locate(name).read(ASK, ended(how, stdout=record, reason="gone"))
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert (outcome.error_class, outcome.reason) == (error_class, reason)
 
 
@@ -323,7 +332,7 @@ def test_garbage_is_refused_and_never_crashes(
     )
     outcome = locate(name).read(ASK, result)
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
 
 
 @pytest.mark.parametrize(
@@ -336,16 +345,16 @@ def test_agy_prints_plain_text(
     result = CommandResult(("x",), Ended.EXITED, code, datetime(2026, 11, 15, tzinfo=UTC), stdout=printed)
     outcome = locate("agy").read(ASK, result)
 
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, RuntimeRefusal):
         assert outcome.error_class is expected
     else:
-        assert outcome == Answered("The answer.")
+        assert outcome == RuntimeAnswer("The answer.")
 
 
 def test_codex_counts_per_thread_and_we_count_per_turn(locate: Callable[..., CliConnection]) -> None:
     connection = locate("codex", continuity="session")
 
-    def turn(total: int, session: str | None) -> Outcome:
+    def turn(total: int, session: str | None) -> CallOutcome:
         lines = [
             {"type": "thread.started", "thread_id": "t1"},
             {"type": "item.completed", "item": {"type": "agent_message", "text": "hi"}},
@@ -354,7 +363,7 @@ def test_codex_counts_per_thread_and_we_count_per_turn(locate: Callable[..., Cli
         printed = "\n".join(json.dumps(line) for line in lines).encode()
         result = CommandResult(("x",), Ended.EXITED, 0, datetime(2026, 11, 15, tzinfo=UTC), stdout=printed)
         outcome = connection.read(replace(ASK, session=session), result)
-        assert isinstance(outcome, Answered)
+        assert isinstance(outcome, RuntimeAnswer)
         return outcome
 
     assert [turn(1, None).usage.tokens_in, turn(2, "t1").usage.tokens_in, turn(3, "t1").usage.tokens_in] == [
@@ -387,7 +396,7 @@ def test_codex_is_held_to_a_schema_until_a_provider_refuses_it(machine: StandIn,
     assert list(first.argv)[-3:] == ["--output-schema", "/snapshot/items.json", "-"]
     assert isinstance(again, Command)
     assert "--output-schema" not in again.argv
-    assert isinstance(found.read(shaped, refusal), Refused)
+    assert isinstance(found.read(shaped, refusal), RuntimeRefusal)
 
 
 def test_an_opencode_that_runs_in_circles_is_stopped_at_the_third_unknown_step() -> None:
@@ -400,11 +409,11 @@ def test_an_opencode_that_runs_in_circles_is_stopped_at_the_third_unknown_step()
 # -- endpoints, over real HTTP
 
 
-def carry(connection: Connection, ask: Ask) -> Outcome:
+def carry(connection: Connection, ask: RuntimeRequest) -> CallOutcome:
     key = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
 
-    async def run() -> Outcome:
-        async with Carrier() as carrier:
+    async def run() -> CallOutcome:
+        async with CallRunner() as carrier:
             return await carrier.carry(
                 connection, Call(key, ask.prompt, ask.timeout_seconds, Answer.ITEMS, ask.profile), ask
             )
@@ -427,7 +436,7 @@ def test_an_endpoint_answers_with_its_model_and_its_tokens(kind: str) -> None:
         outcome = carry(endpoint(kind, server.base_url()), ASK)
         (asked,) = server.log.questions()
 
-    assert isinstance(outcome, Answered)
+    assert isinstance(outcome, RuntimeAnswer)
     assert outcome.text == "FAKE-REPLY turn=1 echo=look at it"
     assert (outcome.model, outcome.usage.tokens_in, outcome.usage.tokens_out) == ("m1", 11, 7)
     assert "k" in (
@@ -458,7 +467,7 @@ def test_an_endpoint_that_refuses_is_classified(kind: str, scenario: str, expect
         faulty = endpoint_at(connection, server.base_url(scenario))
         outcome = carry(faulty, ASK)
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is expected, outcome
 
 
@@ -476,8 +485,8 @@ def test_an_endpoint_that_hangs_is_given_up_at_the_limit_and_one_that_is_gone_is
         gone = endpoint("chat", server.base_url())
     unreachable = carry(gone, ASK)
 
-    assert isinstance(late, Refused)
-    assert isinstance(unreachable, Refused)
+    assert isinstance(late, RuntimeRefusal)
+    assert isinstance(unreachable, RuntimeRefusal)
     assert (late.error_class, unreachable.error_class) == (ErrorClass.TIMEOUT, ErrorClass.UNREACHABLE)
 
 
@@ -493,14 +502,14 @@ def test_an_endpoint_that_does_not_know_schemas_is_asked_without_one() -> None:
     connection = ChatEndpoint("http://127.0.0.1:1/v1", None, None, HttpReply(200))
     shaped = replace(ASK, schema={"type": "object"})
 
-    async def run() -> list[Outcome]:
-        async with Carrier() as carrier:
+    async def run() -> list[CallOutcome]:
+        async with CallRunner() as carrier:
             carrier._clients[True] = httpx.AsyncClient(transport=httpx.MockTransport(refuses_schemas))
             key = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
             call = Call(key, "look", 60, Answer.ITEMS, ASK.profile)
             return [await carrier.carry(connection, call, shaped) for _ in range(2)]
 
-    assert anyio.run(run) == [Answered("fine"), Answered("fine")]
+    assert anyio.run(run) == [RuntimeAnswer("fine"), RuntimeAnswer("fine")]
     assert asked == [True, False, False]
 
 
@@ -508,7 +517,7 @@ def test_ten_megabytes_of_reply_are_taken() -> None:
     with ModelServer(script=RuleScript([Rule(say="x" * 10_000_000)])) as server:
         outcome = carry(endpoint("chat", server.base_url()), ASK)
 
-    assert isinstance(outcome, Answered)
+    assert isinstance(outcome, RuntimeAnswer)
     assert len(outcome.text) == 10_000_000
 
 
@@ -563,5 +572,5 @@ LIMITED = {"error": {"name": "APIError", "data": {"message": "x", "statusCode": 
 def test_refusals_of_the_opencode_server(status: int, document: object, expected: ErrorClass) -> None:
     outcome = opencode_server().read(replace(ASK, session="ses_1"), HttpReply(status, json.dumps(document)))
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is expected

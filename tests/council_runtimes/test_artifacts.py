@@ -8,11 +8,10 @@ import pytest
 from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Confidence, LocalCouncilType, OutputType, Severity
-from bridgehead.council.artifacts import OutputFolder
-from bridgehead.council.bridge_report import Analysed, SeatFacts, completed_report
 from bridgehead.council.calls import SeatEvent
-from bridgehead.council.masking import Mask
-from bridgehead.council.render.seat import render_seat
+from bridgehead.council.reporting.render.markdown import render_seat
+from bridgehead.council.reporting.seat_report import Analysed, SeatFacts, completed_report
+from bridgehead.council.running.artifacts import Mask, OutputFolder
 from bridgehead.errors import FileError
 from bridgehead.host.clock import ManualClock
 

@@ -15,11 +15,10 @@ import pytest
 
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
-from bridgehead.council.carrier import Carrier
+from bridgehead.council.running.call_runner import CallRunner
 from bridgehead.council.runtimes.base import SeatSetup
-from bridgehead.council.runtimes.cli import CliConnection
-from bridgehead.council.runtimes.cli_result import succeeded
-from bridgehead.council.runtimes.exchange import Answered, Ask, Outcome, Refused
+from bridgehead.council.runtimes.cli import CliConnection, succeeded
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
 from bridgehead.council.runtimes.machine import Probe
 from bridgehead.council.runtimes.opencode import OpencodeCli
 from bridgehead.host.command import CommandResult
@@ -33,34 +32,34 @@ class PlainCli(CliConnection):
     program = "agent"
     runtime_name = "agent"
 
-    def arguments(self, ask: Ask) -> Sequence[str]:
+    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
         return []
 
-    def read_result(self, ask: Ask, result: CommandResult) -> Outcome:
-        return succeeded("agent", result, Answered(result.text()))
+    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
+        return succeeded("agent", result, RuntimeAnswer(result.text()))
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Callable[..., Outcome]:
+def agent(tmp_path: Path) -> Callable[..., CallOutcome]:
     """Run a stand-in, written in Python, through the carrier."""
 
     def run(
         body: str, *, prompt: str = "hello", timeout_seconds: int = 60, kind: type[CliConnection] = PlainCli
-    ) -> Outcome:
+    ) -> CallOutcome:
         path = tmp_path / "agent"
         path.write_text(f"#!{sys.executable}\nimport os, sys, time, json, signal, subprocess\n{body}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
         connection = kind(SeatSetup("x", environment=environment), str(path), Probe("1.2.3"))
-        ask = Ask(prompt, tmp_path, timeout_seconds)
+        ask = RuntimeRequest(prompt, tmp_path, timeout_seconds)
         return carried(connection, ask)
 
     return run
 
 
-def carried(connection: CliConnection, ask: Ask) -> Outcome:
-    async def run() -> Outcome:
-        async with Carrier() as carrier:
+def carried(connection: CliConnection, ask: RuntimeRequest) -> CallOutcome:
+    async def run() -> CallOutcome:
+        async with CallRunner() as carrier:
             call = Call(KEY, ask.prompt, ask.timeout_seconds, Answer.ITEMS, ask.profile)
             return await carrier.carry(connection, call, ask)
 
@@ -75,23 +74,25 @@ def lives(pid: int) -> bool:
         return False
 
 
-def test_a_prompt_of_300_kilobytes_arrives_whole_and_stdin_is_closed(agent: Callable[..., Outcome]) -> None:
+def test_a_prompt_of_300_kilobytes_arrives_whole_and_stdin_is_closed(
+    agent: Callable[..., CallOutcome],
+) -> None:
     outcome = agent("print(len(sys.stdin.read()))", prompt="x" * 300_000)
 
-    assert outcome == Answered("300000\n")
+    assert outcome == RuntimeAnswer("300000\n")
 
 
 def test_a_reply_of_10_megabytes_is_cut_off_as_malformed_and_does_not_hang(
-    agent: Callable[..., Outcome],
+    agent: Callable[..., CallOutcome],
 ) -> None:
     outcome = agent("sys.stdout.write('x' * 10_000_000)")
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is ErrorClass.MALFORMED
 
 
 def test_a_child_that_ignores_signals_is_gone_after_the_limit(
-    agent: Callable[..., Outcome], tmp_path: Path
+    agent: Callable[..., CallOutcome], tmp_path: Path
 ) -> None:
     sleeper = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     body = f"""
@@ -101,7 +102,7 @@ time.sleep(600)
 """
     outcome = agent(body, timeout_seconds=3)
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is ErrorClass.TIMEOUT
     assert not lives(int((tmp_path / "pid").read_text()))
 
@@ -115,11 +116,11 @@ def test_a_cancelled_call_takes_its_program_with_it(tmp_path: Path) -> None:
     path.chmod(0o700)
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     connection = PlainCli(SeatSetup("x", environment=environment), str(path), Probe("1"))
-    ask = Ask("hello", tmp_path, 600)
+    ask = RuntimeRequest("hello", tmp_path, 600)
     pids: list[int] = []
 
     async def cancel_when_started() -> None:
-        async with Carrier() as carrier, anyio.create_task_group() as tasks:
+        async with CallRunner() as carrier, anyio.create_task_group() as tasks:
             tasks.start_soon(
                 carrier.carry, connection, Call(KEY, "hello", 600, Answer.ITEMS, ask.profile), ask
             )
@@ -140,36 +141,36 @@ def test_a_cancelled_call_takes_its_program_with_it(tmp_path: Path) -> None:
     ],
 )
 def test_exit_code_0_and_printed_text_are_no_success_by_themselves(
-    agent: Callable[..., Outcome], body: str, error_class: ErrorClass
+    agent: Callable[..., CallOutcome], body: str, error_class: ErrorClass
 ) -> None:
     outcome = agent(body)
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is error_class
 
 
-def test_bytes_that_are_no_text_are_replaced(agent: Callable[..., Outcome]) -> None:
+def test_bytes_that_are_no_text_are_replaced(agent: Callable[..., CallOutcome]) -> None:
     outcome = agent(r"sys.stdout.buffer.write(b'caf\xe9 \xf0\x9f')")
 
-    assert isinstance(outcome, Answered)
+    assert isinstance(outcome, RuntimeAnswer)
     assert outcome.text.startswith("caf\ufffd")
 
 
 def test_a_program_that_vanished_is_not_found(tmp_path: Path) -> None:
     connection = PlainCli(SeatSetup("x", environment={}), str(tmp_path / "gone"), Probe("1"))
-    outcome = carried(connection, Ask("hello", tmp_path, 5))
+    outcome = carried(connection, RuntimeRequest("hello", tmp_path, 5))
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.reason == "cli_not_found"
 
 
 def test_an_endless_loop_of_unknown_steps_is_stopped_long_before_the_limit(
-    agent: Callable[..., Outcome],
+    agent: Callable[..., CallOutcome],
 ) -> None:
     step = json.dumps({"type": "step_finish", "sessionID": "s", "part": {"reason": "unknown"}})
     body = f"while True:\n    print({step!r}, flush=True)\n    time.sleep(0.01)"
 
     outcome = agent(body, timeout_seconds=600, kind=OpencodeCli)
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is ErrorClass.MALFORMED

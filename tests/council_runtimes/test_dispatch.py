@@ -13,9 +13,6 @@ import pytest
 
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import ErrorClass, Intensity, Status
-from bridgehead.council import dispatch
-from bridgehead.council.artifacts import OutputFolder
-from bridgehead.council.bridge_report import SeatFacts, halted_report, skipped_report
 from bridgehead.council.calls import (
     Answer,
     Call,
@@ -27,22 +24,23 @@ from bridgehead.council.calls import (
     SeatEvent,
     UserQuestion,
 )
-from bridgehead.council.carrier import Carrier
-from bridgehead.council.council_run import CouncilRun
-from bridgehead.council.dispatch import Ending, Means, Reported, Waiting, conduct
-from bridgehead.council.domains import load_registry
-from bridgehead.council.partners import MemoryJournal
-from bridgehead.council.plan import CouncilOptions, CouncilPlan
-from bridgehead.council.preflight import Ready
-from bridgehead.council.report import AbortedReport, CouncilReport
-from bridgehead.council.run_log import RunLog
+from bridgehead.council.council import CouncilRun
+from bridgehead.council.interfaces import MemoryJournal, RunInputs
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport
+from bridgehead.council.reporting.seat_report import SeatFacts, halted_report, skipped_report
+from bridgehead.council.request.domains import load_registry
+from bridgehead.council.request.plan import CouncilOptions, CouncilPlan
+from bridgehead.council.running import conductor
+from bridgehead.council.running.artifacts import OutputFolder, RunLog
+from bridgehead.council.running.call_runner import CallRunner
+from bridgehead.council.running.conductor import Ending, Means, Reported, Waiting, conduct
 from bridgehead.council.runtimes.base import Connection, InProcess, Missing, SeatSetup
-from bridgehead.council.runtimes.exchange import Answered, Ask, Outcome, Refused
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.scripted import Script, ScriptedConnection, scripted_seat
-from bridgehead.council.seating import OwnReport, Posted
-from bridgehead.council.surroundings import Surroundings
+from bridgehead.council.seating.preflight import Ready
+from bridgehead.council.seating.seating import OwnReport, Posted
 from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import ManualClock
 from council.scripted_seats import ScriptedSeats
@@ -78,7 +76,7 @@ def answer_for(call: Call) -> str:
 
 def council(*bridges: str, task: BridgeInput = TASK, **plan: Any) -> CouncilRun:
     return CouncilRun(
-        CouncilPlan(task, bridges, dt.date(2026, 11, 15), **plan), Surroundings(load_registry(), b"s" * 32)
+        CouncilPlan(task, bridges, dt.date(2026, 11, 15), **plan), RunInputs(load_registry(), b"s" * 32)
     )
 
 
@@ -94,7 +92,7 @@ def report_of(ending: Ending) -> CouncilReport:
     return ending.report
 
 
-def scripts(*bridges: str, **outcomes: Outcome) -> dict[str, Connection]:
+def scripts(*bridges: str, **outcomes: CallOutcome) -> dict[str, Connection]:
     """A connection per bridge that answers everything, or always has the outcome given for it."""
 
     def script_of(bridge: str) -> Script:
@@ -125,8 +123,8 @@ class Watcher:
 
 
 def test_every_live_seat_is_heard_of_while_its_model_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dispatch.PROGRESS_SECONDS <= 15, "council §18"
-    monkeypatch.setattr(dispatch, "PROGRESS_SECONDS", 0.01)
+    assert conductor.PROGRESS_SECONDS <= 15, "council §18"
+    monkeypatch.setattr(conductor, "PROGRESS_SECONDS", 0.01)
     watcher = Watcher()
     slow: dict[str, Connection] = {
         bridge: ScriptedConnection(answer_for, latency_seconds=0.05) for bridge in ("claude", "codex")
@@ -188,9 +186,9 @@ def test_a_seat_that_does_not_answer_in_time_does_not_hold_the_others_up() -> No
 
 
 def test_a_call_over_its_limit_is_a_timeout_of_that_call() -> None:
-    def script(call: Call) -> str | Outcome:
+    def script(call: Call) -> str | CallOutcome:
         if call.key.domain == "testing":
-            return Refused(ErrorClass.TIMEOUT, "too slow")
+            return RuntimeRefusal(ErrorClass.TIMEOUT, "too slow")
         return answer_for(call)
 
     watcher = Watcher()
@@ -226,9 +224,9 @@ class Crowd(InProcess):
         self.most = max(self.most, self.now)
         return 0.001
 
-    def answer(self, call: Call) -> Outcome:
+    def answer(self, call: Call) -> CallOutcome:
         self.now -= 1
-        return Answered(answer_for(call))
+        return RuntimeAnswer(answer_for(call))
 
 
 def test_a_seat_makes_no_more_calls_at_once_than_it_may() -> None:
@@ -289,7 +287,7 @@ def test_a_native_agent_that_says_nothing_has_failed(said: str) -> None:
 
 
 def test_a_refused_login_is_tried_over_the_next_connection() -> None:
-    refused = Refused(ErrorClass.AUTH, "Not logged in")
+    refused = RuntimeRefusal(ErrorClass.AUTH, "Not logged in")
     other = ScriptedConnection(answer_for)
     seat = scripted_seat("claude", connection="api", reads_files=False)
     seats = ScriptedSeats(scripts("claude", claude=refused), again={"claude": Ready(seat, other, ())})
@@ -303,18 +301,18 @@ def test_a_refused_login_is_tried_over_the_next_connection() -> None:
 
 
 def test_a_call_that_is_called_off_with_its_seat_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def carry(self: Carrier, connection: Connection, call: Call, ask: Ask) -> Outcome:
+    async def carry(self: CallRunner, connection: Connection, call: Call, ask: RuntimeRequest) -> CallOutcome:
         if call.key.domain == "security":
             await others_ask.wait()
-            return Refused(ErrorClass.AUTH, "Not logged in")
+            return RuntimeRefusal(ErrorClass.AUTH, "Not logged in")
         others_ask.set()
         with anyio.CancelScope(shield=True):  # as a program that is killed: it ends a moment later
             for _ in range(100):
                 await anyio.sleep(0)
-        return Refused(ErrorClass.OTHER, "ended with code 130")
+        return RuntimeRefusal(ErrorClass.OTHER, "ended with code 130")
 
     others_ask = anyio.Event()
-    monkeypatch.setattr(Carrier, "carry", carry)
+    monkeypatch.setattr(CallRunner, "carry", carry)
     halted = OwnReport(halted_report(TASK, facts("claude"), "not_authenticated", "run claude and log in"))
     watcher = Watcher()
     run(
@@ -329,7 +327,7 @@ def test_a_call_that_is_called_off_with_its_seat_is_no_refusal(monkeypatch: pyte
 def test_a_refused_login_without_another_connection_halts_the_bridge() -> None:
     halted = halted_report(TASK, facts("claude"), "not_authenticated", "run claude and log in")
     seats = ScriptedSeats(
-        scripts("claude", "codex", claude=Refused(ErrorClass.AUTH, "Not logged in")),
+        scripts("claude", "codex", claude=RuntimeRefusal(ErrorClass.AUTH, "Not logged in")),
         again={"claude": OwnReport(halted)},
     )
 
@@ -340,9 +338,9 @@ def test_a_refused_login_without_another_connection_halts_the_bridge() -> None:
 
 
 def test_a_login_that_is_lost_later_fails_only_its_call() -> None:
-    def script(call: Call) -> str | Outcome:
+    def script(call: Call) -> str | CallOutcome:
         if call.key.domain == "testing":
-            return Refused(ErrorClass.AUTH, "expired")
+            return RuntimeRefusal(ErrorClass.AUTH, "expired")
         return answer_for(call)
 
     seats = ScriptedSeats({"claude": ScriptedConnection(script)})
@@ -571,7 +569,9 @@ def read_log(project: Path, bridge: str) -> list[dict[str, Any]]:
 
 
 def test_secrets_in_what_a_program_says_reach_neither_report_nor_log(tmp_path: Path) -> None:
-    refused = Refused(ErrorClass.OTHER, "bad key sk-very-secret-value", detail="stderr: sk-very-secret-value")
+    refused = RuntimeRefusal(
+        ErrorClass.OTHER, "bad key sk-very-secret-value", detail="stderr: sk-very-secret-value"
+    )
     outputs = OutputFolder(tmp_path, "k3v9qa", ManualClock())
     means = Means(RunLog(outputs), mask=lambda text: text.replace("sk-very-secret-value", "[masked]"))
 

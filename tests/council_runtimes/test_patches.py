@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.council.patches import renamed, sections, without_paths
+from bridgehead.council.scope.scope import renamed, sections, without_paths
 
 RENAME = """\
 diff --git a/old.py b/new.py

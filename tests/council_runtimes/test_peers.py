@@ -21,14 +21,14 @@ import peer_clis
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import CapabilityProfile, ErrorClass, Status
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
-from bridgehead.council.carrier import Carrier
-from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
+from bridgehead.council.request.settings import BridgeSettings
+from bridgehead.council.running.call_runner import CallRunner
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.base import Connection, SeatSetup
-from bridgehead.council.runtimes.exchange import Answered, Ask, Outcome, Refused
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
 from bridgehead.council.runtimes.machine import Machine, Probe
-from bridgehead.council.runtimes.opencode_server import OpencodeServer
-from bridgehead.council.settings import BridgeSettings
+from bridgehead.council.runtimes.opencode import OpencodeServer
+from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.testing.model_server import ModelServer
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -75,17 +75,17 @@ class Peer:
         assert isinstance(located, Connection), located
         return located
 
-    def ask(self, prompt: str, *, connection: Connection | None = None, **changes: Any) -> Outcome:
-        usual = Ask(prompt, self.workspace, PATIENCE_SECONDS, model=peer_clis.MODEL[self.cli])
+    def ask(self, prompt: str, *, connection: Connection | None = None, **changes: Any) -> CallOutcome:
+        usual = RuntimeRequest(prompt, self.workspace, PATIENCE_SECONDS, model=peer_clis.MODEL[self.cli])
         return carry(connection or self.connect(), replace(usual, **changes))
 
 
-def carry(connection: Connection, ask: Ask) -> Outcome:
+def carry(connection: Connection, ask: RuntimeRequest) -> CallOutcome:
     key = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
     call = Call(key, ask.prompt, ask.timeout_seconds, Answer.ITEMS, ask.profile)
 
-    async def run() -> Outcome:
-        async with Carrier() as carrier:
+    async def run() -> CallOutcome:
+        async with CallRunner() as carrier:
             return await carrier.carry(connection, call, ask)
 
     return anyio.run(run)
@@ -155,19 +155,19 @@ def test_an_answer_and_a_second_turn_in_the_same_session(peer: Callable[..., Pee
     seat = peer(cli, settings=BridgeSettings(options={"continuity": "session"}))
     connection = seat.connect()
     first = seat.ask("First question", connection=connection)
-    assert isinstance(first, Answered), first
+    assert isinstance(first, RuntimeAnswer), first
     assert first.session
 
     second = seat.ask("Second question", connection=connection, session=first.session)
 
-    assert isinstance(second, Answered), second
+    assert isinstance(second, RuntimeAnswer), second
     assert second.session == first.session
     assert turn_of(second) == turn_of(first) + 1
     assert first.usage.tokens_in == second.usage.tokens_in == 11
     assert first.usage.tokens_out in (7, 9)
 
 
-def turn_of(answered: Answered) -> int:
+def turn_of(answered: RuntimeAnswer) -> int:
     return int(answered.text.partition("turn=")[2].split()[0])
 
 
@@ -187,7 +187,7 @@ def test_a_refusal_is_recognised(
 ) -> None:
     outcome = peer(cli, scenario).ask("Say hello")
 
-    assert isinstance(outcome, Refused), outcome
+    assert isinstance(outcome, RuntimeRefusal), outcome
     assert outcome.error_class is expected, outcome
 
 
@@ -197,14 +197,14 @@ def test_a_model_that_never_answers_is_given_up_at_the_limit(peer: Callable[...,
 
     outcome = peer(cli, "hang").ask("Say hello", timeout_seconds=limit)
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is ErrorClass.TIMEOUT
 
 
 def test_a_command_the_agent_started_ends_with_it(peer: Callable[..., Peer], server: ModelServer) -> None:
     outcome = peer("codex", "toolsleep").ask("Run it", timeout_seconds=4)
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is ErrorClass.TIMEOUT
 
 
@@ -216,7 +216,7 @@ def test_an_inspecting_agent_cannot_write(peer: Callable[..., Peer], cli: str, s
 
     outcome = seat.ask(f"do it PATH={target}")
 
-    assert isinstance(outcome, Answered), outcome
+    assert isinstance(outcome, RuntimeAnswer), outcome
     assert list(seat.workspace.iterdir()) == []
 
 
@@ -227,7 +227,7 @@ def test_an_implementing_agent_writes_in_its_worktree(peer: Callable[..., Peer],
 
     outcome = seat.ask(f"do it PATH={target}", profile=CapabilityProfile.MODIFY)
 
-    assert isinstance(outcome, Answered), outcome
+    assert isinstance(outcome, RuntimeAnswer), outcome
     assert target.read_text().strip() == "written by the model server"
 
 
@@ -235,7 +235,7 @@ def test_an_implementing_claude_writes_nowhere_else(peer: Callable[..., Peer], t
     outside = tmp_path / "outside.txt"
     outcome = peer("claude", "toolwrite").ask(f"do it PATH={outside}", profile=CapabilityProfile.MODIFY)
 
-    assert isinstance(outcome, Answered), outcome
+    assert isinstance(outcome, RuntimeAnswer), outcome
     assert not outside.exists()
 
 
@@ -249,7 +249,7 @@ def test_a_hostile_tree_neither_redirects_the_traffic_nor_runs_its_commands(
 
     outcome = seat.ask("Say hello")
 
-    assert isinstance(outcome, Answered), outcome
+    assert isinstance(outcome, RuntimeAnswer), outcome
     assert server.log.entries(scenario="evil") == []
     assert not mark.exists()
     if cli != "gemini":  # the snapshot keeps GEMINI.md away from it, no flag does
@@ -323,13 +323,13 @@ def test_a_running_opencode_server_is_used_with_a_session_per_role(
     assert isinstance(located, OpencodeServer)
     assert located.barrier(machine) is None
     assert located.default_model(machine) == "fake/fake-model-1"
-    ask = Ask("First question", tmp_path, PATIENCE_SECONDS, model="fake/fake-model-1")
+    ask = RuntimeRequest("First question", tmp_path, PATIENCE_SECONDS, model="fake/fake-model-1")
 
     first = carry(located, ask)
-    assert isinstance(first, Answered), first
+    assert isinstance(first, RuntimeAnswer), first
     second = carry(located, replace(ask, prompt="Second question", session=first.session))
 
-    assert isinstance(second, Answered), second
+    assert isinstance(second, RuntimeAnswer), second
     assert turn_of(second) == turn_of(first) + 1
 
     without = {name: value for name, value in opencode_server.items() if name != "OPENCODE_SERVER_PASSWORD"}

@@ -10,12 +10,12 @@ import pytest
 from bridgehead.contract.report import ModelWarning
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Intensity, Status
-from bridgehead.council.preflight import NotSeated, Ready, Wishes, check_seat
+from bridgehead.council.request.settings import BridgeSettings, load_settings
 from bridgehead.council.runtimes import BUILT_IN, find_runtime, runtime_names
 from bridgehead.council.runtimes.base import SeatSetup, UnknownRuntime
 from bridgehead.council.runtimes.exchange import HttpReply
 from bridgehead.council.runtimes.machine import http_get
-from bridgehead.council.settings import BridgeSettings, load_settings
+from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.testing.model_server import ModelServer
 
 TASK = BridgeInput(

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from bridgehead.contract.words import ErrorClass
-from bridgehead.council.envelope import open_envelope
-from bridgehead.council.runtimes.claude_output import read_claude
-from bridgehead.council.runtimes.codex_events import read_codex
-from bridgehead.council.runtimes.exchange import Answered, Outcome, Refused
-from bridgehead.council.runtimes.gemini_output import read_gemini
-from bridgehead.council.runtimes.opencode_events import read_opencode
+from bridgehead.council.replies.reply import open_envelope
+from bridgehead.council.runtimes.claude import read_claude
+from bridgehead.council.runtimes.codex import read_codex
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal
+from bridgehead.council.runtimes.gemini import read_gemini
+from bridgehead.council.runtimes.opencode import read_opencode
 from bridgehead.host.command import CommandResult, Ended
 
 # Line ends for Python, plain characters for JSON: programs print them as they are.
@@ -46,7 +46,7 @@ OPENCODE = lines(
     {"type": "text", "sessionID": "s", "part": {"text": SPOKEN}},
     {"type": "step_finish", "sessionID": "s", "part": {"reason": "stop"}},
 )
-READERS: list[tuple[Callable[[CommandResult], Outcome], str]] = [
+READERS: list[tuple[Callable[[CommandResult], CallOutcome], str]] = [
     (read_claude, CLAUDE),
     (read_codex, CODEX),
     (read_gemini, GEMINI),
@@ -56,20 +56,20 @@ READERS: list[tuple[Callable[[CommandResult], Outcome], str]] = [
 
 @pytest.mark.parametrize(("read", "printed"), READERS)
 def test_a_line_separator_inside_an_answer_ends_no_line(
-    read: Callable[[CommandResult], Outcome], printed: str
+    read: Callable[[CommandResult], CallOutcome], printed: str
 ) -> None:
     outcome = read(ran(0, printed))
 
-    assert isinstance(outcome, Answered)
+    assert isinstance(outcome, RuntimeAnswer)
     assert outcome.text == SPOKEN
 
 
 @pytest.mark.parametrize(("read", "printed"), READERS)
 @pytest.mark.parametrize("code", [-15, 137])
 def test_a_killed_program_has_not_answered_whatever_it_had_printed(
-    read: Callable[[CommandResult], Outcome], printed: str, code: int
+    read: Callable[[CommandResult], CallOutcome], printed: str, code: int
 ) -> None:
-    assert isinstance(read(ran(code, printed)), Refused)
+    assert isinstance(read(ran(code, printed)), RuntimeRefusal)
 
 
 def test_a_line_separator_inside_an_event_does_not_break_its_envelope() -> None:
@@ -81,7 +81,7 @@ def test_codex_code_2_is_a_wrong_command_line_whatever_it_says() -> None:
         ran(2, complained="error: a value is required for '--model <MODEL>' but none was given")
     )
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is ErrorClass.BAD_USAGE
 
 
@@ -108,7 +108,7 @@ def test_gemini_refusals_are_read_from_text_trace_and_exit_code(
 ) -> None:
     outcome = read_gemini(ran(code, complained=complained))
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is expected
 
 
@@ -127,7 +127,7 @@ def test_gemini_may_say_in_an_event_why_its_stream_failed(code: int, said: str, 
     )
     outcome = read_gemini(ran(code, printed))
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert (outcome.error_class, outcome.message) == (expected, said)
 
 
@@ -147,12 +147,12 @@ def test_gemini_may_say_in_an_event_why_its_stream_failed(code: int, said: str, 
 def test_what_gemini_said_before_its_stream_was_cut_is_used_in_both_formats(printed: str) -> None:
     outcome = read_gemini(ran(0, printed))
 
-    assert isinstance(outcome, Answered)
+    assert isinstance(outcome, RuntimeAnswer)
     assert (outcome.text, outcome.session) == ("all it said", "s")
 
 
 def test_an_error_instead_of_geminis_answer_is_read() -> None:
     outcome = read_gemini(ran(0, '{"response": "", "error": {"message": "Overloaded", "code": 503}}'))
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is ErrorClass.SERVER_ERROR

@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
-from bridgehead.council.call_results import as_result
 from bridgehead.council.calls import Answer, Call, CallFailed, CallKey, Role, Step
-from bridgehead.council.refusals import classify, excerpt, skip_reason
-from bridgehead.council.runtimes.exchange import Refused
+from bridgehead.council.reporting.seat_report import excerpt
+from bridgehead.council.running.call_runner import as_result
+from bridgehead.council.runtimes.call_errors import classify, skip_reason
+from bridgehead.council.runtimes.exchange import RuntimeRefusal
 
 # What users of these services have been told, and what it means.
 CORPUS = [
@@ -71,7 +72,7 @@ def test_long_texts_are_cut_with_a_mark() -> None:
 def test_the_whole_of_stderr_goes_into_the_log_up_to_64_kilobytes_and_masked() -> None:
     key = CallKey(bridge="codex", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
     call = Call(key, "look", 90, Answer.ITEMS, CapabilityProfile.INSPECT)
-    refused = Refused(ErrorClass.OTHER, "no: s3cret", detail="s3cret " + "x" * 100_000)
+    refused = RuntimeRefusal(ErrorClass.OTHER, "no: s3cret", detail="s3cret " + "x" * 100_000)
 
     failed = as_result(
         call, refused, at="now", duration_seconds=1.5, mask=lambda text: text.replace("s3cret", "***")

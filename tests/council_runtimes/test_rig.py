@@ -9,7 +9,7 @@ import pytest
 from bridgehead.contract.report import BridgeReport, violations
 from bridgehead.contract.task import BridgeInput, parse_bridge_input
 from bridgehead.contract.words import Confidence, OutputState, Severity, Status
-from bridgehead.council.bridge_report import SeatFacts
+from bridgehead.council.reporting.seat_report import SeatFacts
 from bridgehead.council.runtimes.rig import RigAnswer, RigRejected, read_answer, request_body
 
 TASK = BridgeInput(session_id="k3v9qa", scope="src/", task_description="look", domains=("security",))

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bridgehead.council.git import NoSuchRevision
-from bridgehead.council.scope import EmptyScope, Scope, ScopeRequest, SeveralScopes, UnknownScope
-from bridgehead.council.scope_resolution import NoRepository, resolve_scope
-from bridgehead.council.withheld import LeftOut, Reason
+from bridgehead.council.scope.git import NoSuchRevision
+from bridgehead.council.scope.resolve import NoRepository, resolve_scope
+from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest, SeveralScopes, UnknownScope
+from bridgehead.council.scope.withheld import LeftOut, Reason
 
 # Looks like a key of a well-known service and is none.
 FAKE_KEY = "aws_key = 'AKIA" + "Q3EGRIXLZJ7P2WMV'\n"

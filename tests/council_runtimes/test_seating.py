@@ -12,18 +12,17 @@ from bridgehead.contract.report import violations
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import CapabilityProfile, ErrorClass, LocalCouncilType, Status
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
-from bridgehead.council.preflight import Ready
+from bridgehead.council.request.settings import BridgeSettings, Settings
 from bridgehead.council.runtimes.base import Connection, Missing, Runtime, SeatSetup, runtime
 from bridgehead.council.runtimes.claude import ClaudeApi, ClaudeCli
-from bridgehead.council.runtimes.exchange import HttpReply, Refused
+from bridgehead.council.runtimes.exchange import HttpReply, RuntimeRefusal
 from bridgehead.council.runtimes.gemini import GeminiCli
-from bridgehead.council.runtimes.machine import Machine, Probe
-from bridgehead.council.runtimes.probe_memory import ProbeFile
+from bridgehead.council.runtimes.machine import Machine, Probe, ProbeFile
 from bridgehead.council.runtimes.rig import RigAnswer, RigRejected
-from bridgehead.council.scope import Scope
-from bridgehead.council.seating import LocalSeats, OwnReport, Posted, SeatOutcome
-from bridgehead.council.settings import BridgeSettings, Settings
-from bridgehead.council.snapshot import take_snapshot
+from bridgehead.council.scope.scope import Scope
+from bridgehead.council.scope.working_copies import take_snapshot
+from bridgehead.council.seating.preflight import Ready
+from bridgehead.council.seating.seating import LocalSeats, OwnReport, Posted, SeatOutcome
 from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import ManualClock
 from bridgehead.host.command import Command
@@ -112,7 +111,7 @@ def test_a_refused_login_goes_on_over_the_api_when_there_is_one(
     )
     cli = ClaudeCli(SeatSetup("claude"), "/bin/claude", Probe("1"))
 
-    again = seats(here).check_again("claude", Refused(ErrorClass.AUTH, "Not logged in"), cli)
+    again = seats(here).check_again("claude", RuntimeRefusal(ErrorClass.AUTH, "Not logged in"), cli)
 
     assert isinstance(again, Ready)
     assert again.seat.connection == "api"
@@ -121,15 +120,21 @@ def test_a_refused_login_goes_on_over_the_api_when_there_is_one(
 @pytest.mark.parametrize(
     ("bridge", "kind", "refused", "status", "reason"),
     [
-        ("claude", ClaudeCli, Refused(ErrorClass.AUTH, "Not logged in"), Status.HALTED, "not_authenticated"),
+        (
+            "claude",
+            ClaudeCli,
+            RuntimeRefusal(ErrorClass.AUTH, "Not logged in"),
+            Status.HALTED,
+            "not_authenticated",
+        ),
         (
             "gemini",
             GeminiCli,
-            Refused(ErrorClass.AUTH, "no key"),
+            RuntimeRefusal(ErrorClass.AUTH, "no key"),
             Status.SKIPPED,
             "auth_probe_failed: no key",
         ),
-        ("gemini", GeminiCli, Refused(ErrorClass.RETIRED, "gone"), Status.SKIPPED, "cli_error: gone"),
+        ("gemini", GeminiCli, RuntimeRefusal(ErrorClass.RETIRED, "gone"), Status.SKIPPED, "cli_error: gone"),
     ],
 )
 def test_a_refused_login_without_another_way_ends_the_seat(
@@ -138,7 +143,7 @@ def test_a_refused_login_without_another_way_ends_the_seat(
     stand_in: StandIn,
     bridge: str,
     kind: Any,
-    refused: Refused,
+    refused: RuntimeRefusal,
     status: Status,
     reason: str,
 ) -> None:
@@ -156,7 +161,9 @@ def test_a_retired_gemini_is_followed_by_its_successor(
     here = machine({"gemini": stand_in("gemini"), "agy": stand_in("agy")})
     gemini = GeminiCli(SeatSetup("gemini"), "/bin/gemini", Probe("1"))
 
-    again = seats(here).check_again("gemini", Refused(ErrorClass.RETIRED, "IneligibleTierError"), gemini)
+    again = seats(here).check_again(
+        "gemini", RuntimeRefusal(ErrorClass.RETIRED, "IneligibleTierError"), gemini
+    )
 
     assert isinstance(again, Ready)
     assert again.seat.runtime == "agy"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.council.scope import Scope
-from bridgehead.council.snapshot import Snapshot, take_snapshot
+from bridgehead.council.scope.scope import Scope
+from bridgehead.council.scope.working_copies import Snapshot, take_snapshot
 
 SCOPE = Scope(("src",), {"src/app.py": "print(1)\r\n", "größe.txt": "ß\n"}, commit="abc")
 

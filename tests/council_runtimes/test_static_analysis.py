@@ -11,17 +11,16 @@ import pytest
 from bridgehead.contract.words import Severity
 from bridgehead.council.findings.evidence import check_evidence
 from bridgehead.council.findings.tree import Tree
-from bridgehead.council.runtimes.analysers import ANALYSERS
-from bridgehead.council.runtimes.analysers.bandit import Bandit
-from bridgehead.council.runtimes.analysers.base import Analyser, Message, UnreadableAnswer
-from bridgehead.council.runtimes.analysers.lizard import Lizard
-from bridgehead.council.runtimes.analysers.ruff import Ruff
-from bridgehead.council.runtimes.analysers.secrets import Secrets
+from bridgehead.council.request.settings import BridgeSettings
 from bridgehead.council.runtimes.base import SeatSetup
-from bridgehead.council.runtimes.static_analysis import Examined, available_analysers, examine
-from bridgehead.council.runtimes.static_findings import grouped, quoted
-from bridgehead.council.scope import Scope
-from bridgehead.council.settings import BridgeSettings
+from bridgehead.council.runtimes.static import ANALYSERS
+from bridgehead.council.runtimes.static.bandit import Bandit
+from bridgehead.council.runtimes.static.base import Analyser, Message, UnreadableAnswer
+from bridgehead.council.runtimes.static.detect_secrets import Secrets
+from bridgehead.council.runtimes.static.lizard import Lizard
+from bridgehead.council.runtimes.static.ruff import Ruff
+from bridgehead.council.runtimes.static.seat import Examined, available_analysers, examine, grouped, quoted
+from bridgehead.council.scope.scope import Scope
 
 SOURCE = """import os
 import subprocess

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bridgehead.council.git import Git, repository_at
-from bridgehead.council.worktree import NothingCommitted, Worktree, make_worktree
+from bridgehead.council.scope.git import Git, repository_at
+from bridgehead.council.scope.working_copies import NothingCommitted, Worktree, make_worktree
 
 GitRun = Callable[..., str]
 Write = Callable[[Path, dict[str, Any]], None]

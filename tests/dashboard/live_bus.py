@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bridgehead.bus.loop import new_event_loop
-from bridgehead.bus.scripted_agent import ScriptedAgent
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.sockets.libraries import new_event_loop
 from bus.serving import Served, served_bus
 
 Result = TypeVar("Result")

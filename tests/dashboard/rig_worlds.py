@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.assembly.rig_clones import clone_id
-from bridgehead.assembly.rigs import make_rig
+from bridgehead.assembly.rigs.clones import clone_id
+from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.rigs.operations.new import NewRequest, new
 from bridgehead.rigs.operations.send import SendRequest, send
-from bridgehead.rigs.results import Sent
+from bridgehead.rigs.views.results import Sent
 from dashboard.hostile import CORPUS
 from rig_bridges import Bridge, Clone, make_bridge
 

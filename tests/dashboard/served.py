@@ -18,8 +18,7 @@ from bridgehead.contract.pending import PendingItem, Question
 from bridgehead.contract.words import Part, PendingKind
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.dashboard.app import Dashboard
-from bridgehead.dashboard.serving import Server, bind
-from bridgehead.dashboard.web_request import WebRequest
+from bridgehead.dashboard.serving import Server, WebRequest, bind
 from bridgehead.host.clock import ManualClock
 
 TOKEN = "a-token-that-only-tests-use-0123456789"

@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from bridgehead.contract.words import PendingState
+from bridgehead.dashboard.access import MOST_BODY_BYTES
 from bridgehead.dashboard.app import Dashboard
-from bridgehead.dashboard.guard import MOST_BODY_BYTES
 from bridgehead.host.clock import ManualClock
-from bridgehead.mcp_server.http import http_app
+from bridgehead.mcp_server.transports.http import http_app
 from dashboard.served import ORIGIN, TOKEN, Desktop, ask, desktop, scratch_assembly
 
 COOKIE = "bridgehead_web_8183"

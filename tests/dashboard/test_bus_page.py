@@ -10,19 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.assembly.bus_views import (
+from bridgehead.assembly.bus.views import BusView, bus_view
+from bridgehead.bus.client.participant import Satellite
+from bridgehead.bus.gateway.status import (
     BusStatus,
-    BusView,
     LinkStatus,
     MessageContent,
     MessageHead,
     OutcomeCount,
     ParticipantStatus,
     Rate,
-    bus_view,
 )
-from bridgehead.bus.satellite import Satellite
-from bridgehead.dashboard.bus_traffic import MOST_HEADS, rate_plots, shown_heads
+from bridgehead.dashboard.pages.bus import MOST_HEADS, rate_plots, shown_heads
 from dashboard.live_bus import LiveBus, live_bus
 from dashboard.rig_worlds import HOSTILE, HOSTILE_LINE, MARKUP
 from dashboard.served import Desktop, desktop

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.dashboard.web_request import WebRequest, choose_token
+from bridgehead.dashboard.serving import WebRequest, choose_token
 from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
 from installed import Machine, machine

@@ -13,16 +13,15 @@ from urllib.parse import quote
 
 import pytest
 
-from bridgehead.assembly.flow_views import FlowSummary, FlowView, OpenFlowRequest
-from bridgehead.assembly.flows import RecordingAnnouncer
-from bridgehead.assembly.waiting import waiting_list
+from bridgehead.assembly.flows.recording import RecordingAnnouncer
+from bridgehead.assembly.flows.views import FlowSummary, FlowView, OpenFlowRequest
+from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import Part, PendingState, RunState
 from bridgehead.control_plane.records import PendingFilter, Run
-from bridgehead.dashboard.flow_steps import shown_steps
-from bridgehead.dashboard.pages.flows import PAGE_LENGTH
-from bridgehead.flows import Context, Flow, RunRequest, RunResult, Surroundings, asking, run_flow
-from bridgehead.flows.timeline import Step
+from bridgehead.dashboard.pages.flows import PAGE_LENGTH, shown_steps
+from bridgehead.flows import Context, Flow, RunInputs, RunRequest, RunResult, asking, run_flow
+from bridgehead.flows.operations.inspect import Step
 from bridgehead.host.clock import ManualClock
 from dashboard.rig_worlds import HOSTILE, HOSTILE_LINE, MARKUP, at_home
 from dashboard.served import Desktop, desktop
@@ -57,7 +56,7 @@ class Stage:
         root = self.base / name
         root.mkdir(exist_ok=True)
         with RecordingAnnouncer(root, pytest.fail) as announcer:
-            around = Surroundings(clock=ManualClock(), announcer=announcer)
+            around = RunInputs(clock=ManualClock(), announcer=announcer)
             return run_flow(flow, RunRequest(root=root, given=given), around)
 
     def page(self, path: str, status: int = 200) -> str:
@@ -133,7 +132,7 @@ def test_an_answer_is_judged_before_it_is_sent_and_taken_once(stage: Stage) -> N
 def test_whoever_answered_elsewhere_first_is_named(stage: Stage) -> None:
     flow_id = stage.run("one", Flow("review", "3", review)).flow_id
     at = "2026-11-15T10:16:32.000Z"
-    waiting = waiting_list(stage.desk.assembly, stage.desk.store, pytest.fail)
+    waiting = pending_list(stage.desk.assembly, stage.desk.store, pytest.fail)
     waiting.answer("q-1", Answer(text='{"score": 9}', by="ada (cli)", at=at))
 
     stage.desk.post(f"/flows/{flow_id}/answer/q-1", text='{"score": 1}')
@@ -155,7 +154,7 @@ def test_what_flows_say_never_becomes_markup(stage: Stage, monkeypatch: pytest.M
     lost = recorded(stage, "<b>", kind=HOSTILE_LINE, error=HOSTILE_LINE, project=HOSTILE_LINE)
     paths = ("/flows", f"/flows/{quote(lost, safe='')}", "/flows/%3Ci%3E", "/")
     pages = [stage.desk.client.get(path).text for path in paths]
-    monkeypatch.setattr("bridgehead.dashboard.pages.flows.view_flow", lambda *_: hostile_view())
+    monkeypatch.setattr("bridgehead.assembly.flows.views.view_flow", lambda *_: hostile_view())
     pages += [stage.page("/flows/any"), stage.desk.post("/flows/any/answer/q-1", text=HOSTILE_LINE).text]
 
     for shown in pages:

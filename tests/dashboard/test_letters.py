@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridgehead.council.render.telling import visible
-from bridgehead.dashboard.letters import letter
+from bridgehead.council.reporting.render.sentences import visible
+from bridgehead.dashboard.pages.thread_bodies import letter
 from dashboard.hostile import CORPUS, EVERYTHING
 
 OURS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bridgehead.control_plane.stores.memory import MemoryStore
-from bridgehead.dashboard import stream
+from bridgehead.dashboard import live
 from bridgehead.dashboard.live import Broadcast, Reader
 from dashboard.served import TOKEN, Served, note, served
 
@@ -126,7 +126,7 @@ def test_a_browser_that_comes_back_gets_what_it_missed_or_is_told_to_load_again(
             note(server.store, 77)
             assert int(next(told)["id"]) == server.store.last_seq()
 
-        note(server.store, *range(1000, 1001 + stream.MOST_MISSED))
+        note(server.store, *range(1000, 1001 + live.MOST_MISSED))
         for last_seen in (seen, 10**9):
             with listening(server, last_seen) as response:
                 told = frames(response)

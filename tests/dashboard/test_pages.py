@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.assembly.rig_clones import clone_id
+from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import AnswerStatus, Part, PendingState, RunState
 from bridgehead.dashboard.plots import Plot, Series, bars, lines
-from bridgehead.dashboard.static_files import static_file
+from bridgehead.dashboard.templating import static_file
 from dashboard.held_councils import debate, findings, hold_council, record_lines, save_run
 from dashboard.served import Desktop, ask, desktop, note
 

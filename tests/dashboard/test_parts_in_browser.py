@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from bridgehead.assembly.bus_views import BusView, bus_view
-from bridgehead.assembly.flows import RecordingAnnouncer
-from bridgehead.assembly.waiting import waiting_list
-from bridgehead.bus.message import Message
-from bridgehead.bus.satellite import Satellite
+from bridgehead.assembly.bus.views import BusView, bus_view
+from bridgehead.assembly.flows.recording import RecordingAnnouncer
+from bridgehead.assembly.pending import pending_list
+from bridgehead.bus.client.participant import Satellite
+from bridgehead.bus.wire.message import Message
 from bridgehead.contract.pending import Answer
 from bridgehead.control_plane.records import OPEN_ITEMS
-from bridgehead.flows import Context, Flow, RunRequest, Surroundings, asking, run_flow
+from bridgehead.flows import Context, Flow, RunInputs, RunRequest, asking, run_flow
 from dashboard.browsing import FITS, INJECTED, NEEDS_CHROMIUM, OPEN_ALL, browsing, connected
 from dashboard.hostile import EVERYTHING
 from dashboard.live_bus import LiveBus, live_bus
@@ -55,7 +55,7 @@ def start_flow(root: Path) -> str:
     root.mkdir()
     with RecordingAnnouncer(root, pytest.fail) as announcer:
         request = RunRequest(root=root, given={"note": EVERYTHING})
-        return run_flow(Flow("review", "3", review), request, Surroundings(announcer=announcer)).flow_id
+        return run_flow(Flow("review", "3", review), request, RunInputs(announcer=announcer)).flow_id
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(
     page.get_by_role("button", name="Send answer").first.click()
     page.get_by_text("Answered by ann (web)").wait_for()
 
-    waiting = waiting_list(place.server.assembly, place.server.store, pytest.fail)
+    waiting = pending_list(place.server.assembly, place.server.store, pytest.fail)
     linter = next(
         item for item in waiting.items(OPEN_ITEMS, limit=9) if item.question.run_id == place.flows[0]
     )
@@ -174,7 +174,7 @@ def test_the_page_changes_its_shape_when_the_bus_ends(
 
     with monkeypatch.context() as patch:
         quiet = BusView(state="", running=False, note="no bus is running on this machine")
-        patch.setattr("bridgehead.dashboard.pages.bus.bus_view", lambda *_, **__: quiet)
+        patch.setattr("bridgehead.assembly.bus.views.bus_view", lambda *_, **__: quiet)
         page.get_by_text("bridgehead bus serve").wait_for()
     page.locator("#participants").wait_for()
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.assembly.remembering import Remembering
-from bridgehead.assembly.rig_clones import clone_id
-from bridgehead.assembly.thread_views import PAGE_LENGTH
-from bridgehead.dashboard.rig_marks import letters_of, marks_of
-from bridgehead.dashboard.static_files import static_file
-from bridgehead.rigs.drafts import draft_send
-from bridgehead.rigs.operations.rig import Author
+from bridgehead.assembly.rigs.clones import clone_id
+from bridgehead.assembly.rigs.views import PAGE_LENGTH
+from bridgehead.assembly.rigs.views_cache import Cache
+from bridgehead.dashboard.pages.threads import letters_of, marks_of
+from bridgehead.dashboard.templating import static_file
+from bridgehead.rigs.operations.drafts import draft_send
+from bridgehead.rigs.rig import Author
 from dashboard.rig_worlds import HOSTILE, MARKUP, RigWorld, at_home, hostile_envelope, make_world
 from dashboard.served import Desktop, desktop
 from rig_bridges import needs_ssh_keygen, with_signing_key
@@ -295,7 +295,7 @@ def test_a_broken_clone_is_named_and_the_others_are_shown(scene: Scene) -> None:
 
 
 def test_an_answer_is_remembered_while_its_state_is_the_same_and_the_oldest_goes_first() -> None:
-    memory: Remembering[str, int] = Remembering(2)
+    memory: Cache[str, int] = Cache(2)
     memory.keep("a", "then", 1)
     memory.keep("b", "then", 2)
     assert memory.recall_or("a", "then", lambda: pytest.fail("it was known")) == 1

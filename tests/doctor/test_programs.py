@@ -8,7 +8,7 @@ import pytest
 
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
 from bridgehead.doctor.programs import PROGRAMS, Program, judge_program
-from bridgehead.host.process import CommandResult, Ended
+from bridgehead.host.command import CommandResult, Ended
 
 GIT = next(program for program in PROGRAMS if program.name == "git")
 SSH_KEYGEN = next(program for program in PROGRAMS if program.name == "ssh-keygen")

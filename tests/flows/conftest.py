@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bridgehead.flows import Flow, RunRequest, RunResult, Surroundings, run_flow
-from bridgehead.flows.announcer import Announcer, FlowEvent, OpenRequest
+from bridgehead.flows import Flow, RunInputs, RunRequest, RunResult, run_flow
+from bridgehead.flows.interfaces import Announcer, FlowEvent, OpenRequest
 from bridgehead.host.clock import ManualClock
 
 
@@ -44,7 +44,7 @@ class Theatre:
     announcer: Recorder
 
     def run(self, flow: Flow, *, invoker: Any = None, **request: Any) -> RunResult:
-        around = Surroundings(clock=self.clock, announcer=self.announcer, invoker=invoker)
+        around = RunInputs(clock=self.clock, announcer=self.announcer, invoker=invoker)
         return run_flow(flow, RunRequest(root=self.root, **request), around)
 
     def resume(self, flow: Flow, **request: Any) -> RunResult:

@@ -18,12 +18,12 @@ from typing import Any
 
 from bridgehead.errors import AlreadyAnswered, BridgeheadError
 from bridgehead.flows import Context, Flow, RunRequest, RunResult, run_flow
+from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import NoCheckpoint
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.operations.cancel import CancelRequest, cancel
 from bridgehead.flows.operations.inspect import StatusRequest, status
 from bridgehead.flows.operations.respond import RespondRequest, respond
-from bridgehead.flows.phases import PhasedContext
 from bridgehead.flows.words import RequestStatus
 
 MOST_CRASHES = 400

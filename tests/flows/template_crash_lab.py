@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bridgehead.errors import BridgeheadError
-from bridgehead.flows import RunRequest, RunResult, Surroundings, run_flow
+from bridgehead.flows import RunInputs, RunRequest, RunResult, run_flow
+from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import NoCheckpoint
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.operations.respond import RespondRequest, respond
-from bridgehead.flows.phases import PhasedContext
 from bridgehead.flows.template_create import template_create
 from bridgehead.host.clock import ManualClock
 from flows.crash_lab import Crash
@@ -76,7 +76,7 @@ class Lab(NamedTuple):
     def run(self, **flags: Any) -> RunResult:
         given = {"output_path": str(self.output), "validate": True, "force": True, **flags.pop("given", {})}
         request = RunRequest(root=self.root, source="template-create", given=given, **flags)
-        return run_flow(template_create, request, Surroundings(clock=ManualClock(NOW)))
+        return run_flow(template_create, request, RunInputs(clock=ManualClock(NOW)))
 
     def answer(self) -> None:
         phase = json.loads((self.root / ".agent-request.json").read_bytes())["phase"]

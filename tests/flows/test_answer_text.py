@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.flows.answer_text import PROSE_BUDGET, RECURSION_COST, json_candidates
-from bridgehead.flows.codec import Unfit
-from bridgehead.flows.judging import judge_for, judge_json
-from bridgehead.flows.outcomes import Accepted, Failed
+from bridgehead.flows.calls import Accepted, Failed
+from bridgehead.flows.engine.answers import (
+    PROSE_BUDGET,
+    RECURSION_COST,
+    json_candidates,
+    judge_for,
+    judge_json,
+)
+from bridgehead.flows.values.codec import Unfit
 
 
 @pytest.mark.parametrize(

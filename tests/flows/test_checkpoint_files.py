@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bridgehead.errors import FileError
-from bridgehead.flows.checkpoint_files import SIZE_LIMITS, CheckpointFiles, Unsafe
-from bridgehead.flows.root import FlowRoot
+from bridgehead.flows.files.checkpoint_files import SIZE_LIMITS, CheckpointFiles, Unsafe
+from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.words import RESPONSE_FILE
 from bridgehead.host.clock import ManualClock
 

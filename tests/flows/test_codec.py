@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.flows.codec import NotRecordable, Unfit, canonical, encode, from_plain, to_plain
 from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.values.codec import NotRecordable, Unfit, canonical, encode, from_plain, to_plain
 
 
 class Colour(Enum):

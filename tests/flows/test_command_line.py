@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bridgehead.cli.flow_running import run_quickly
+from bridgehead.cli.flows.run_resume import run_quickly
 from bridgehead.errors import NotFound
 from bridgehead.flows import Flow
-from bridgehead.flows.command_line import split_words
+from bridgehead.flows.definition import defaults_of, options_of, read_options, typed_settings
 from bridgehead.flows.discovery import find_flow
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.flows.options import defaults_of, options_of, read_options, typed_settings
+from bridgehead.flows.operations.run import split_words
 from bridgehead.flows.script import usage_of
 from bridgehead.flows.template_create import template_create
 from bridgehead.flows.template_create.choices import OPTIONS

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.flows import AgentRequest, AgentResponse, Profile, TemplateCreateState
-from bridgehead.flows.documents import (
+from bridgehead.flows.files.documents import (
     Contract,
     InvalidDocument,
     is_supported,
@@ -22,7 +22,7 @@ from bridgehead.flows.documents import (
     schema_of,
     validate,
 )
-from bridgehead.flows.json_bytes import Unreadable
+from bridgehead.flows.files.json_bytes import Unreadable
 from bridgehead.flows.words import DocumentKind
 
 ID = "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c01"

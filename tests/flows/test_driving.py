@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 
 from bridgehead.errors import UserError
-from bridgehead.flows import Surroundings
-from bridgehead.flows.checkpoint_files import CheckpointFiles
-from bridgehead.flows.handlers import Handler, Reply, make_handler
-from bridgehead.flows.handlers.command import CommandHandler
-from bridgehead.flows.handlers.pending import PendingHandler
+from bridgehead.flows import RunInputs
+from bridgehead.flows.files.agent_files import AgentRequest
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles
+from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.handlers import CommandHandler, Handler, PendingHandler, Reply, make_handler
 from bridgehead.flows.operations.drive import DriveRequest, DriveResult, NoRequest, drive
 from bridgehead.flows.operations.respond import RespondRequest, respond
-from bridgehead.flows.request import AgentRequest
-from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.words import RequestStatus
 
 ID = "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c01"
@@ -50,7 +48,7 @@ def program(theatre: Any) -> Path:
 
 
 def driven(theatre: Any, handler: Handler, *command: str, **details: Any) -> DriveResult:
-    around = Surroundings(clock=theatre.clock, announcer=theatre.announcer)
+    around = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
     return drive(DriveRequest(command, theatre.root, **details), handler, around)
 
 

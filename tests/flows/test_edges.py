@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bridgehead.flows import AskFailed, Context, Flow, RunRequest, Surroundings, run_flow
-from bridgehead.flows.announcer import Announcer, OpenRequest
+from bridgehead.flows import AskFailed, Context, Flow, RunInputs, RunRequest, run_flow
 from bridgehead.flows.handlers import Reply
+from bridgehead.flows.interfaces import Announcer, OpenRequest
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from flows.conftest import Theatre
 from flows.flow_processes import shell_in
@@ -35,7 +35,7 @@ def test_an_answer_that_comes_before_the_exit_is_found_at_the_next_resume(theatr
         def asked(self, request: OpenRequest) -> None:
             theatre.answer("at once")
 
-    around = Surroundings(clock=theatre.clock, announcer=Quick())
+    around = RunInputs(clock=theatre.clock, announcer=Quick())
     assert run_flow(ONE, RunRequest(root=theatre.root), around).pause is not None
     assert theatre.response_path.exists()
     done = theatre.resume(ONE)
@@ -122,7 +122,7 @@ def test_flows_inside_branches_wait_side_by_side_and_may_be_answered_backwards(t
         def asked(self, request: OpenRequest) -> None:
             asked.append(str(request.request["request_id"]))
 
-    around = Surroundings(clock=theatre.clock, announcer=Listening())
+    around = RunInputs(clock=theatre.clock, announcer=Listening())
 
     def step(**flags: Any) -> Any:
         asked.clear()

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.flow_views import list_flows, view_flow, why_unfit
-from bridgehead.assembly.flows import RecordingAnnouncer
-from bridgehead.assembly.waiting import waiting_list
+from bridgehead.assembly.flows.recording import RecordingAnnouncer
+from bridgehead.assembly.flows.views import list_flows, view_flow, why_unfit
+from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import PendingState, RunState
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import NotFound
-from bridgehead.flows import Context, Flow, RunRequest, RunResult, Surroundings, asking, run_flow
+from bridgehead.flows import Context, Flow, RunInputs, RunRequest, RunResult, asking, run_flow
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.operations.cancel import CancelRequest, cancel
 from bridgehead.flows.operations.respond import RespondRequest, respond
@@ -59,7 +59,7 @@ def recorded_run(theatre: Theatre, **flags: Any) -> RunResult:
         raise AssertionError(message)
 
     with RecordingAnnouncer(theatre.root, refuse) as announcer:
-        around = Surroundings(clock=theatre.clock, announcer=announcer)
+        around = RunInputs(clock=theatre.clock, announcer=announcer)
         return run_flow(REVIEW, RunRequest(root=theatre.root, **flags), around)
 
 
@@ -100,7 +100,7 @@ def test_an_ask_has_taken_the_time_from_its_first_request_to_its_answer(
     recorded_run(theatre)
     asked = view_flow(assembly, store, store.runs()[0].id).requests[0]
     theatre.clock.advance(timedelta(seconds=90).total_seconds())
-    waiting_list(assembly, store, lambda _: None).answer(
+    pending_list(assembly, store, lambda _: None).answer(
         str(asked.item_id), Answer(text='{"score": 9}', by="ada", at="2026-11-15T10:16:32.000Z")
     )
     recorded_run(theatre, resume=True)
@@ -118,7 +118,7 @@ def test_an_ask_has_taken_the_time_from_its_first_request_to_its_answer(
 def test_what_was_cancelled_waits_for_nobody(theatre: Theatre, assembly: Assembly, store: Store) -> None:
     flow_id = recorded_run(theatre).flow_id
     with RecordingAnnouncer(theatre.root, pytest.fail) as announcer:
-        cancel(CancelRequest(theatre.root, flow_id), Surroundings(clock=theatre.clock, announcer=announcer))
+        cancel(CancelRequest(theatre.root, flow_id), RunInputs(clock=theatre.clock, announcer=announcer))
     view = view_flow(assembly, store, flow_id)
     assert (view.summary.state, view.summary.waits_for, view.requests) == (RunState.CANCELLED, (), ())
     run = store.run(flow_id)
@@ -165,7 +165,7 @@ def test_an_answer_after_the_deadline_is_taken(theatre: Theatre, assembly: Assem
     asked = view_flow(assembly, store, store.runs()[0].id).requests[0]
     theatre.clock.advance(3600.0)
     late = Answer(text='{"score": 9}', by="ada", at="2026-11-15T11:15:02.000Z")
-    item = waiting_list(assembly, store, lambda _: None).answer(str(asked.item_id), late)
+    item = pending_list(assembly, store, lambda _: None).answer(str(asked.item_id), late)
     assert item.state is PendingState.ANSWERED
     assert "accept" in recorded_run(theatre, resume=True).actions
 
@@ -176,6 +176,6 @@ def test_what_was_answered_by_flow_respond_waits_for_nobody(
     recorded_run(theatre)
     with RecordingAnnouncer(theatre.root, pytest.fail) as announcer:
         reply = Reply(text='{"score": 9}')
-        respond(RespondRequest(theatre.root, reply), Surroundings(clock=theatre.clock, announcer=announcer))
+        respond(RespondRequest(theatre.root, reply), RunInputs(clock=theatre.clock, announcer=announcer))
     waiting = [item.id for item in store.pending()]
     assert waiting == ["q-2"]

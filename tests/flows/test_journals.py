@@ -14,8 +14,7 @@ from bridgehead.flows.calls import Attempt
 from bridgehead.flows.errors import JournalUnusable
 from bridgehead.flows.journals import Journal, Record, Run
 from bridgehead.flows.journals.memory import MemoryJournal
-from bridgehead.flows.journals.sqlite import INLINE_LIMIT, SqliteJournal
-from bridgehead.flows.journals.tables import MIGRATIONS
+from bridgehead.flows.journals.sqlite import INLINE_LIMIT, MIGRATIONS, SqliteJournal
 from bridgehead.flows.words import AttemptStatus, RunStatus
 
 AT = "2026-11-15T10:15:02Z"

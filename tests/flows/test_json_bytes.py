@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.flows.json_bytes import MAX_DEPTH, Unreadable, file_bytes, read_object
+from bridgehead.flows.files.json_bytes import MAX_DEPTH, Unreadable, file_bytes, read_object
 
 
 def nested(levels: int) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.flows.moments import NEVER, deadline_after, parse_moment, utc_text
+from bridgehead.flows.values.times import NEVER, deadline_after, parse_moment, utc_text
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from bridgehead.flows import Context, Flow, RunOptions, RunRequest, Surroundings, run_flow
+from bridgehead.flows import Context, Flow, RunInputs, RunOptions, RunRequest, run_flow
+from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import NoCheckpoint, OtherRun, StateInvalid, UnsafePath, UnsupportedVersion
+from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.sqlite import SqliteJournal
-from bridgehead.flows.phases import PhasedContext
-from bridgehead.flows.root import FlowRoot
 from bridgehead.flows.words import STATE_FILE, RunStatus
 
 PROMPT = "Describe the project. " * 10
@@ -84,8 +84,8 @@ def test_a_folder_with_an_invisible_character_in_its_name_can_be_resumed(tmp_pat
     root = tmp_path / "a\u00a0b\u200d"
     root.mkdir()
     request = RunRequest(root, given={"output_path": str(root / "out")})
-    run_flow(CREATE, request, Surroundings())
-    assert run_flow(CREATE, request._replace(resume=True), Surroundings()).actions == ("wait",)
+    run_flow(CREATE, request, RunInputs())
+    assert run_flow(CREATE, request._replace(resume=True), RunInputs()).actions == ("wait",)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
-from bridgehead.flows import Context, Flow, Surroundings, asking
+from bridgehead.flows import Context, Flow, RunInputs, asking
 from bridgehead.flows.errors import NoCheckpoint
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.journals import Run
@@ -35,7 +35,7 @@ ONE, TWO = Flow("one", "1", one), Flow("two", "1", two)
 
 
 def answer(theatre: Any, reply: Reply = TEXT, request_id: str | None = None) -> Path:
-    around = Surroundings(clock=theatre.clock, announcer=theatre.announcer)
+    around = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
     return respond(RespondRequest(theatre.root, reply, request_id), around).path
 
 
@@ -195,7 +195,7 @@ def test_an_ambiguous_ending_names_the_candidates() -> None:
 
 def test_cancelling_withdraws_the_requests_and_keeps_the_files(theatre: Any) -> None:
     run = theatre.run(TWO)
-    around = Surroundings(clock=theatre.clock, announcer=theatre.announcer)
+    around = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
     done = cancel(CancelRequest(theatre.root, run.flow_id), around)
     assert theatre.files() == set()
     assert (done.post_mortem / ".agent-request.json").exists()

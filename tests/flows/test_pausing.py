@@ -10,21 +10,13 @@ from typing import Any
 import pytest
 
 from bridgehead.exit_codes import ExitCode
-from bridgehead.flows import (
-    Context,
-    Failed,
-    Flow,
-    MockAgentInvoker,
-    RunRequest,
-    Surroundings,
-    run_flow,
-)
-from bridgehead.flows.checkpoint_files import SIZE_LIMITS
+from bridgehead.flows import Context, Failed, Flow, MockAgentInvoker, RunInputs, RunRequest, run_flow
 from bridgehead.flows.errors import (
     FlowFailed,
     ForeignAnswer,
     NoCheckpoint,
 )
+from bridgehead.flows.files.checkpoint_files import SIZE_LIMITS
 from bridgehead.flows.words import RunStatus
 
 
@@ -254,7 +246,7 @@ def test_an_answer_of_another_account_is_refused_until_it_is_accepted(theatre: A
     theatre.run(ONE)
     theatre.answer("x")
     before = theatre.response_path.read_bytes()
-    others = Surroundings(clock=theatre.clock, response_owners=frozenset({12345}))
+    others = RunInputs(clock=theatre.clock, response_owners=frozenset({12345}))
     with pytest.raises(ForeignAnswer, match="belongs to uid"):
         run_flow(ONE, RunRequest(root=theatre.root, resume=True), others)
     assert theatre.response_path.read_bytes() == before

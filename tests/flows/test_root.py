@@ -14,7 +14,7 @@ import pytest
 from bridgehead.errors import FileError
 from bridgehead.flows import Flow
 from bridgehead.flows.errors import JournalTracked, LockHeld, UnsafeRoot
-from bridgehead.flows.root import FlowRoot
+from bridgehead.flows.files.root import FlowRoot
 
 NOTHING = Flow("nothing", "1", lambda ctx: "done")
 

@@ -13,13 +13,13 @@ from bridgehead.flows import (
     Flow,
     RunOptions,
 )
-from bridgehead.flows.announcer import FlowEvent
 from bridgehead.flows.errors import (
     FlowFailed,
     FlowMistake,
     NoCheckpoint,
     OtherRun,
 )
+from bridgehead.flows.interfaces import FlowEvent
 
 
 def make(function: Callable[..., Any], version: str = "1", **details: Any) -> Flow:

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.flows.calls import Attempt, Call
-from bridgehead.flows.documents import Contract
-from bridgehead.flows.outcomes import Accepted, Failed, Verdict
-from bridgehead.flows.settlement import Action, MatchedAnswer, Rules, Settlement, read_verdict, settle
+from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, Verdict
+from bridgehead.flows.engine.settlement import Action, MatchedAnswer, Rules, Settlement, read_verdict, settle
+from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.words import AttemptStatus, Profile
 
 NOW = datetime(2025, 11, 18, 10, 31, tzinfo=UTC)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bridgehead.flows import Flow, RunOptions, TemplateCreateState
+from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import (
     FlowFailed,
     FlowMistake,
@@ -21,7 +22,6 @@ from bridgehead.flows.errors import (
     UnsafePath,
 )
 from bridgehead.flows.operations.cancel import CancelRequest, cancel
-from bridgehead.flows.phases import PhasedContext
 from bridgehead.flows.words import STATE_FILE
 
 PROMPT = "Describe the project. " * 10

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from bridgehead.host.family import MARK, Family
-from bridgehead.host.process_table import look_up
+from bridgehead.host.family import MARK, Family, look_up
 
 SLEEPER = "import os, time; os.setsid(); print('up', flush=True); time.sleep(600)"
 

@@ -17,11 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.host import process, process_table
+from bridgehead.host import family, process
+from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import SystemClock
+from bridgehead.host.command import Command, CommandResult, Ended
+from bridgehead.host.environment import child_environment
 from bridgehead.host.family import MARK
-from bridgehead.host.pipes import Pipes
-from bridgehead.host.process import Cancel, Command, CommandResult, Ended, Stream, child_environment, run
+from bridgehead.host.process import Pipes, Stream, run
 
 StartScript = Callable[..., subprocess.Popen[str]]
 
@@ -36,13 +38,8 @@ def nothing_is_left_alive() -> Iterator[None]:
     assert left_alive() == []
 
 
-def left_alive() -> list[process_table.Entry]:
-    return [
-        entry
-        for listed in process_table.living()
-        for entry in listed
-        if process_table.carries(entry, TAG, TAGGED)
-    ]
+def left_alive() -> list[family.Entry]:
+    return [entry for listed in family.living() for entry in listed if family.carries(entry, TAG, TAGGED)]
 
 
 def python(source: str, *arguments: str, **options: object) -> Command:
@@ -102,7 +99,7 @@ def pids_in(result: CommandResult) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    return process_table.look_up(pid) is not None
+    return family.look_up(pid) is not None
 
 
 # --- a program that ends by itself
@@ -374,7 +371,7 @@ def test_without_proc_the_family_is_found_by_its_parents(
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     with monkeypatch.context() as without_proc:
-        without_proc.setattr(process_table, "PROC", str(tmp_path / "none"))
+        without_proc.setattr(family, "PROC", str(tmp_path / "none"))
         result = run_until_ready(tree())
     assert result.ended is Ended.TIMEOUT
     assert len(pids_in(result)) == 2

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.host import process_table
-from bridgehead.host.process_table import Entry, carries, living, look_up, with_descendants
+from bridgehead.host import family
+from bridgehead.host.family import Entry, carries, living, look_up, with_descendants
 
 everybody = itertools.chain.from_iterable
 WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
@@ -43,7 +43,7 @@ def test_a_child_is_listed_with_its_parent_and_session(child: subprocess.Popen[b
 def test_without_proc_ps_lists_the_same_child(
     child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process_table, "PROC", str(tmp_path / "none"))
+    monkeypatch.setattr(family, "PROC", str(tmp_path / "none"))
     [entry] = [entry for entry in everybody(living()) if entry.pid == child.pid]
     assert (entry.parent, entry.session, entry.born) == (os.getpid(), os.getpgid(0), 0)
     assert look_up(child.pid) is None
@@ -51,7 +51,7 @@ def test_without_proc_ps_lists_the_same_child(
 
 
 def test_without_proc_and_ps_nobody_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(process_table, "PROC", str(tmp_path / "none"))
+    monkeypatch.setattr(family, "PROC", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert list(living()) == [[]]
 
@@ -69,7 +69,7 @@ def test_a_name_with_parentheses_and_blanks_is_read_past(
     (tmp_path / "77").mkdir()
     fields = " ".join(["S", "11", "22", "33", *["0"] * 15, "4444", "0"])
     (tmp_path / "77" / "stat").write_text(f"77 (a ) Z 1 (b) {fields}")
-    monkeypatch.setattr(process_table, "PROC", str(tmp_path))
+    monkeypatch.setattr(family, "PROC", str(tmp_path))
     [[entry]] = living()
     assert (entry, entry.parent, entry.session) == (Entry(77, 4444, 11, 33), 11, 33)
 
@@ -84,7 +84,7 @@ def test_who_comes_while_the_list_is_read_is_listed_after_it(
             born.append(subprocess.Popen([sys.executable, "-c", WAIT], stdin=subprocess.PIPE))
         return look_up(pid)
 
-    monkeypatch.setattr(process_table, "look_up", fork_first)
+    monkeypatch.setattr(family, "look_up", fork_first)
     lists = [{entry.pid for entry in listed} for listed in living()]
     with born[0] as late:
         late.kill()
@@ -99,8 +99,8 @@ def test_a_machine_where_somebody_always_comes_is_not_listed_for_ever(
     def one_more(pid: int) -> None:
         (tmp_path / str(pid + 1)).mkdir()
 
-    monkeypatch.setattr(process_table, "PROC", str(tmp_path))
-    monkeypatch.setattr(process_table, "look_up", one_more)
+    monkeypatch.setattr(family, "PROC", str(tmp_path))
+    monkeypatch.setattr(family, "look_up", one_more)
     one_more(0)
     assert 1 < len(list(living())) < 1_000
 

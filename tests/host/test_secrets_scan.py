@@ -18,7 +18,7 @@ from detect_secrets.settings import transient_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridgehead.host import secret_assignments, secret_shapes, secret_values, secrets_scan
+from bridgehead.host import secret_shapes, secrets_scan
 from bridgehead.host.secrets_scan import SecretHit, scan
 
 LETTERS = string.ascii_letters
@@ -438,7 +438,7 @@ def test_fuzz_text_made_to_be_slow_is_scanned_in_one_go(fragment: str) -> None:
 def patterns() -> list[bytes | str]:
     constants = [
         value
-        for module in (secret_assignments, secret_shapes, secret_values, secrets_scan)
+        for module in (secrets_scan, secret_shapes, secret_shapes, secrets_scan)
         for name, value in vars(module).items()
         if name.startswith("_") and name.isupper() and isinstance(value, bytes | str) and name != "_KINDS"
     ]

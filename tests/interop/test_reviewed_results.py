@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.assembly.rigs import make_rig
+from bridgehead.assembly.rigs.rig import make_rig
 from rig_bridges import OURS, Bridge, Clone
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "src" / "bridgehead" / "demo" / "orders"

@@ -10,15 +10,13 @@ import pytest
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.pending import PendingItem, Question
 from bridgehead.contract.words import Intensity, Part, PendingKind, PendingState
-from bridgehead.council.plan import CouncilOptions
-from bridgehead.mcp_server.arguments import CouncilArguments
-from bridgehead.mcp_server.caller import Caller
-from bridgehead.mcp_server.client import Client
-from bridgehead.mcp_server.council_telling import MOST_PROMPT_CHARACTERS, _at_once
-from bridgehead.mcp_server.handlers.council import _host_seat, _request
-from bridgehead.mcp_server.jsonrpc import Code, RpcError
+from bridgehead.council.request.plan import CouncilOptions
+from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError
 from bridgehead.mcp_server.resources import list_resources, read_resource
-from bridgehead.mcp_server.tool_calls import call_tool
+from bridgehead.mcp_server.tools.call import Caller, call_tool
+from bridgehead.mcp_server.tools.council import _host_seat, _request
+from bridgehead.mcp_server.tools.council_text import MOST_PROMPT_CHARACTERS, _at_once
+from bridgehead.mcp_server.tools.schemas import CouncilArguments
 from rig_bridges import Clone, make_bridge
 
 CLAUDE = Client("claude-code", "2025-11-25")

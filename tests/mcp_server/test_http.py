@@ -18,8 +18,8 @@ from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.mcp_server.client import CAPABILITIES_KEY, VERSION_KEY
-from bridgehead.mcp_server.http import TokenNeeded, http_app
+from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, VERSION_KEY
+from bridgehead.mcp_server.transports.http import TokenNeeded, http_app
 from installed import Machine
 from mcp_hosts import HELLO, called
 

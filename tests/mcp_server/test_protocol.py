@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridgehead.mcp_server.catalogue import TOOLS
-from bridgehead.mcp_server.client import CAPABILITIES_KEY, CLIENT_KEY, VERSION_KEY
-from bridgehead.mcp_server.conversation import Answer, CarryOut, Conversation, Stop
-from bridgehead.mcp_server.jsonrpc import Code, read_message
+from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, CLIENT_KEY, VERSION_KEY, Code, read_message
 from bridgehead.mcp_server.server import Server
+from bridgehead.mcp_server.tools.catalogue import TOOLS
+from bridgehead.mcp_server.transports.conversation import Answer, CarryOut, Conversation, Stop
 
 
 def conversation() -> Conversation:
@@ -200,7 +199,7 @@ def test_there_are_few_tools_and_each_says_what_it_takes_and_returns() -> None:
 
 def test_discovery_imports_nothing_of_what_the_tools_do() -> None:
     program = (
-        "import sys; from bridgehead.mcp_server.stdio import serve; serve(lambda: None);"
+        "import sys; from bridgehead.mcp_server.transports.stdio import serve; serve(lambda: None);"
         "print(sorted({'mcp', 'pydantic', 'anyio', 'asyncio', 'sqlite3', 'bridgehead.assembly', 'bridgehead.council'}"
         " & set(sys.modules)), file=sys.stderr)"
     )

@@ -2,11 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.attestation import Signature, Witness, is_relay_turn, relay_findings, signature_findings
-from bridgehead.rigs.nonce import make_nonce
-from bridgehead.rigs.timestamps import timestamp_ms
-from bridgehead.rigs.verification_kinds import Kind
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.envelope.text import timestamp_ms
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.trust.attestation import (
+    Signature,
+    Witness,
+    is_relay_turn,
+    make_nonce,
+    relay_findings,
+    signature_findings,
+)
+from bridgehead.rigs.trust.verification_kinds import Kind
 
 ATTESTED_AT = "2026-05-15T10:30:00.000Z"
 MOMENT = timestamp_ms(ATTESTED_AT) or 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bridgehead.rigs.body_hash import BOM, body_hash, clean_body, normalise_body
+from bridgehead.rigs.envelope.body_hash import BOM, body_hash, clean_body, normalise_body
 
 BODIES = st.text(alphabet=st.one_of(st.sampled_from("a \t\r\n\ufeff\x0b\x85\u2028"), st.characters()))
 ONE_LINE_FEED = "01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.rigs.causality import Causality
-from bridgehead.rigs.thread import Turn, latest, turn_of
+from bridgehead.rigs.threads.causality import Causality
+from bridgehead.rigs.threads.thread import Turn, latest, turn_of
 
 History = Mapping[str, Sequence[str]]
 

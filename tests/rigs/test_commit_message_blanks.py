@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridgehead.rigs.repositories.commit_msg_hook import tidy_message
+from bridgehead.rigs.repositories.git.envelope_commit import tidy_message
 
 
 def test_only_what_git_calls_blanks_is_cut_off_the_end_of_a_line() -> None:

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.attestation import Attestation
-from bridgehead.rigs.drafts import (
+from bridgehead.rigs.envelope.envelope import parse_envelope
+from bridgehead.rigs.envelope.fields import StatusClass
+from bridgehead.rigs.operations.drafts import (
     OutcomeUnknown,
     SchemaRefused,
     close_subject,
@@ -14,10 +15,9 @@ from bridgehead.rigs.drafts import (
     relay_subject,
     send_subject,
 )
-from bridgehead.rigs.envelope import parse_envelope
-from bridgehead.rigs.markers import StatusClass
-from bridgehead.rigs.operations.rig import Author
-from bridgehead.rigs.verdict import check_envelope
+from bridgehead.rigs.rig import Author
+from bridgehead.rigs.trust.attestation import Attestation
+from bridgehead.rigs.trust.envelope_problems import check_envelope
 
 MAC = Author("mac-m5max")
 MIKE = Author("mike-relay", "ignored: the operator's name is written")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.ecmascript import headline, trim, utf8
+from bridgehead.rigs.envelope.text import headline, trim, utf8
 
 
 @pytest.mark.parametrize("blank", ["\t", "\u00a0", "\ufeff", "\u2028", "\u3000"])

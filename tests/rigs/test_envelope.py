@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bridgehead.rigs.envelope import (
+from bridgehead.rigs.envelope.envelope import (
     MAX_ENVELOPE_BYTES,
     Envelope,
     FileParts,
@@ -15,8 +15,8 @@ from bridgehead.rigs.envelope import (
     parse_frontmatter,
     split_file,
 )
-from bridgehead.rigs.frontmatter import ParseFailure
-from bridgehead.rigs.verdict import check_envelope
+from bridgehead.rigs.envelope.frontmatter import ParseFailure
+from bridgehead.rigs.trust.envelope_problems import check_envelope
 
 PIECES = st.sampled_from(
     [
@@ -124,8 +124,8 @@ def test_conflict_markers_in_a_body_break_its_hash() -> None:
 def test_reading_an_ordinary_file_loads_no_yaml_library() -> None:
     program = (
         "import sys\n"
-        "from bridgehead.rigs.envelope import parse_envelope, parse_frontmatter\n"
-        "import bridgehead.rigs.status_view, bridgehead.rigs.thread, bridgehead.rigs.drafts\n"
+        "from bridgehead.rigs.envelope.envelope import parse_envelope, parse_frontmatter\n"
+        "import bridgehead.rigs.views.listings, bridgehead.rigs.threads.thread, bridgehead.rigs.operations.drafts\n"
         "raw = b'---\\nfrom: a\\nto:\\n  - b\\ntldr: \"x: y\"\\n---\\nbody\\n'\n"
         "assert parse_envelope(raw).frontmatter == parse_frontmatter(raw)\n"
         "heavy = {'yaml', 'dataclasses', 'inspect', 'msgspec', 'json', 'hashlib', 'datetime', 'asyncio'}\n"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs import fields
+from bridgehead.rigs.envelope import fields
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs import filenames
-from bridgehead.rigs.filenames import EnvelopePath
+from bridgehead.rigs.envelope import names
+from bridgehead.rigs.envelope.names import EnvelopePath
 
 
 @pytest.mark.parametrize(
@@ -17,21 +17,21 @@ from bridgehead.rigs.filenames import EnvelopePath
     ],
 )
 def test_the_first_free_name_is_taken_and_gaps_are_filled(taken: set[str], expected: str) -> None:
-    assert filenames.next_filename("ACK", taken) == expected
+    assert names.next_filename("ACK", taken) == expected
 
 
 def test_there_is_no_highest_number() -> None:
     taken = {"ACK.md", *(f"ACK-{number}.md" for number in range(2, 1500))}
-    assert filenames.next_filename("ACK", taken) == "ACK-1500.md"
+    assert names.next_filename("ACK", taken) == "ACK-1500.md"
 
 
 def test_a_relay_turn_is_named_after_the_time_of_its_nonce() -> None:
-    assert filenames.relay_filename("01HZX9K3T7-A4B7C9D2E1") == "RELAY-01HZX9K3T7.md"
+    assert names.relay_filename("01HZX9K3T7-A4B7C9D2E1") == "RELAY-01HZX9K3T7.md"
 
 
 def test_a_resolution_file_closes_a_thread_and_a_second_one_does_not() -> None:
-    assert filenames.is_closed({"REQUEST.md", "RESOLUTION.md"})
-    assert not filenames.is_closed({"RESOLUTION-2.md"})
+    assert names.is_closed({"REQUEST.md", "RESOLUTION.md"})
+    assert not names.is_closed({"RESOLUTION-2.md"})
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_resolution_file_closes_a_thread_and_a_second_one_does_not() -> None:
     ],
 )
 def test_which_directories_are_threads(name: str, expected: bool) -> None:
-    assert filenames.is_thread_directory(name) is expected
+    assert names.is_thread_directory(name) is expected
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,6 @@ def test_which_directories_are_threads(name: str, expected: bool) -> None:
     ],
 )
 def test_what_a_path_says(path: str, thread: str | None, envelope: EnvelopePath | None) -> None:
-    assert filenames.thread_of(path) == thread
-    assert filenames.envelope_at(path) == envelope
+    assert names.thread_of(path) == thread
+    assert names.envelope_at(path) == envelope
     assert envelope is None or str(envelope) == path

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.freeze import Freeze, ThreadFrozen, read_freeze
-from bridgehead.rigs.rig_id import RigId
-from bridgehead.rigs.timestamps import timestamp_ms
+from bridgehead.rigs.envelope.names import RigId
+from bridgehead.rigs.envelope.text import timestamp_ms
+from bridgehead.rigs.threads.freeze import Freeze, ThreadFrozen, read_freeze
 
 FREEZE = Freeze("mike-relay", "2026-05-15T10:00:00.000Z", "2026-05-15T10:15:00.000Z", "0" * 64)
 END = timestamp_ms(FREEZE.expires) or 0

@@ -4,12 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.rigs.frontmatter import ParseFailure, read_mapping
-from bridgehead.rigs.frontmatter_lines import NotPlain, read_lines
-from bridgehead.rigs.frontmatter_usual import read_usual
-from bridgehead.rigs.frontmatter_writer import write_mapping
-from bridgehead.rigs.yaml_core import Value
-from bridgehead.rigs.yaml_loader import load
+from bridgehead.rigs.envelope.frontmatter import (
+    NotPlain,
+    ParseFailure,
+    read_lines,
+    read_mapping,
+    read_usual,
+    write_mapping,
+)
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.envelope.yaml_loader import load
 
 LINES = st.sampled_from(
     [

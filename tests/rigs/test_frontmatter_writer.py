@@ -4,10 +4,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.frontmatter_writer import write_envelope, write_mapping
-from bridgehead.rigs.yaml_core import Value
-from bridgehead.rigs.yaml_loader import load
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.envelope.frontmatter import write_envelope, write_mapping
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.envelope.yaml_loader import load
 
 AWKWARD = st.text(
     alphabet="aA1-.:#?~e '\"\\[]{},&*!|>%@`\t\n\r\x00\x1b\x7f\x85\u2028\ufeff🎯\uffff", max_size=12

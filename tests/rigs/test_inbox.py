@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from bridgehead.rigs.causality import Causality
-from bridgehead.rigs.inbox import OpenThread, waiting_for
-from bridgehead.rigs.thread import Turn, turn_of
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.operations.inbox import OpenThread, waiting_for
+from bridgehead.rigs.threads.causality import Causality
+from bridgehead.rigs.threads.thread import Turn, turn_of
 
 
 def turn(

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from bridgehead.rigs.inbox_view import Inbox, Notice
-from bridgehead.rigs.thread import turn_of
-from bridgehead.rigs.verification_kinds import Verification, VerificationState
+from bridgehead.rigs.threads.thread import turn_of
+from bridgehead.rigs.trust.verification_kinds import Verification, VerificationState
+from bridgehead.rigs.views.listings import Inbox, Notice
 
 NOTICE = Notice(
     turn_of(

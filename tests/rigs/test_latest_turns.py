@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.index_rows import ListedEnvelope
-from bridgehead.rigs.latest_turns import placed_latest
 from bridgehead.rigs.repositories.records import CommitRecord, Identity, PathChange
-from bridgehead.rigs.thread import Turn
+from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.latest_turns import placed_latest
+from bridgehead.rigs.threads.thread import Turn
 
 
 def listed(filename: str, date: str = "2026-05-15", thread: str = "demo-01") -> ListedEnvelope:

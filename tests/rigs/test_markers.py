@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.markers import (
+from bridgehead.rigs.envelope.fields import (
     MarkerUnrecognised,
     StatusClass,
     listed_status_class,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.rigs.nonce import RANDOM_BITS, make_nonce, nonce_time_ms
+from bridgehead.rigs.trust.attestation import RANDOM_BITS, make_nonce, nonce_time_ms
 
 TIMES = st.integers(0, 2**50 - 1)
 RANDOM = st.integers(0, 2**RANDOM_BITS - 1)

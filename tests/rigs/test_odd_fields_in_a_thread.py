@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bridgehead.rigs.thread_view import ShownEnvelope, thread_blocks
-from bridgehead.rigs.verification_kinds import Kind, Verification, VerificationState
+from bridgehead.rigs.trust.verification_kinds import Kind, Verification, VerificationState
+from bridgehead.rigs.views.listings import ShownEnvelope, thread_blocks
 
 BROKEN = Verification(VerificationState.BROKEN, (Kind.SCHEMA_INVALID,))
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.peers import closing_recipient, relay_recipient
-from bridgehead.rigs.rig_id import RigId
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.envelope.names import RigId
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.threads.thread import closing_recipient, relay_recipient
 
 OWN = RigId("mac")
 

@@ -20,13 +20,12 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from bridgehead.rigs.body_hash import body_hash, normalise_body
-from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.frontmatter import ParseFailure
-from bridgehead.rigs.frontmatter_writer import write_envelope
-from bridgehead.rigs.markers import status_class
-from bridgehead.rigs.schema import schema_faults
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.envelope.body_hash import body_hash, normalise_body
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.envelope.fields import status_class
+from bridgehead.rigs.envelope.frontmatter import ParseFailure, write_envelope
+from bridgehead.rigs.envelope.schema import schema_faults
+from bridgehead.rigs.envelope.yaml_core import Value
 
 REPOSITORY = Path(__file__).parents[2]
 PEERS = Path(os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv" / "npm" / "node_modules")

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from bridgehead.rigs.attestation import Attestation
-from bridgehead.rigs.markers import StatusClass
-from bridgehead.rigs.results import Closed, Frozen, Initialised, Relayed, Scaffolded, Sent, Thawed
+from bridgehead.rigs.envelope.fields import StatusClass
+from bridgehead.rigs.trust.attestation import Attestation
+from bridgehead.rigs.views.results import Closed, Frozen, Initialised, Relayed, Scaffolded, Sent, Thawed
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 HASH = "a" * 64

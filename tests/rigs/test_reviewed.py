@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bridgehead.contract.words import Verdict
-from bridgehead.rigs.body_hash import normalise_body
-from bridgehead.rigs.reviewed import (
+from bridgehead.rigs.envelope.body_hash import normalise_body
+from bridgehead.rigs.trust.council_mark import (
     AlreadyMarked,
     CouncilMark,
     MarkUnreadable,
@@ -14,7 +14,7 @@ from bridgehead.rigs.reviewed import (
     read_mark,
     with_mark,
 )
-from bridgehead.rigs.verification_kinds import Kind
+from bridgehead.rigs.trust.verification_kinds import Kind
 
 MARK = CouncilMark("7d1c-02", Verdict.CONCERNS, "ab" * 32)
 

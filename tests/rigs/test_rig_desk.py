@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from bridgehead.cli.rig_arguments import Flags, parse_arguments
-from bridgehead.cli.rig_desk import Desk
-from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.terminal import EncodedText
+from bridgehead.cli.rigs.arguments import Flags, parse_arguments
+from bridgehead.cli.rigs.handlers import RigConsole
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.views.terminal import EncodedText
 
 TEXT = "rig-bridge: ▶ né\n"
 
@@ -19,7 +19,7 @@ def no_rig() -> Rig:
     raise AssertionError("putting out text needs no rig")
 
 
-DESK = Desk(parse_arguments([], Flags()), no_rig, lambda text: None, {})
+DESK = RigConsole(parse_arguments([], Flags()), no_rig, lambda text: None, {})
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "UTF-8", "utf-16-le"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.rig_id import (
+from bridgehead.rigs.envelope.names import (
     RecipientMissing,
     RigId,
     RigIdInvalid,

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.operations.rig import Author
-from bridgehead.rigs.scaffold import draft_scaffold, edited_scaffold_body, is_scaffold
-from bridgehead.rigs.verdict import check_envelope
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.operations.drafts import draft_scaffold, edited_scaffold_body, is_scaffold
+from bridgehead.rigs.rig import Author
+from bridgehead.rigs.trust.envelope_problems import check_envelope
 
 
 def written() -> Envelope:

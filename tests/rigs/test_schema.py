@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.schema import REQUIRED, schema_faults
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.envelope.schema import REQUIRED, schema_faults
+from bridgehead.rigs.envelope.yaml_core import Value
 
 VALID: dict[str, Value] = {
     "from": "mac-m5max",

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from bridgehead.rigs.freeze import Freeze
-from bridgehead.rigs.status_view import Status
-from bridgehead.rigs.terminal import Style
-from bridgehead.rigs.thread import ThreadSummary, turn_of
+from bridgehead.rigs.threads.freeze import Freeze
+from bridgehead.rigs.threads.thread import ThreadSummary, turn_of
+from bridgehead.rigs.views.listings import Status
+from bridgehead.rigs.views.terminal import Style
 
 ALPHA = ThreadSummary(
     turn_of(

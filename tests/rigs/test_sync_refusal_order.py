@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridgehead.rigs.sync_report import Refusal, report_changes
+from bridgehead.rigs.trust.incoming_changes import Refusal, report_changes
 
 
 def test_commits_without_envelopes_are_named_before_failed_verification() -> None:

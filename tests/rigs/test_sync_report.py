@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridgehead.rigs.sync_report import Change, Refusal, SyncReport, report_changes
+from bridgehead.rigs.trust.incoming_changes import Change, Refusal, SyncReport, report_changes
 
 APPEND = Change("A", "demo-01/ACK.md")
 OUTSIDE = Change("A", "README.md")

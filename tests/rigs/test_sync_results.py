@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.sync_report import Change, Refusal, report_changes
-from bridgehead.rigs.sync_results import Checked, Reconciled, Replayed, Synced, Verified
-from bridgehead.rigs.verification_kinds import PathFindings, report_on
+from bridgehead.rigs.trust.incoming_changes import Change, Refusal, report_changes
+from bridgehead.rigs.trust.verification_kinds import PathFindings, report_on
+from bridgehead.rigs.views.results import Checked, Reconciled, Replayed, Synced, Verified
 
 OK = report_on([PathFindings("demo-01/ACK.md", ())])
 APPENDED = report_changes(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.terminal import PLAIN, Style, uses_colour
+from bridgehead.rigs.views.terminal import PLAIN, Style, uses_colour
 
 COLOUR = Style(colour=True)
 

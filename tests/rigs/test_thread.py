@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.markers import StatusClass
-from bridgehead.rigs.thread import (
+from bridgehead.rigs.envelope.fields import StatusClass
+from bridgehead.rigs.threads.thread import (
     ThreadSummary,
     Turn,
     dirty_threads,

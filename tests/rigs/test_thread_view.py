@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from bridgehead.rigs.causality import Divergence
-from bridgehead.rigs.terminal import Style
-from bridgehead.rigs.thread_view import ShownEnvelope, thread_blocks, thread_object
-from bridgehead.rigs.verification_kinds import Kind, Verification, VerificationState
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.threads.causality import Divergence
+from bridgehead.rigs.trust.verification_kinds import Kind, Verification, VerificationState
+from bridgehead.rigs.views.listings import ShownEnvelope, thread_blocks, thread_object
+from bridgehead.rigs.views.terminal import Style
 
 UNVERIFIED = Verification(VerificationState.UNVERIFIED, (Kind.BODY_HASH_ABSENT,))
 

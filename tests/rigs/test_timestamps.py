@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.rigs.fields import is_timestamp
-from bridgehead.rigs.timestamps import iso_timestamp, timestamp_ms
+from bridgehead.rigs.envelope.fields import is_timestamp
+from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from bridgehead.rigs.drafts import Draft
 from bridgehead.rigs.operations import posting
-from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations.drafts import Draft
+from bridgehead.rigs.rig import Rig
 
 
 def test_an_envelope_that_nobody_could_read_is_refused_before_anything_is_done(

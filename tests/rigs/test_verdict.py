@@ -1,10 +1,16 @@
 from __future__ import annotations
 
-from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.frontmatter import ParseFailure
-from bridgehead.rigs.verdict import BadRigId, HashMismatch, LongTldr, check_envelope, file_findings
-from bridgehead.rigs.verification_kinds import Kind
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.envelope.frontmatter import ParseFailure
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.trust.envelope_problems import (
+    BadRigId,
+    HashMismatch,
+    LongTldr,
+    check_envelope,
+    file_findings,
+)
+from bridgehead.rigs.trust.verification_kinds import Kind
 
 HASH_OF_X = "73cb3858a687a8494ca3323053016282f3dad39d42cf62ca4e79dda2aac7d9ac"
 VALID: dict[str, Value] = {

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.verification_kinds import (
+from bridgehead.rigs.trust.verification_kinds import (
     Kind,
     PathFindings,
     Verification,

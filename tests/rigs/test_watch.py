@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from bridgehead.rigs.causality import Divergence
-from bridgehead.rigs.freeze import Freeze
-from bridgehead.rigs.inbox_view import Notice
-from bridgehead.rigs.thread import turn_of
-from bridgehead.rigs.verification_kinds import Verification, VerificationState
-from bridgehead.rigs.watch import HEARTBEAT_MS, Event, Look, Watch
+from bridgehead.rigs.operations.watch import HEARTBEAT_MS, Event, Look, Watch
+from bridgehead.rigs.threads.causality import Divergence
+from bridgehead.rigs.threads.freeze import Freeze
+from bridgehead.rigs.threads.thread import turn_of
+from bridgehead.rigs.trust.verification_kinds import Verification, VerificationState
+from bridgehead.rigs.views.listings import Notice
 
 EMPTY = Look({}, frozenset(), {}, {})
 FREEZE = Freeze("mike-relay", "s", "e")

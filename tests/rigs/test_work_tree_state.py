@@ -8,7 +8,7 @@ import pytest
 
 from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.repositories.records import DirtyFile, Stamp, TrackedFile
-from bridgehead.rigs.work_tree_state import state_of
+from bridgehead.rigs.threads.output_cache import state_of
 
 LONG_AGO = Stamp(1, 100, 1, 1, False)
 NOW = 10_000_000_000

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.yaml_core import Scalar, is_text_when_plain, resolve_plain, resolve_tagged
+from bridgehead.rigs.envelope.yaml_core import Scalar, is_text_when_plain, resolve_plain, resolve_tagged
 
 
 @pytest.mark.parametrize(

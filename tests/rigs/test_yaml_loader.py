@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from bridgehead.rigs import yaml_loader
-from bridgehead.rigs.yaml_core import Value
-from bridgehead.rigs.yaml_document import MAX_DEPTH, MAX_VALUES, YamlRefused
-from bridgehead.rigs.yaml_loader import load
+from bridgehead.rigs.envelope import yaml_loader
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.envelope.yaml_loader import MAX_DEPTH, MAX_VALUES, YamlRefused, load
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from git_copies import copy_clones
 from rigs_git.git_world import GLOBAL_CONFIG, World
 

@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from bridgehead.rigs.body_hash import body_hash
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.envelope.body_hash import body_hash
+from bridgehead.rigs.repositories.git.repository import GitRepository
 
 GLOBAL_CONFIG = """\
 [user]

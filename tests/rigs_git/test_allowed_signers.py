@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from bridgehead.errors import NotFound, UserError
-from bridgehead.rigs.allowed_signers import (
+from bridgehead.rigs.trust.signers import (
     KeyInvalid,
     PrincipalInvalid,
     SignerKnown,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from bridgehead.rigs.operations import status as status_operation
-from bridgehead.rigs.operations import thread_text as thread_operation
-from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.operations import thread as thread_operation
 from bridgehead.rigs.operations.status import status
-from bridgehead.rigs.operations.thread_text import thread_text
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.operations.thread import thread_text
+from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.rig import Rig
 from rigs_git.git_world import World, envelope
 
 Said = tuple[str, str, object, list[str]]
@@ -55,7 +55,7 @@ def test_an_answer_is_given_again_without_looking_at_the_envelopes(world, clone,
         raise AssertionError("nothing changed, so nothing is to be looked at")
 
     monkeypatch.setattr("bridgehead.rigs.operations.catalogue.catalogue", refuse)
-    monkeypatch.setattr("bridgehead.rigs.operations.thread.catalogue", refuse)
+    monkeypatch.setattr("bridgehead.rigs.operations.catalogue.catalogue", refuse)
     assert everything_said(clone) == before
     assert before[3] == ["warning: demo-01/B.md: parse_failed; not shown"] * 2
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.rigs.repositories.commit_msg_hook import tidy_message
 from bridgehead.rigs.repositories.errors import CommitFailed
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.repositories.git.envelope_commit import tidy_message
+from bridgehead.rigs.repositories.git.repository import GitRepository
 
 
 def install(path: Path, script: str) -> None:

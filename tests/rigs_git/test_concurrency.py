@@ -11,9 +11,9 @@ import pytest
 
 from bridgehead.errors import LockTimeout
 from bridgehead.host.locks import FileLock
-from bridgehead.rigs.repositories import git_clone
-from bridgehead.rigs.repositories.git import GitRepository
-from bridgehead.rigs.repositories.git_clone import Clone
+from bridgehead.rigs.repositories.git import clone as clone_module
+from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from rigs_git.git_world import World
 
 PROGRAM = Path(__file__).parent / "programs/send_many.py"
@@ -111,7 +111,7 @@ def test_a_waiting_command_gives_up_on_one_holder_but_not_on_a_queue(clone: Path
         tried.append(str(lock.path))
         raise LockTimeout(str(lock.path), 0.1)
 
-    monkeypatch.setattr(git_clone, "read_holder", lambda path: next(holders))
+    monkeypatch.setattr(clone_module, "read_holder", lambda path: next(holders))
     monkeypatch.setattr(FileLock, "acquire", refuse)
 
     with pytest.raises(LockTimeout), Clone(clone).lock():

@@ -6,7 +6,7 @@ import pytest
 
 from bridgehead.errors import ConfigError
 from bridgehead.rigs.config import RigConfig, new_config, parse_config, read_values, write_config
-from bridgehead.rigs.rig_id import RigId
+from bridgehead.rigs.envelope.names import RigId
 
 
 def test_the_three_keys_of_the_reference_are_read():

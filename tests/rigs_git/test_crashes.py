@@ -12,13 +12,14 @@ import pytest
 
 from bridgehead.errors import LockTimeout
 from bridgehead.host import child
-from bridgehead.rigs.repositories import git_command, git_history, git_survey
 from bridgehead.rigs.repositories.errors import GitFailed
-from bridgehead.rigs.repositories.git import GitRepository
-from bridgehead.rigs.repositories.git_clone import Clone
-from bridgehead.rigs.repositories.git_command import GitAnswer
-from bridgehead.rigs.repositories.git_history import GitHistory
-from bridgehead.rigs.repositories.git_survey import GitSurvey
+from bridgehead.rigs.repositories.git import command as command_module
+from bridgehead.rigs.repositories.git import history, survey
+from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.command import GitAnswer
+from bridgehead.rigs.repositories.git.history import GitHistory
+from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.repositories.git.survey import GitSurvey
 from bridgehead.rigs.repositories.records import Recovered, Wire
 from rigs_git.git_world import World, envelope
 from signal_steps import has_children, stopped_at_every_step
@@ -26,7 +27,7 @@ from signal_steps import has_children, stopped_at_every_step
 PROGRAMS = Path(__file__).parent / "programs"
 WIRE = Wire("origin", "main", "refs/remotes/origin/main")
 MOST_STEPS = 60
-FOLLOWED = (child.__file__, git_command.__file__)
+FOLLOWED = (child.__file__, command_module.__file__)
 
 
 def run_and_kill(clone: Path, task: str, step: int, moment: str) -> bool:
@@ -202,15 +203,15 @@ def test_a_signal_during_the_commit_finishes_or_undoes_it(world, clone, name):
 def test_an_interrupt_after_the_branch_moved_is_a_finished_commit(world, clone, monkeypatch):
     (clone / "demo-01").mkdir()
     repository = GitRepository(clone)
-    from bridgehead.rigs.repositories import git_posting
+    from bridgehead.rigs.repositories.git import envelope_commit
 
-    move = git_posting.move_branch
+    move = envelope_commit.move_branch
 
     def move_and_be_interrupted(*arguments: object) -> None:
         move(*arguments)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(git_posting, "move_branch", move_and_be_interrupted)
+    monkeypatch.setattr(envelope_commit, "move_branch", move_and_be_interrupted)
     with (
         pytest.raises(KeyboardInterrupt),
         repository.lock(),
@@ -247,7 +248,7 @@ def test_a_writing_git_stopped_at_any_step_has_written_all_or_nothing(clone):
 
 def test_a_survey_stopped_at_any_step_leaves_no_git(clone):
     git = Clone(clone).git
-    steps = list(stopped_at_every_step(lambda: GitSurvey(git, clone, None), *FOLLOWED, git_survey.__file__))
+    steps = list(stopped_at_every_step(lambda: GitSurvey(git, clone, None), *FOLLOWED, survey.__file__))
     assert len(steps) > 50
 
 
@@ -275,5 +276,5 @@ def test_a_history_on_its_way_stopped_at_any_step_leaves_no_git(clone, world):
             pending.abandon()
             raise
 
-    steps = list(stopped_at_every_step(read, *FOLLOWED, git_history.__file__))
+    steps = list(stopped_at_every_step(read, *FOLLOWED, history.__file__))
     assert len(steps) > 50

@@ -15,9 +15,9 @@ from bridgehead.rigs.repositories.errors import (
     GitTimedOut,
     NotARepository,
 )
-from bridgehead.rigs.repositories.git import GitRepository
-from bridgehead.rigs.repositories.git_command import Git, GitAnswer, demand
-from bridgehead.rigs.repositories.git_status import parse_status
+from bridgehead.rigs.repositories.git.command import Git, GitAnswer, demand
+from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.repositories.git.survey import parse_status
 from rigs_git.git_world import World, envelope
 
 ODD_NAMES = [
@@ -97,9 +97,9 @@ def test_odd_names_travel_through_history_blobs_and_diffs(world, clone, other_cl
 
 
 def test_objects_that_are_missing_or_too_large_read_as_nothing(world, clone, monkeypatch):
-    from bridgehead.rigs.repositories import git_objects
+    from bridgehead.rigs.repositories.git import history
 
-    monkeypatch.setattr(git_objects, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(history, "MAX_FILE_BYTES", 100)
     world.commit(clone, {"small": b"s" * 100, "large": b"l" * 101, "empty": b""})
     repository = GitRepository(clone)
     ids = {content: repository.blob_id(content) for content in (b"s" * 100, b"l" * 101, b"")}

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from bridgehead.host.file_errors import IsSymlink
-from bridgehead.rigs.index import EnvelopeIndex
 from bridgehead.rigs.repositories.errors import FetchFailed, PushFailed
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import Pushed, Raced, Wire
+from bridgehead.rigs.threads.index import EnvelopeIndex
 from rigs_git.git_world import World, envelope
 
 WIRE = Wire("origin", "main", "refs/remotes/origin/main")

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.index import EnvelopeIndex, ThreadListing
-from bridgehead.rigs.index_rows import ListedEnvelope
-from bridgehead.rigs.repositories.git import GitRepository
-from bridgehead.rigs.verification_kinds import Kind
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.threads.index import EnvelopeIndex, ThreadListing
+from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.trust.verification_kinds import Kind
 from rigs_git.git_world import World, envelope
 
 
@@ -334,8 +334,8 @@ def test_a_repository_without_commits_or_threads_lists_nothing(world):
 def test_many_processes_may_use_the_index_at_once(world, clone):
     world.commit(clone, {f"demo-0{n}/ACK.md": envelope(f"demo-0{n}") for n in range(9)})
     program = (
-        "import sys; from bridgehead.rigs.index import EnvelopeIndex;"
-        "from bridgehead.rigs.repositories.git import GitRepository;"
+        "import sys; from bridgehead.rigs.threads.index import EnvelopeIndex;"
+        "from bridgehead.rigs.repositories.git.repository import GitRepository;"
         "print(sum(len(EnvelopeIndex(GitRepository(sys.argv[1])).threads()) for _ in range(3)))"
     )
     running = [

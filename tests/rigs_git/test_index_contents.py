@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.rigs import index_contents
-from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.index import EnvelopeIndex
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.threads import index_store
+from bridgehead.rigs.threads.index import EnvelopeIndex
 from rigs_git.git_world import World, envelope
 
 
 @pytest.fixture
 def long_thread(world: World, clone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(index_contents, "WORTH_STORING", 5)
+    monkeypatch.setattr(index_store, "WORTH_STORING", 5)
     world.commit(
         clone, {f"demo-01/N-{n}.md": envelope("demo-01", body=f"né {n}\n\n---\n▶\n") for n in range(8)}
     )
@@ -87,7 +87,7 @@ def test_what_went_away_meanwhile_reads_as_nothing(long_thread):
 
 
 def test_large_files_are_read_where_they_lie(world, long_thread, monkeypatch):
-    monkeypatch.setattr(index_contents, "LARGEST_KEPT", 400)
+    monkeypatch.setattr(index_store, "LARGEST_KEPT", 400)
     world.commit(long_thread, {"demo-01/BIG.md": envelope("demo-01", body="x" * 1000 + "\n")})
     assert read(long_thread) == on_disk(long_thread)
     assert b"xxxxx" not in stored_file(long_thread).read_bytes()
@@ -95,7 +95,7 @@ def test_large_files_are_read_where_they_lie(world, long_thread, monkeypatch):
 
 @pytest.mark.parametrize("worth_storing", [5, 500], ids=["long", "short"])
 def test_a_first_look_opens_every_file_once(long_thread, monkeypatch, worth_storing):
-    monkeypatch.setattr(index_contents, "WORTH_STORING", worth_storing)
+    monkeypatch.setattr(index_store, "WORTH_STORING", worth_storing)
     (long_thread / "demo-01/LOOSE.md").write_bytes(envelope("demo-01", body="loose\n"))
     opened: list[str] = []
     read_files = GitRepository.read_files

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from bridgehead.rigs.config import new_config, parse_config, write_config
-from bridgehead.rigs.drafts import draft_send
-from bridgehead.rigs.index import EnvelopeIndex
-from bridgehead.rigs.operations.rig import Author
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.envelope.names import RigId
+from bridgehead.rigs.operations.drafts import draft_send
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import FreezeNote, Pushed, Raced, Wire
-from bridgehead.rigs.rig_id import RigId
+from bridgehead.rigs.rig import Author
+from bridgehead.rigs.threads.index import EnvelopeIndex
 
 WIRE = Wire("origin", "main", "refs/remotes/origin/main")
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ import pytest
 from bridgehead.errors import UserError
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.rigs.repositories.errors import CommitFailed
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import Identity
 
 

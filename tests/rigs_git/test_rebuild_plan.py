@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.repositories.rebuild_plan import only_appends, plan_rebuild
+from bridgehead.rigs.repositories.git.rebase import only_appends, plan_rebuild
 from bridgehead.rigs.repositories.records import REGULAR, SYMLINK, CommitRecord, Identity, PathChange
 
 

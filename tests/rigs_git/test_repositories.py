@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bridgehead.rigs.repositories.base import Repository
-from bridgehead.rigs.repositories.git import GitRepository
-from bridgehead.rigs.signing import public_key_fingerprint
+from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.trust.signers import public_key_fingerprint
 from rigs_git.git_world import World
 from suites.repository_suite import RepositorySuite
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.rigs.attestation import Signature
 from bridgehead.rigs.repositories.errors import CommitFailed, SigningFailed
-from bridgehead.rigs.repositories.git import GitRepository
-from bridgehead.rigs.signing import key_name, public_key_fingerprint
+from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.trust.attestation import Signature
+from bridgehead.rigs.trust.signers import key_name, public_key_fingerprint
 from rigs_git.git_world import World
 
 TORN = b"-----BEGIN SSH SIGNATURE-----\n U1NIU0lH"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bridgehead.rigs.freeze import Freeze
-from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.operations.watch import WatchRequest, watch
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import Wire
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.freeze import Freeze
 from rigs_git.git_world import World, envelope
 
 NOW_MS = 1_800_000_000_000

@@ -15,7 +15,7 @@ from bridgehead.rigs.repositories.errors import (
     OffTheWire,
     PushFailed,
 )
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import InTheWay, Pushed, Raced, Wire
 from rigs_git.git_world import envelope
 

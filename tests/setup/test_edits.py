@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.errors import UserError
-from bridgehead.setup.hunk import Hunk
-from bridgehead.setup.marked_block import BEGIN, END, BrokenMarkers, with_block, without_block
+from bridgehead.setup.hosts import BEGIN, END, BrokenMarkers, with_block, without_block
+from bridgehead.setup.planning import Hunk
 from bridgehead.setup.server_entry import REGISTRATIONS, Launch
 
 LAUNCH = Launch("/opt/bin/bridgehead")

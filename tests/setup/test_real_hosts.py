@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bridgehead import __version__
-from bridgehead.mcp_server.catalogue import TOOLS
+from bridgehead.mcp_server.tools.catalogue import TOOLS
 from bridgehead.testing.exchange import CallTool, ModelRequest, Say, ToolKind
 from bridgehead.testing.model_server import ModelServer
 from bridgehead.testing.scripts import Scripted

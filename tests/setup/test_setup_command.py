@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.setup.hosts import Reach, Whereabouts, edits_for
-from bridgehead.setup.notes import Notes
-from bridgehead.setup.planning import LeftAlone, plan_setup
+from bridgehead.setup.planning import LeftAlone, Notes, plan_setup
 from bridgehead.setup.server_entry import Launch
 from installed import SCRIPTS, Done, Machine
 

@@ -8,7 +8,6 @@ from typing import Protocol
 import pytest
 
 from bridgehead.host.file_errors import FileMissing, FileTaken, IsSymlink
-from bridgehead.rigs.attestation import Signature
 from bridgehead.rigs.repositories.base import Repository
 from bridgehead.rigs.repositories.errors import (
     CommitFailed,
@@ -19,6 +18,7 @@ from bridgehead.rigs.repositories.errors import (
     SigningFailed,
 )
 from bridgehead.rigs.repositories.records import FreezeNote, Identity, InTheWay, Pushed, Raced, Rebuilt, Wire
+from bridgehead.rigs.trust.attestation import Signature
 
 WIRE = Wire("origin", "main", "refs/remotes/origin/main")
 

@@ -1,4 +1,4 @@
-"""What one command has at hand: places, settings, trust, the record. Made when first asked for."""
+"""What one command works with: places, settings, trust, the record. Each is made when first asked for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from bridgehead.config.declared import Value
 from bridgehead.config.files import TrustedFiles, load_settings
 from bridgehead.config.places import Places, find_places
 from bridgehead.config.resolve import Settings
+from bridgehead.contract.events import Event
+from bridgehead.contract.words import Part
+from bridgehead.host.clock import SystemClock, iso_ms
 
 if TYPE_CHECKING:
     from bridgehead.control_plane.stores.base import Store
@@ -65,3 +69,28 @@ class Assembly:
         from bridgehead.control_plane.stores import open_store
 
         return open_store(self.record_url, read_only=read_only)
+
+
+_PART_OF_NOUN = {"rig": Part.RIGS, "flow": Part.FLOWS, "council": Part.COUNCIL, "bus": Part.BUS}
+
+
+def append_event(
+    project: str,
+    kind: str,
+    facts: Mapping[str, object],
+    *,
+    run_id: str | None = None,
+    assembly: Assembly | None = None,
+) -> None:
+    """Append one event for something that happened in `project` just now; `assembly` knows where the record is."""
+    event = Event(
+        id=str(uuid4()),
+        kind=kind,
+        part=_PART_OF_NOUN.get(kind.partition(".")[0], Part.RECORD),
+        at=iso_ms(SystemClock().now()),
+        project=project,
+        run_id=run_id,
+        data=dict(facts),
+    )
+    with (assembly or Assembly(Path(project))).store() as store:
+        store.append([event])

@@ -14,8 +14,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from bridgehead.bus.bridge import Bridge
-from bridgehead.bus.effects import (
+from bridgehead.bus.actions import (
     Close,
     CloseCode,
     Delivery,
@@ -34,13 +33,14 @@ from bridgehead.bus.effects import (
     ToBus,
     ToParticipant,
 )
-from bridgehead.bus.intake import ABSENT
+from bridgehead.bus.bridge.admission import ABSENT
+from bridgehead.bus.bridge.bridge import Bridge
+from bridgehead.bus.bridge.counters import OutcomeCounters
+from bridgehead.bus.bridge.state_store import MemoryState, StateStore
 from bridgehead.bus.interfaces import Announcer, LogAnnouncer
-from bridgehead.bus.ledger import Ledger
-from bridgehead.bus.message import Message
-from bridgehead.bus.record import ParticipantRecord
-from bridgehead.bus.state_store import MemoryState, StateStore
+from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.transports.base import Transport
+from bridgehead.bus.wire.message import Message
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
@@ -73,14 +73,14 @@ class Relay:
         bridge: Bridge,
         transport: Transport,
         *,
-        ledger: Ledger | None = None,
+        ledger: OutcomeCounters | None = None,
         state: StateStore | None = None,
         announcer: Announcer | None = None,
         clock: Clock | None = None,
         debug: bool = False,
     ) -> None:
         self.bridge = bridge
-        self.ledger = ledger or Ledger()
+        self.ledger = ledger or OutcomeCounters()
         self._transport = transport
         self._state = state or MemoryState()
         self._announcer = announcer or LogAnnouncer()

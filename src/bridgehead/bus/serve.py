@@ -11,44 +11,41 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from bridgehead.bus.assistant import AssistantConfig
-from bridgehead.bus.assistant_host import AssistantHost
-from bridgehead.bus.bridge import Bridge
-from bridgehead.bus.bus_settings import Address, BusSettings
-from bridgehead.bus.certificates import fingerprint
-from bridgehead.bus.chat import ChatRoom
-from bridgehead.bus.credentials import NO_BINDING, certificate_binding
-from bridgehead.bus.directory import Directory
-from bridgehead.bus.gateway import Gateway, GatewaySettings
-from bridgehead.bus.hooks import HookRoom
-from bridgehead.bus.hub import Hub, HubSettings
-from bridgehead.bus.hub_link import HubLink
-from bridgehead.bus.interfaces import Agent, Notices, Outside
-from bridgehead.bus.join_file import JoinFile
-from bridgehead.bus.link_board import LinkBoard
-from bridgehead.bus.message import Message
-from bridgehead.bus.metrics import MetricsRoom
-from bridgehead.bus.notices import Notice
-from bridgehead.bus.operator_door import OperatorDoor
-from bridgehead.bus.pairing import PairingRoom
-from bridgehead.bus.record import Grant
-from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.listening import Listener, listen, listen_unix
-from bridgehead.bus.state_folder import StateFolder
-from bridgehead.bus.state_store import StateStore
-from bridgehead.bus.status import (
+from bridgehead.bus.access.certificates import TlsFiles, fingerprint, public_url
+from bridgehead.bus.access.credentials import NO_BINDING, certificate_binding
+from bridgehead.bus.access.enrolled import EnrolledParticipants
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.assistant.assistant import AssistantConfig
+from bridgehead.bus.assistant.host import AssistantHost
+from bridgehead.bus.bridge.bridge import Bridge
+from bridgehead.bus.bridge.state_store import StateStore
+from bridgehead.bus.gateway.chat import ChatEndpoint
+from bridgehead.bus.gateway.gateway import Gateway, GatewaySettings
+from bridgehead.bus.gateway.metrics import MetricsEndpoint
+from bridgehead.bus.gateway.pairing import PairingEndpoint
+from bridgehead.bus.gateway.status import (
     BusStatus,
+    LinkStates,
     MessageHead,
     Rate,
     outcomes_counted,
     participants_listed,
 )
-from bridgehead.bus.tls_files import TlsFiles, public_url
-from bridgehead.bus.topics import NOTICE
+from bridgehead.bus.gateway.status_site import StatusSite
+from bridgehead.bus.gateway.webhooks import WebhookEndpoint
+from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
+from bridgehead.bus.hub.reconnect import HubLink
+from bridgehead.bus.hub.upstream import Upstream
+from bridgehead.bus.interfaces import Agent, Notice, Notices, Outside
+from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.relay import Relay
+from bridgehead.bus.settings import Address, BusSettings
+from bridgehead.bus.sockets.listen import Listener, listen, listen_unix
 from bridgehead.bus.transports import transport_for
 from bridgehead.bus.transports.base import Audience, Transport
-from bridgehead.bus.transports.memory import MemoryTransport
-from bridgehead.bus.upstream import Upstream
+from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import NOTICE
 from bridgehead.host.clock import iso_ms
 
 if TYPE_CHECKING:
@@ -75,8 +72,8 @@ class BusServer:
         self.hub: Hub | None = None
         self.relay: Relay
         self.gateway: Gateway
-        self.chat: ChatRoom
-        self.door: OperatorDoor
+        self.chat: ChatEndpoint
+        self.door: StatusSite
         self.link: HubLink
         self.upstream: Upstream | None = None
         self.fabric_link: HubLink | None = None
@@ -87,7 +84,7 @@ class BusServer:
         self.hub_address = ""
         self._cert_sha256: str | None = None
         self._since = iso_ms(outside.clock.now())
-        self._board = LinkBoard(
+        self._board = LinkStates(
             settings.bridge.bridge_id,
             outside.announcer,
             outside.clock,
@@ -155,7 +152,7 @@ class BusServer:
         url = self._fabric_url
         if url is None:
             return
-        from bridgehead.bus.transports.nats_fabric import Fabric, keep_up
+        from bridgehead.bus.hub.nats_fabric import Fabric, keep_up
         from bridgehead.bus.transports.nats_registry import NatsRegistry
 
         serving, bridge = self.settings.serving, self.settings.bridge
@@ -177,7 +174,7 @@ class BusServer:
         return serving.nats
 
     async def _start_bridge(self) -> None:
-        self._directory = Directory(self.folder)
+        self._directory = EnrolledParticipants(self.folder)
         secret = self.folder.secret()
         state: StateStore
         if self._registry is not None:
@@ -239,11 +236,13 @@ class BusServer:
             announcer=outside.announcer,
             clock=outside.clock,
         )
-        self.chat = ChatRoom(self.gateway, grants=frozenset(serving.chat_grants), lang=serving.assistant_lang)
+        self.chat = ChatEndpoint(
+            self.gateway, grants=frozenset(serving.chat_grants), lang=serving.assistant_lang
+        )
         self.gateway.rooms |= {
             "chat": self.chat,
-            "hook": HookRoom(self.gateway, wait_s=serving.hook_wait_s),
-            "metrics": MetricsRoom(self.relay, self.hub),
+            "hook": WebhookEndpoint(self.gateway, wait_s=serving.hook_wait_s),
+            "metrics": MetricsEndpoint(self.relay, self.hub),
         }
         address = Address.parse(serving.listen)
         context = None if tls is None else tls.context
@@ -253,7 +252,7 @@ class BusServer:
             await listen(self.gateway, address.host, address.port, tls=context)
         )
         if serving.pairing and outside.approvals is not None:
-            self.gateway.rooms["pair"] = PairingRoom(
+            self.gateway.rooms["pair"] = PairingEndpoint(
                 self.gateway,
                 self.folder,
                 outside.approvals,
@@ -263,7 +262,7 @@ class BusServer:
         self.gateway.watch_files()
 
     async def _open_operator_door(self) -> None:
-        self.door = OperatorDoor(self.relay, self._status, self._outside.clock)
+        self.door = StatusSite(self.relay, self._status, self._outside.clock)
         await self.door.open(self.folder, self.join_url, self._cert_sha256)
         self._closing.push_async_callback(self.door.close, self.folder)
 

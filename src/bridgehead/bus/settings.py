@@ -1,86 +1,174 @@
-"""Options of one bridge with the defaults of bus §8. Pure: a table in, frozen settings out."""
+"""The [bus] table (bus §17): options of the bridge, addresses, files, what is served, and the URL of a bridge
+(§10.1). Pure.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import math
-from typing import Any, Final, Literal
+import re
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
-from bridgehead.errors import ConfigError
-
-Signal = Literal["destination", "session_id", "site_id"]
-Profile = Literal["spec", "legacy", "auto"]
-
-RESERVED_NAMES: Final = ("skills", "audio", "core", "hive", "gui", "enclosure", "debug_cli")
+from bridgehead.bus.bridge.settings import BadBusSetting, BridgeSettings
+from bridgehead.bus.participants.record import Grant
+from bridgehead.errors import ConfigError, UserError
 
 
-class BridgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one bridge routes, translates and waits."""
+def is_loopback(host: str) -> bool:
+    """Whether this host can only be the machine itself."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
-    bridge_id: str = "bridgehead"
-    nat: bool = True
-    routing: tuple[Signal, ...] = ("destination", "session_id")
-    session_routing: Literal["absent_destination", "always"] = "absent_destination"
-    hardened: bool | None = None
-    """None: by role, true for satellite, skill_host and opaque, false for peer."""
-    hardened_extra: tuple[str, ...] = ()
-    poll_filter: bool = True
-    topology_hiding: str = "off"
-    group_topics: tuple[str, ...] = ("ovos.stop",)
-    ignored_sites: tuple[str, ...] = ("unknown",)
-    policy_denied_event: bool = False
-    health_on_bus: bool = False
-    grace_s: float = 30
-    max_held: int = 256
-    max_held_bytes: int = 4 * 1024 * 1024
-    max_queued: int = 1024
-    max_queued_bytes: int = 8 * 1024 * 1024
-    max_sessions: int = 256
-    max_skills: int = 256
-    max_participants: int = 10_000
-    hop_limit: int = 4
-    readiness_topics: tuple[str, ...] = ("mycroft.ready",)
-    reserved_names: tuple[str, ...] = RESERVED_NAMES
-    profile: Profile = "auto"
 
-    @property
-    def hidden_source(self) -> str | None:
-        """The one source participants see instead of the real ones, None without topology hiding."""
-        return None if self.topology_hiding in ("off", "") else self.topology_hiding
+def url_problem(url: str) -> str | None:
+    """Why no participant should connect to `url`, None if it may."""
+    try:
+        parts = urlsplit(url)
+        host, is_usable = parts.hostname, parts.port != 0 and url.isprintable() and " " not in url
+    except ValueError:
+        host, is_usable = None, False
+    if not host or not is_usable or parts.scheme not in ("ws", "wss"):
+        return "is no WebSocket URL"
+    if parts.scheme == "ws" and not is_loopback(host):
+        return "is not encrypted and leaves this machine"
+    return None
+
+
+def check_bridge_url(url: str) -> None:
+    if problem := url_problem(url):
+        raise NoBridgeUrl(url, problem)
+
+
+class NoBridgeUrl(UserError):
+    """A bridge cannot be reached there, or not safely."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"{url!r} {problem}", hint="write wss://host:port/bridge/v1")
+
+
+HUB_ADDRESS: Final = "127.0.0.1:8181"
+GATEWAY_ADDRESS: Final = "127.0.0.1:8182"
+_PORT: Final = re.compile(r"[0-9]{1,5}")
+_DEPLOYMENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Keys of [bus] that are not options of the bridge itself."""
+
+    hub: str | None = None
+    """URL of a foreign hub; None runs the embedded one."""
+    hub_token: str | None = None
+    hub_listen: str = HUB_ADDRESS
+    hub_socket: str | None = None
+    """Also serve the embedded hub on this Unix socket."""
+    listen: str = GATEWAY_ADDRESS
+    public_url: str | None = None
+    """What join files say; None is made from `listen`."""
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    client_ca: str | None = None
+    allow_tls12: bool = False
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    assistant: str | None = None
+    assistant_lang: str | None = None
+    assistant_timeout_s: float = 30
+    chat_grants: tuple[Grant, ...] = ()
+    hook_wait_s: float = 30
+    pairing: bool = False
+    nats: str | None = None
+    """Fabric between several hubs (bus §13)."""
+    deployment: str = "home"
+    state: str | None = None
+    debug_outcomes: bool = False
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a listener is opened."""
+
+    host: str
+    port: int
 
     @classmethod
-    def parse(cls, table: dict[str, Any]) -> BridgeSettings:
-        """Read a settings table; the message names the key that is wrong."""
+    def parse(cls, text: str) -> Address:
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or _PORT.fullmatch(port) is None or int(port) > 65535:
+            raise BadAddress(text)
+        return cls(host, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.host)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class BusSettings(msgspec.Struct, frozen=True):
+    """Everything `bus serve` and `bus bridge` need to know."""
+
+    bridge: BridgeSettings = BridgeSettings()
+    serving: ServingSettings = ServingSettings()
+
+    @classmethod
+    def parse(cls, table: dict[str, Any]) -> BusSettings:
+        """Read the [bus] table; every mistake names its key."""
+        own = {key: value for key, value in table.items() if key in ServingSettings.__struct_fields__}
+        rest = {key: value for key, value in table.items() if key not in own}
         try:
-            settings = msgspec.convert(table, cls)
+            serving = msgspec.convert(own, ServingSettings)
         except msgspec.ValidationError as error:
             raise BadBusSetting(str(error)) from error
-        for name in _COUNTS:
-            if not 0 <= getattr(settings, name) < math.inf:
-                raise BadBusSetting(f"{name} must be a number that is not negative")
-        if not settings.bridge_id:
-            raise BadBusSetting("bridge_id must not be empty")
+        settings = cls(BridgeSettings.parse(rest), serving)
+        settings.check()
         return settings
 
+    def check(self) -> None:
+        """Refuse combinations that would be unsafe or cannot work."""
+        serving = self.serving
+        if not Address.parse(serving.hub_listen).is_loopback:
+            raise HubBeyondLoopback(serving.hub_listen)
+        Address.parse(serving.listen)
+        if serving.public_url is not None:
+            check_bridge_url(serving.public_url)
+        for name in ("assistant_timeout_s", "hook_wait_s"):
+            if not 0 <= getattr(serving, name) < math.inf:
+                raise BadBusSetting(f"{name} must be a number that is not negative")
+        if _DEPLOYMENT.fullmatch(serving.deployment) is None:
+            raise BadBusSetting("deployment must be 1 to 64 letters, digits, underscores and hyphens")
+        if (serving.tls_cert is None) != (serving.tls_key is None):
+            raise BadBusSetting("tls_cert and tls_key belong together")
+        if serving.client_ca is not None and not self.uses_tls:
+            raise BadBusSetting("client_ca needs TLS: set tls_cert and tls_key, or listen beyond loopback")
 
-_COUNTS: Final = (
-    "grace_s",
-    "max_held",
-    "max_held_bytes",
-    "max_queued",
-    "max_queued_bytes",
-    "max_sessions",
-    "max_skills",
-    "max_participants",
-    "hop_limit",
-)
+    @property
+    def uses_tls(self) -> bool:
+        """Plain connections exist on loopback only (bus §10.1)."""
+        return self.serving.tls_cert is not None or not Address.parse(self.serving.listen).is_loopback
 
 
-class BadBusSetting(ConfigError):
-    """The [bus] table holds a value that cannot be used."""
+class BadAddress(ConfigError):
+    """Not an address to listen on."""
 
-    def __init__(self, problem: str) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__(
-            f"[bus]: {problem}", hint="bridgehead config show --origin names the file it comes from"
+            f"{text!r} is no address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182"
+        )
+
+
+class HubBeyondLoopback(ConfigError):
+    """The hub has no participants, only members that see everything."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"the hub cannot listen on {address}: whoever reaches it sees and says everything",
+            hint="let other machines join through the gateway (listen), which authenticates them",
         )

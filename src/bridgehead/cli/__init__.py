@@ -61,16 +61,16 @@ def _run() -> int:
     if arguments[:1] == ["rig"] and "_BRIDGEHEAD_COMPLETE" not in os.environ:
         return _run_rig(arguments[1:], PROGRAM)
     if _is_quick_flow(arguments):
-        from bridgehead.cli.flow_running import run_quickly
+        from bridgehead.cli.flows.run_resume import run_quickly
 
         return run_quickly(arguments[1], arguments[2:])
-    from bridgehead.cli.commands import run_click
+    from bridgehead.cli.tree import run_click
 
     return run_click(arguments)
 
 
 def _run_rig(arguments: Sequence[str], program: str) -> int:
-    from bridgehead.cli.rigs import run_rig
+    from bridgehead.cli.rigs.run import run_rig
 
     return run_rig(arguments, program=program)
 

@@ -1,15 +1,27 @@
-"""What a command says: data once on stdout (text, or one JSON object), conversation on stderr."""
+"""What a command prints: data once on stdout (text, or one JSON object), conversation on stderr."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from bridgehead.host.terminal import escape_controls, use_color, width
+from bridgehead.errors import FileError, UserError
+from bridgehead.host.files import read_bounded
+from bridgehead.host.terminal import display_width, escape_controls, pad, truncate, use_color, width
+
+
+def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes:
+    """Its content; one that cannot be read makes the request mistaken (council §20)."""
+    try:
+        return read_bounded(path, most_bytes)
+    except FileError as error:
+        raise UserError(error.message, hint=error.hint or hint) from error
+
 
 SCHEMA_VERSION: Final = "1.0"
 UNLIMITED: Final = 100_000
@@ -74,3 +86,36 @@ def json_line(document: Mapping[str, Any]) -> str:
 
 def _closed(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
+
+
+GAP = "  "
+
+
+def ago(then: datetime, now: datetime) -> str:
+    """`2 min`, `1 h`, `3 d`: how long ago, in the largest unit that says it."""
+    seconds = max(0, int((now - then).total_seconds()))
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def columns(rows: Sequence[Sequence[str]], *, width: int, flexible: int) -> str:
+    """Rows as aligned columns; the `flexible` one is cut so that lines fit `width`, the last is never padded."""
+    if not rows:
+        return ""
+    widths = [max(display_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
+    if excess > 0:
+        widths[flexible] = max(12, widths[flexible] - excess)
+    return "\n".join(_line(row, widths) for row in rows) + "\n"
+
+
+def one_line(text: str) -> str:
+    """`text` on one line, for a cell of a table."""
+    return " ".join(text.split())
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [pad(truncate(cell, width), width) for cell, width in zip(row, widths, strict=True)]
+    return GAP.join(cells).rstrip()

@@ -1,7 +1,7 @@
 """Decide the verdict of a report from what counts in it (council §11.1).
 
 Pure: the same problems always give the same verdict. `counted` (duplicates joined, withdrawn ones gone) is made by
-council/counted.py; by the time it arrives here everything in it counts.
+council/findings/problems.py; by the time it arrives here everything in it counts.
 """
 
 from __future__ import annotations

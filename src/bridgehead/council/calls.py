@@ -38,7 +38,7 @@ from bridgehead.contract.report import BridgeReport, ModelWarning
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 
 if TYPE_CHECKING:
-    from bridgehead.council.report import AbortedReport, CouncilReport
+    from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 
 FIRST_SEATING: Final = 1
 

@@ -1,23 +1,102 @@
-"""Who may come in: Host, Origin and credentials are judged before anything of a request is worked on (design §9).
-
-A page of another site cannot choose its `Origin`, and one that resolved its own name to this machine shows that name
-in `Host`. Cookies are shared by all ports of a host, so a page of another local server counts as foreign too.
+"""Who may come in: Host, Origin, sessions and tokens are checked before anything of a request is worked on (design
+§9).
 """
 
 from __future__ import annotations
 
 import hmac
+import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlencode
 
+import anyio
 from starlette.datastructures import MutableHeaders
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bridgehead.bus.sockets.origin import refusal
-from bridgehead.dashboard.sessions import SESSION_SECONDS, Session, Sessions, Tickets
 from bridgehead.host.clock import Clock
+
+SESSION_SECONDS: Final = 12 * 3600.0
+MOST_SESSIONS: Final = 1000
+MOST_NOTES: Final = 5
+TICKET_SECONDS: Final = 60.0
+MOST_TICKETS: Final = 100
+
+
+@dataclass(slots=True)
+class Note:
+    """One sentence shown on the next page: what an action did."""
+
+    text: str
+    bad: bool = False
+
+
+@dataclass(slots=True)
+class Session:
+    until: float
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    notes: list[Note] = field(default_factory=list)
+
+    def note(self, text: str, *, bad: bool = False) -> None:
+        self.notes = [*self.notes, Note(text, bad)][-MOST_NOTES:]
+
+    def take_notes(self) -> list[Note]:
+        taken, self.notes = self.notes, []
+        return taken
+
+    def is_own_form(self, csrf: str) -> bool:
+        return hmac.compare_digest(csrf.encode("utf-8", "replace"), self.csrf.encode())
+
+
+class Sessions:
+    """Who is logged in. Kept in memory: a restarted server asks for its new token."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._sessions: dict[str, Session] = {}
+
+    def begin(self) -> str:
+        """A new session; returns what goes into the cookie."""
+        key = secrets.token_urlsafe(32)
+        self._sessions[key] = self.passing()
+        while len(self._sessions) > MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        return key
+
+    def passing(self) -> Session:
+        """A session that nobody can come back to, for a program that shows the token each time."""
+        return Session(self._clock.monotonic() + SESSION_SECONDS)
+
+    def find(self, key: str | None) -> Session | None:
+        session = self._sessions.get(key or "")
+        if session is None or session.until < self._clock.monotonic():
+            return None
+        return session
+
+
+class Tickets:
+    """Links that work once, within a minute. A program that is handed a link shows it to the whole machine (`ps`)."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until: dict[str, float] = {}
+
+    def issue(self) -> str:
+        ticket = secrets.token_urlsafe(32)
+        self._until[ticket] = self._clock.monotonic() + TICKET_SECONDS
+        while len(self._until) > MOST_TICKETS:
+            del self._until[next(iter(self._until))]
+        return ticket
+
+    def take(self, ticket: str) -> bool:
+        """Whether the ticket was good; it is used up now."""
+        until = self._until.pop(ticket, None)
+        return until is not None and until >= self._clock.monotonic()
+
 
 SAFE: Final = frozenset({"GET", "HEAD"})
 PUBLIC: Final = "/static/"
@@ -133,3 +212,86 @@ def _is_foreign(request: HTTPConnection, method: str) -> bool:
     if request.headers.get("sec-fetch-site") in (None, "same-origin", "none"):
         return False
     return method not in SAFE or request.headers.get("sec-fetch-mode") != "navigate"
+
+
+MOST_BODY_BYTES: Final = 16 << 20
+MOST_DIGITS: Final = 12
+BODY_SECONDS: Final = 30.0
+
+
+class Guard:
+    """Lets through what `Access` admits; the session travels on as `request.state.session`."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._guard(scope, receive, _protected(send))
+        else:
+            # There is no WebSocket here; none is opened, whoever asks.
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
+        judged = self._access.judge(HTTPConnection(scope))
+        if isinstance(judged, Response):
+            await judged(scope, receive, send)
+            return
+        scope.setdefault("state", {})["session"] = judged
+        if scope["method"] in SAFE:
+            await self._app(scope, receive, send)
+            return
+        body = await _bounded_body(scope, receive)
+        if body is None:
+            return
+        if isinstance(body, Response):
+            await body(scope, receive, send)
+            return
+        await self._app(scope, _replayed(body, receive), send)
+
+
+async def _bounded_body(scope: Scope, receive: Receive) -> bytes | Response | None:
+    """The whole body, what to answer when it is too much or too slow, None when the far side left."""
+    request = Request(scope, receive)
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdecimal() or len(declared) > MOST_DIGITS or int(declared) > MOST_BODY_BYTES:
+        return _too_large()
+    body = bytearray()
+    try:
+        with anyio.fail_after(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BODY_BYTES:
+                    return _too_large()
+    except TimeoutError:
+        return PlainTextResponse("the request took too long to arrive\n", 408)
+    except ClientDisconnect:
+        return None
+    return bytes(body)
+
+
+def _too_large() -> Response:
+    message = f"the request is larger than {MOST_BODY_BYTES >> 20} MiB; nothing was changed\n"
+    return PlainTextResponse(message, 413, headers={"Connection": "close"})
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Hands the body out once, then whatever really happens next."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replay
+
+
+def _protected(send: Send) -> Send:
+    async def protected(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            protect(MutableHeaders(scope=message))
+        await send(message)
+
+    return protected

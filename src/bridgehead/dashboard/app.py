@@ -1,4 +1,4 @@
-"""The application: pages and the live stream behind the guard, errors as pages."""
+"""The application: its pages and the live stream behind the access check, errors as pages."""
 
 from __future__ import annotations
 
@@ -17,18 +17,26 @@ from starlette.types import Receive, Scope, Send
 from bridgehead.assembly.application import Assembly
 from bridgehead.bus.sockets.origin import own_names
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.dashboard.access import LINK, MCP, Access
-from bridgehead.dashboard.checkups import Checkups
-from bridgehead.dashboard.desk import Desk
-from bridgehead.dashboard.guard import Guard
-from bridgehead.dashboard.live import Broadcast
-from bridgehead.dashboard.page import Action, BadForm, View, read_form
-from bridgehead.dashboard.registry import PAGES
-from bridgehead.dashboard.seat_figures import SeatFigures
-from bridgehead.dashboard.static_files import serve_static
-from bridgehead.dashboard.stream import LiveStream
+from bridgehead.dashboard.access import LINK, MCP, Access, Guard
+from bridgehead.dashboard.doctor_cache import DoctorCache
+from bridgehead.dashboard.live import Broadcast, LiveStream
+from bridgehead.dashboard.page import Action, BadForm, Page, PageContext, View, read_form
+from bridgehead.dashboard.pages import bus, councils, events, flows, health, now, threads
+from bridgehead.dashboard.plots import SeatFigures
+from bridgehead.dashboard.templating import serve_static
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, NotFound, UserError
 from bridgehead.host.clock import Clock, SystemClock
+
+PAGES: Final[tuple[Page, ...]] = (
+    now.PAGE,
+    councils.PAGE,
+    threads.PAGE,
+    flows.PAGE,
+    bus.PAGE,
+    events.PAGE,
+    health.PAGE,
+)
+
 
 _STATUS: Final = ((NotFound, 404), (AlreadyAnswered, 409), (UserError, 422), (BridgeheadError, 503))
 _SENTENCES: Final = {404: "there is no such page", 405: "this page is for reading only"}
@@ -65,8 +73,8 @@ class Dashboard:
         clock = clock or SystemClock()
         self.live = Broadcast(store)
         self._mcp = mcp
-        self.desk = Desk(
-            assembly, store, clock, user, PAGES, Checkups(assembly, clock), SeatFigures(assembly)
+        self.desk = PageContext(
+            assembly, store, clock, user, PAGES, DoctorCache(assembly, clock), SeatFigures(assembly)
         )
         self.access = Access(
             token,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bridgehead.council.working_files import read_working
+from bridgehead.council.scope.resolve import read_working
 
 AROUND: Final = 3
 MOST_LINES: Final = 40

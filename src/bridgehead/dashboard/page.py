@@ -1,26 +1,168 @@
-"""What a page is: its place in the navigation, what it shows and what can be done on it."""
+"""What every page is made of: views, actions, forms, paging, and the context they are shown with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from bridgehead.errors import UserError
+from bridgehead import __version__
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.pending import PendingList, pending_list
+from bridgehead.contract.pending import Answer, PendingItem
+from bridgehead.contract.words import AnswerStatus
+from bridgehead.control_plane.records import OPEN_ITEMS
+from bridgehead.control_plane.stores.base import Store
+from bridgehead.dashboard.access import Session
+from bridgehead.dashboard.doctor_cache import DoctorCache
+from bridgehead.dashboard.plots import SeatFigures
+from bridgehead.dashboard.templating import environment
+from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.host.clock import Clock, iso_ms
 
-if TYPE_CHECKING:
-    from bridgehead.dashboard.desk import Desk
+Row = TypeVar("Row")
+
+_MOST_DIGITS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """A window of `length` rows from `start`; `given` is the rest of the address's query."""
+
+    path: str
+    given: Mapping[str, str]
+    start: int
+    length: int
+
+    @classmethod
+    def of(cls, path: str, query: Mapping[str, str], length: int) -> Paging:
+        given = {name: value for name, value in query.items() if value and name != "start"}
+        return cls(path, given, start_of(query) or 0, length)
+
+    @property
+    def is_first(self) -> bool:
+        return self.start == 0
+
+    def cut(self, rows: Sequence[Row]) -> Sequence[Row]:
+        return rows[self.start : self.start + self.length]
+
+    def before(self) -> str | None:
+        return None if self.is_first else self.at(max(0, self.start - self.length))
+
+    def after(self, total: int) -> str | None:
+        following = self.start + self.length
+        return self.at(following) if following < total else None
+
+    def at(self, start: int) -> str:
+        query = urlencode({**self.given, **({"start": start} if start else {})})
+        return f"{self.path}?{query}" if query else self.path
+
+
+def start_of(query: Mapping[str, str]) -> int | None:
+    """What the address says; anything that is no number says nothing."""
+    start = query.get("start", "")
+    return int(start) if start.isascii() and start.isdecimal() and len(start) <= _MOST_DIGITS else None
+
+
+MOST_WAITING: Final = 200
+WAITING_SECONDS: Final = 5.0
+NOT_FOUND: Final = 404
+SERVER_ERRORS: Final = 500
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class PageContext:
+    """Handed to every view and action."""
+
+    assembly: Assembly
+    store: Store
+    clock: Clock
+    user: str
+    """Who answers and dismisses from here."""
+    pages: Sequence[Page]
+    checkups: DoctorCache
+    seat_figures: SeatFigures
+    _waiting: tuple[int, float, list[PendingItem]] | None = field(default=None, init=False)
+
+    @property
+    def waiting_list(self) -> PendingList:
+        return pending_list(self.assembly, self.store, logger.warning)
+
+    def waiting(self) -> list[PendingItem]:
+        """What waits for someone, the latest first.
+
+        Looked up again after anything was recorded. Some of it is worked out from repositories without an event, so
+        it is never older than a few seconds either.
+        """
+        newest, now = self.store.last_seq(), self.clock.monotonic()
+        known = self._waiting
+        if known is None or known[0] != newest or now - known[1] > WAITING_SECONDS:
+            items = self.waiting_list.items(OPEN_ITEMS, limit=MOST_WAITING)
+            self._waiting = known = (newest, now, items)
+        return known[2]
+
+    def forget_waiting(self) -> None:
+        """Something was answered from here: look again, whatever the record says."""
+        self._waiting = None
+
+    def show(
+        self, request: Request, page: Page | None, template: str, *, status: int = 200, **facts: Any
+    ) -> Response:
+        """A page. Notes of the last action are shown once; a part that is fetched again does not use them up."""
+        session: Session = request.state.session
+        in_background = request.headers.get("x-live") == "1"
+        rendered = (
+            environment()
+            .get_template(template)
+            .render(
+                page=page,
+                pages=[one for one in self.pages if one.in_navigation],
+                path=request.url.path,
+                csrf_token=session.csrf,
+                seq=getattr(request.state, "seq", None),
+                is_still=status != 200,
+                notes=[] if in_background else session.take_notes(),
+                waiting_count=self._waiting_count(),
+                now=self.clock.now(),
+                version=__version__,
+                **facts,
+            )
+        )
+        return HTMLResponse(rendered, status)
+
+    def _waiting_count(self) -> int | None:
+        """None when the record cannot be asked: the page that says so needs a head, too."""
+        try:
+            return len(self.waiting())
+        except BridgeheadError:
+            return None
+
+    def go(self, request: Request, path: str, note: str, *, bad: bool = False) -> Response:
+        """End an action: a note, and the page on which it is read. `path` is one of ours, never taken from outside."""
+        session: Session = request.state.session
+        session.note(note, bad=bad)
+        return RedirectResponse(path, 303)
+
+    def problem(self, request: Request, error: BridgeheadError, status: int) -> Response:
+        """A page that says what was refused and what to do next."""
+        heading = "Not found" if status == NOT_FOUND else "Refused" if status < SERVER_ERRORS else "Failed"
+        facts = {"heading": heading, "message": error.message, "hint": error.hint}
+        return self.show(request, None, "problem.html", status=status, **facts)
+
 
 MOST_FIELDS = 100
 FORM = "application/x-www-form-urlencoded"
 
 Form = Mapping[str, str]
-View = Callable[["Desk", Request], Response]
-Action = Callable[["Desk", Request, Form], Response]
+View = Callable[["PageContext", Request], Response]
+Action = Callable[["PageContext", Request, Form], Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +199,17 @@ def read_form(content_type: str, body: bytes) -> dict[str, str]:
         raise BadForm("a field is there twice")
     # Browsers send line ends of text areas as CR LF.
     return {name: value.replace("\r\n", "\n") for name, value in fields}
+
+
+def answer_from(desk: PageContext, form: Form) -> Answer:
+    """The text, or a status with the reason why there is none."""
+    status = form.get("status", AnswerStatus.SUCCESS.value)
+    if status not in tuple(AnswerStatus):
+        raise UserError(f"an answer cannot have the status {status!r}")
+    return Answer(
+        status=AnswerStatus(status),
+        text=form.get("text"),
+        message=form.get("message"),
+        by=desk.user,
+        at=iso_ms(desk.clock.now()),
+    )

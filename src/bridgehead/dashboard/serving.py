@@ -1,20 +1,175 @@
-"""Serves the dashboard until it is told to stop: the socket, signals, a clean end."""
+"""The dashboard as a process: its listener, its requests, and the private file by which other commands find it and
+its token.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import http.client
+import ipaddress
+import os
+import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
 
+import msgspec
 import uvicorn
 
+from bridgehead.config.places import Places
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.dashboard.live import MOST_READERS
-from bridgehead.dashboard.web_request import WebRequest
-from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.errors import BridgeheadError, ConfigError, FileError, UserError
+from bridgehead.host.directories import make_private_dir
+from bridgehead.host.file_errors import FileMissing
+from bridgehead.host.files import opened_regular, read_bounded, write_atomic
+
+FILE: Final = "web.json"
+MOST_BYTES: Final = 64 * 1024
+ANSWER_SECONDS: Final = 2.0
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """A dashboard as others reach it."""
+
+    host: str
+    port: int
+    token: str
+    pid: int
+
+    @property
+    def base(self) -> str:
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{name}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The link that opens it; whoever has it is let in."""
+        return f"{self.base}/?token={self.token}"
+
+
+def note_address(places: Places, address: Address) -> Path:
+    make_private_dir(places.data)
+    path = places.data / FILE
+    write_atomic(path, msgspec.json.encode(address) + b"\n", private=True)
+    return path
+
+
+def forget_address(places: Places, address: Address) -> None:
+    """Take the file away, unless it speaks of another dashboard by now."""
+    if read_address(places) == address:
+        (places.data / FILE).unlink(missing_ok=True)
+
+
+def read_address(places: Places) -> Address | None:
+    """What the file says; None when there is none or it says nothing usable."""
+    try:
+        return msgspec.json.decode(read_bounded(places.data / FILE, MOST_BYTES), type=Address)
+    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+class Running(NamedTuple):
+    """A dashboard that answers, and a link that opens it once."""
+
+    address: Address
+    link: str
+
+
+def running_dashboard(places: Places) -> Running | None:
+    """The dashboard that answers at the noted address to the noted token."""
+    try:
+        address = read_address(places)
+    except FileError:
+        return None
+    path = _new_link(address) if address is not None else None
+    return Running(address, address.base + path) if address is not None and path is not None else None
+
+
+def _new_link(address: Address) -> str | None:
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_SECONDS)
+    try:
+        connection.request("POST", "/link", headers={"Authorization": f"Bearer {address.token}"})
+        answer = connection.getresponse()
+        return answer.read(MOST_BYTES).decode("ascii") if answer.status == 200 else None
+    except (OSError, http.client.HTTPException, UnicodeDecodeError):
+        return None
+    finally:
+        connection.close()
+
+
+SHORTEST_TOKEN: Final = 16
+MOST_TOKEN_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class WebRequest:
+    """What `bridgehead web` was asked for."""
+
+    host: str
+    port: int
+    token_file: Path | None = None
+    hosts: tuple[str, ...] = ()
+    """Further names under which the dashboard may be reached."""
+    open_browser: bool = False
+
+    def names(self, hostname: str) -> tuple[str, ...]:
+        """Names it may be reached under; the machine's own only where other machines can come."""
+        machine = () if self.is_loopback else (self.host, hostname, f"{hostname}.local")
+        return tuple(dict.fromkeys(name.lower() for name in (*machine, *self.hosts)))
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+class NeedsToken(UserError):
+    """Beyond loopback a token must be chosen on purpose."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"--host {host} is reachable from other machines, so the dashboard needs a token of your choosing",
+            hint="umask 077; openssl rand -hex 32 > web-token; bridgehead web --host … --token-file web-token",
+        )
+
+
+class WeakToken(ConfigError):
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"{path} holds no usable token: {why}", hint=f"openssl rand -hex 32 > {path}; chmod 600 {path}"
+        )
+
+
+def choose_token(request: WebRequest) -> str:
+    """The token of the file, or a random one where nobody but this machine can come."""
+    if request.token_file is not None:
+        return _token_of(request.token_file)
+    if not request.is_loopback:
+        raise NeedsToken(request.host)
+    return secrets.token_urlsafe(32)
+
+
+def _token_of(path: Path) -> str:
+    with opened_regular(path) as handle:
+        mode = os.fstat(handle).st_mode
+    if mode & 0o077:
+        raise WeakToken(path, "others on this machine can read it")
+    token = read_bounded(path, MOST_TOKEN_BYTES).decode("utf-8", "replace").strip()
+    if len(token) < SHORTEST_TOKEN:
+        raise WeakToken(path, f"it is shorter than {SHORTEST_TOKEN} characters")
+    if not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
+        raise WeakToken(path, "only letters, digits, - and _ go into a link")
+    return token
+
 
 STOP_SECONDS: Final = 3
 BACKLOG: Final = 256

@@ -1,22 +1,114 @@
-"""The templates: everything escaped, invisible characters spelled out, the time and the numbers as people read them."""
+"""Templates and static files of the pages, and how they spell times and ages."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
+from importlib import resources
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
-from bridgehead.council.render.notes import notes
-from bridgehead.council.render.reasons import reason_in_words
-from bridgehead.council.render.telling import visible
-from bridgehead.dashboard import moments
-from bridgehead.dashboard.happenings import page_of
-from bridgehead.dashboard.static_files import address_of
+from bridgehead.council.reporting.render.sentences import notes, reason_in_words, visible
+from bridgehead.dashboard.recent import page_of
+from bridgehead.host.clock import parse_iso
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+
+
+def span(seconds: float) -> str:
+    """`41 s`, `2 min 5 s`, `3 h 10 min`: two units at most."""
+    whole = max(0, round(seconds))
+    for position, (unit, length) in enumerate(_UNITS):
+        if whole >= length:
+            smaller, size = (*_UNITS[position + 1 :], ("s", 1))[0]
+            rest = whole % length // size
+            return f"{whole // length} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"
+
+
+def rough(seconds: float) -> str:
+    """`2 min`: the largest unit that says it."""
+    for unit, length in _UNITS:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(max(0, seconds))} s"
+
+
+def ago(moment: str | None, now: datetime) -> Markup:
+    """`2 min ago` with the exact moment on hover; what is no moment is shown as it is."""
+    if not moment:
+        return Markup("")
+    try:
+        then = parse_iso(moment)
+    except ValueError:
+        return Markup("{}").format(visible(moment))
+    passed = (now - then).total_seconds()
+    words = "now" if abs(passed) < 1 else f"in {rough(-passed)}" if passed < 0 else f"{rough(passed)} ago"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact(then), words)
+
+
+def clock(moment: str, now: datetime) -> Markup:
+    """`10:15:02`, with the day in front on another day; everything on hover."""
+    try:
+        then = parse_iso(moment)
+    except ValueError:
+        return Markup("{}").format(visible(moment))
+    words = f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%m-%d %H:%M}"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact(then), words)
+
+
+def exact(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+KINDS: Final = {
+    "style.css": "text/css",
+    "theme.js": "text/javascript",
+    "live.js": "text/javascript",
+}
+_FOREVER: Final = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    content: bytes
+    kind: str
+    version: str
+
+
+@cache
+def static_file(name: str) -> StaticFile:
+    content = resources.files("bridgehead.dashboard").joinpath("static", name).read_bytes()
+    return StaticFile(content, KINDS[name], hashlib.sha256(content).hexdigest()[:12])
+
+
+def address_of(name: str) -> str:
+    """Where a page finds the file; another version has another address."""
+    return f"/static/{name}?v={static_file(name).version}"
+
+
+async def serve_static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in KINDS:
+        raise HTTPException(404)
+    found = static_file(name)
+    current = request.query_params.get("v") == found.version
+    return Response(
+        found.content,
+        media_type=found.kind,
+        headers={"Cache-Control": _FOREVER if current else "no-cache"},
+    )
+
 
 MOST_ID: Final = 16
 _PLAIN: Final = re.compile(r"[\t\n -~]*")
@@ -34,7 +126,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(ago=_ago, clock=_clock, span=moments.span, number=number, short=short_id)
+    made.filters.update(ago=_ago, clock=_clock, span=span, number=number, short=short_id)
     made.filters.update(why=reason_in_words, sentences=sentences, page=page_of)
     made.globals.update(static=address_of)
     return made
@@ -66,9 +158,9 @@ def short_id(run_id: str) -> str:
 
 @pass_context
 def _clock(context: Context, moment: str) -> Markup:
-    return moments.clock(moment, context["now"])
+    return clock(moment, context["now"])
 
 
 @pass_context
 def _ago(context: Context, moment: str | None) -> Markup:
-    return moments.ago(moment, context["now"])
+    return ago(moment, context["now"])

@@ -7,11 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.doctor.checks import (
+    check_bus,
+    check_flows,
+    check_private,
+    check_python,
+    check_record,
+    check_refusals,
+    check_settings,
+    check_trust,
+)
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
-from bridgehead.doctor.files import check_private, check_python, check_settings, check_trust
-from bridgehead.doctor.parts import check_bus, check_flows, check_refusals
 from bridgehead.doctor.programs import PROGRAMS, check_program
-from bridgehead.doctor.record import check_record
 from bridgehead.errors import BridgeheadError
 
 Check = Callable[[Assembly], list[Diagnosis]]

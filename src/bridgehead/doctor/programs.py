@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridgehead.doctor.diagnosis import Diagnosis, Group, State
-from bridgehead.host.process import Command, CommandResult, Ended, child_environment, run
+from bridgehead.host.command import Command, CommandResult, Ended
+from bridgehead.host.environment import child_environment
+from bridgehead.host.process import run
 
 VERSION_SECONDS: Final = 10.0
 _VERSION: Final = re.compile(r"\d+(?:\.\d+)+")

@@ -8,18 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bridgehead.flows.agents import AgentInvocationError, AgentInvoker, MockAgentInvoker
-    from bridgehead.flows.context import Context, asking
+    from bridgehead.flows.calls import Accepted, AskFailed, Failed, Outcome, StepFailed
     from bridgehead.flows.definition import Flow, flow
-    from bridgehead.flows.engine import run_flow
-    from bridgehead.flows.outcomes import Accepted, AskFailed, Failed, Outcome, StepFailed
-    from bridgehead.flows.request import AgentRequest
-    from bridgehead.flows.requests import RunOptions, RunRequest, RunResult
-    from bridgehead.flows.response import AgentResponse, ResponseMetadata
-    from bridgehead.flows.schema_check import Problem
+    from bridgehead.flows.engine.agents import MockAgentInvoker
+    from bridgehead.flows.engine.context import Context, asking
+    from bridgehead.flows.engine.engine import run_flow
+    from bridgehead.flows.engine.run_request import RunInputs, RunOptions, RunRequest, RunResult
+    from bridgehead.flows.files.agent_files import AgentRequest, AgentResponse, ResponseMetadata
+    from bridgehead.flows.files.documents import Problem
+    from bridgehead.flows.files.state_file import CompletedPhase, TemplateCreateState
+    from bridgehead.flows.interfaces import AgentInvocationError, AgentInvoker
     from bridgehead.flows.script import main
-    from bridgehead.flows.state import CompletedPhase, TemplateCreateState
-    from bridgehead.flows.surroundings import Surroundings
     from bridgehead.flows.template_create import TemplateCreateOrchestrator
     from bridgehead.flows.words import AgentName, ErrorType, Profile, RequestStatus
 
@@ -42,11 +41,11 @@ __all__ = [
     "Profile",
     "RequestStatus",
     "ResponseMetadata",
+    "RunInputs",
     "RunOptions",
     "RunRequest",
     "RunResult",
     "StepFailed",
-    "Surroundings",
     "TemplateCreateOrchestrator",
     "TemplateCreateState",
     "asking",
@@ -56,18 +55,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "agents": ("AgentInvocationError", "AgentInvoker", "MockAgentInvoker"),
-    "context": ("Context", "asking"),
+    "interfaces": ("AgentInvocationError", "AgentInvoker"),
+    "engine.agents": ("MockAgentInvoker",),
+    "engine.context": ("Context", "asking"),
     "definition": ("Flow", "flow"),
-    "engine": ("run_flow",),
-    "outcomes": ("Accepted", "AskFailed", "Failed", "Outcome", "StepFailed"),
-    "request": ("AgentRequest",),
-    "requests": ("RunOptions", "RunRequest", "RunResult"),
-    "response": ("AgentResponse", "ResponseMetadata"),
-    "schema_check": ("Problem",),
+    "engine.engine": ("run_flow",),
+    "calls": ("Accepted", "AskFailed", "Failed", "Outcome", "StepFailed"),
+    "files.agent_files": ("AgentRequest", "AgentResponse", "ResponseMetadata"),
+    "engine.run_request": ("RunInputs", "RunOptions", "RunRequest", "RunResult"),
+    "files.documents": ("Problem",),
     "script": ("main",),
-    "state": ("CompletedPhase", "TemplateCreateState"),
-    "surroundings": ("Surroundings",),
+    "files.state_file": ("CompletedPhase", "TemplateCreateState"),
     "template_create": ("TemplateCreateOrchestrator",),
     "words": ("AgentName", "ErrorType", "Profile", "RequestStatus"),
 }

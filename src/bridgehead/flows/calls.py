@@ -1,15 +1,12 @@
-"""A call is one question of a flow; its attempts are the requests that were made for it, one after another.
-
-Plain frozen data: `settlement.py` decides what becomes of it, a journal keeps it.
-"""
+"""A call is one question of a flow: its attempts, the verdict on its answer, and the failures a flow may handle."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 
-from bridgehead.flows.digests import sha256_hex
-from bridgehead.flows.moments import deadline_after, utc_text
-from bridgehead.flows.words import AttemptStatus
+from bridgehead.flows.values.ids import sha256_hex
+from bridgehead.flows.values.times import deadline_after, utc_text
+from bridgehead.flows.words import AttemptStatus, ErrorType
 
 _OUTSTANDING = frozenset({AttemptStatus.QUEUED, AttemptStatus.PENDING})
 
@@ -88,3 +85,57 @@ def outstanding_calls(attempts: Iterable[Attempt]) -> dict[str, Call]:
 def prompt_sha256(prompt: str) -> str:
     """What ties the attempts of one call together in the state file (flows §4)."""
     return sha256_hex(prompt.encode("utf-8", "surrogatepass"))
+
+
+class Accepted(NamedTuple):
+    """The answer is usable. `warning` says why it is to be taken with care."""
+
+    value: Any
+    warning: str | None = None
+
+
+class Failed(NamedTuple):
+    """The answer is not usable: one of the error types, `low_confidence`, `cancelled` or `heuristics_only`."""
+
+    reason: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}" if self.message else self.reason
+
+
+Verdict = Accepted | Failed
+
+
+class Outcome(NamedTuple):
+    """How an ask ended, for flows that want to look before they leap (`ctx.ask_outcome`)."""
+
+    value: Any = None
+    failure: Failed | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
+    @property
+    def timed_out(self) -> bool:
+        return self.failure is not None and self.failure.reason == ErrorType.TIMEOUT.value
+
+
+class AskFailed(Exception):
+    """An ask without a fallback got no usable answer; recorded, so a resumed flow meets it again."""
+
+    def __init__(self, path: str, failure: Failed) -> None:
+        super().__init__(f"no usable answer at {path}: {failure}")
+        self.path = path
+        self.failure = failure
+
+
+class StepFailed(Exception):
+    """A step raised; recorded, so a resumed flow meets it again without running the step."""
+
+    def __init__(self, path: str, error_type: str, message: str) -> None:
+        super().__init__(f"step {path} raised {error_type}: {message}")
+        self.path = path
+        self.error_type = error_type
+        self.message = message

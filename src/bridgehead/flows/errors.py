@@ -1,13 +1,5 @@
-"""How a flow command ends when it does not end well; every one of these is exit 1 (flows §6).
-
-    FlowRefused (UserError)    before the flow ran: nothing was touched; `action` is the word of flows §9
-      LockHeld  NoCheckpoint  StateCorrupt  UnsupportedVersion  StateInvalid  UnsafePath  IncompatibleFlow
-      OtherRun  ForeignAnswer  JournalTracked  UnsafeRoot  NonDeterministic
-    FlowMistake (UserError)    a flow is written or named in a way that cannot work
-    FlowFailed                 the flow ran and failed; what it left is in post-mortem/
-    JournalUnusable            the journal cannot be read or written
-
-Failures of single steps and asks are values a flow may handle; they are in outcomes.py.
+"""How a flow command ends when it does not end well (every one is exit 1, flows §6), and where lesser faults are
+logged.
 """
 
 from __future__ import annotations
@@ -174,3 +166,10 @@ class JournalUnusable(StoreError):
             f"the flow journal {path} cannot be used: {reason}",
             hint="move the file away to start with an empty journal",
         )
+
+
+def log_warning(message: str) -> None:
+    # Imported when there is something to say: logging alone would take a quarter of a pause's time budget.
+    import logging
+
+    logging.getLogger("bridgehead.flows").warning("%s", message)

@@ -10,16 +10,13 @@ from typing import Any
 
 from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
-from bridgehead.flows.codec import storable
-from bridgehead.flows.command_line import FLAGS, split_words
-from bridgehead.flows.definition import Flow
-from bridgehead.flows.operations.run import run_with_options
-from bridgehead.flows.options import options_of
-from bridgehead.flows.requests import Pause, RunResult
-from bridgehead.flows.surroundings import Surroundings
+from bridgehead.flows.definition import Flow, options_of
+from bridgehead.flows.engine.run_request import Pause, RunInputs, RunResult
+from bridgehead.flows.operations.run import FLAGS, run_with_options, split_words
+from bridgehead.flows.values.codec import storable
 
 
-def main(flow: Flow, words: Sequence[str] | None = None, surroundings: Surroundings | None = None) -> int:
+def main(flow: Flow, words: Sequence[str] | None = None, surroundings: RunInputs | None = None) -> int:
     """Run `flow` with the program's command line; the exit code: 0 done, 1 failed, 42 waiting for an agent."""
     given = sys.argv[1:] if words is None else list(words)
     if "--help" in given or "-h" in given:
@@ -27,7 +24,7 @@ def main(flow: Flow, words: Sequence[str] | None = None, surroundings: Surroundi
         return ExitCode.DONE
     gc.freeze()  # what a program has loaded stays; looking through it again costs a pause 5 ms
     try:
-        around = surroundings or Surroundings(on_wait=lambda pause: _say(flow, waiting_for(pause)))
+        around = surroundings or RunInputs(on_wait=lambda pause: _say(flow, waiting_for(pause)))
         result = run_with_options(flow, _source(flow), split_words(given), around)
     except BridgeheadError as error:
         _say(flow, error.message + (f"\n  hint: {error.hint}" if error.hint else ""))

@@ -1,7 +1,8 @@
-"""JSON-RPC 2.0 as MCP uses it: one message in, one message out, errors with their codes. No I/O."""
+"""JSON-RPC 2.0 as MCP uses it: reading messages, writing replies and errors, and what a client said about itself."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +27,7 @@ class Code(IntEnum):
     UNSUPPORTED_VERSION = -32022
 
 
-class Request(NamedTuple):
+class RpcRequest(NamedTuple):
     """Something that wants an answer."""
 
     id: RequestId
@@ -58,7 +59,7 @@ class Malformed(NamedTuple):
     problem: str
 
 
-Message = Request | Notification | Reply | Malformed
+Message = RpcRequest | Notification | Reply | Malformed
 
 
 class RpcError(Exception):
@@ -100,7 +101,7 @@ def _message(document: dict[str, Any]) -> Message:
         return Malformed(request_id, Code.INVALID_PARAMS, "params must be an object")
     if request_id is None:
         return Malformed(None, Code.INVALID_REQUEST, "an id is a string or a whole number")
-    return Request(request_id, method, params)
+    return RpcRequest(request_id, method, params)
 
 
 def result(request_id: RequestId, value: dict[str, Any]) -> bytes:
@@ -116,3 +117,70 @@ def error(request_id: RequestId | None, failed: RpcError) -> bytes:
 
 def notification(method: str, params: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"jsonrpc": VERSION, "method": method, "params": params})
+
+
+HANDSHAKE_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+ENVELOPE_VERSIONS: Final = ("2026-07-28",)
+
+VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
+CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+LONGEST_NAME: Final = 80
+
+
+class Client(NamedTuple):
+    """The other side of a connection, or of one request."""
+
+    name: str
+    version: str
+    offers_sampling: bool = False
+
+    @property
+    def sends_envelopes(self) -> bool:
+        return self.version in ENVELOPE_VERSIONS
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether a result may be `input_required` with a prompt for the client's model in it."""
+        return self.sends_envelopes and self.offers_sampling
+
+
+def has_envelope(request: RpcRequest) -> bool:
+    return VERSION_KEY in request.meta
+
+
+def introduced(params: Mapping[str, Any]) -> Client:
+    """The client that sends `initialize`; a version we do not know is answered with the newest we do."""
+    wanted = params.get("protocolVersion")
+    if not isinstance(wanted, str):
+        raise RpcError(Code.INVALID_PARAMS, "initialize: protocolVersion must be a string")
+    version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+    return Client(_name(params.get("clientInfo")), version, _samples(params.get("capabilities")))
+
+
+def enveloped(request: RpcRequest) -> Client:
+    """The client as one request of 2026-07-28 describes it."""
+    meta = request.meta
+    version, capabilities = meta.get(VERSION_KEY), meta.get(CAPABILITIES_KEY)
+    if not isinstance(version, str) or not isinstance(capabilities, dict):
+        raise RpcError(
+            Code.INVALID_PARAMS,
+            f"params._meta needs {VERSION_KEY} (a string) and {CAPABILITIES_KEY} (an object)",
+        )
+    if version not in ENVELOPE_VERSIONS:
+        raise unsupported(version)
+    return Client(_name(meta.get(CLIENT_KEY)), version, _samples(capabilities))
+
+
+def unsupported(version: str) -> RpcError:
+    data = {"supported": list(ENVELOPE_VERSIONS), "requested": version}
+    return RpcError(Code.UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+
+
+def _name(client_info: object) -> str:
+    name = client_info.get("name") if isinstance(client_info, dict) else None
+    return name[:LONGEST_NAME] if isinstance(name, str) and name else "unknown"
+
+
+def _samples(capabilities: object) -> bool:
+    return isinstance(capabilities, dict) and isinstance(capabilities.get("sampling"), dict)

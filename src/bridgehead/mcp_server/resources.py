@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from bridgehead.assembly.council_views import list_councils
-from bridgehead.assembly.rigs import make_rig
-from bridgehead.assembly.waiting import waiting_list
+from bridgehead.assembly.council.views import list_councils
+from bridgehead.assembly.pending import pending_list
+from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.contract.words import Trust
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import BridgeheadError
-from bridgehead.mcp_server.arguments import CouncilStatusArguments, PendingArguments
-from bridgehead.mcp_server.caller import Caller
 from bridgehead.mcp_server.discovery import SCHEME
-from bridgehead.mcp_server.foreign import ForeignText
 from bridgehead.mcp_server.jsonrpc import Code, RpcError
+from bridgehead.mcp_server.tools.call import Caller
+from bridgehead.mcp_server.tools.fencing import ForeignText
+from bridgehead.mcp_server.tools.schemas import CouncilStatusArguments, PendingArguments
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.thread import thread
-from bridgehead.rigs.verification_kinds import VerificationState
+from bridgehead.rigs.trust.verification_kinds import VerificationState
 
 MOST_LISTED: Final = 50
 _TRUST: Final = {
@@ -58,13 +58,13 @@ def read_resource(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_pending(caller: Caller, item_id: str) -> str:
-    from bridgehead.mcp_server.handlers.pending import pending
+    from bridgehead.mcp_server.tools.pending import pending
 
     return pending(caller, PendingArguments(id=item_id or None, limit=MOST_LISTED)).text
 
 
 def _read_council(caller: Caller, review_id: str) -> str:
-    from bridgehead.mcp_server.handlers.council import status
+    from bridgehead.mcp_server.tools.council import status
 
     return status(caller, CouncilStatusArguments(review_id=review_id or None, limit=MOST_LISTED)).text
 
@@ -93,7 +93,7 @@ _READERS: Final[Mapping[str, Callable[[Caller, str], str]]] = {
 
 def _pending(caller: Caller) -> Iterator[tuple[str, str]]:
     with caller.assembly.store(read_only=True) as store:
-        waiting = waiting_list(caller.assembly, store, caller.tell)
+        waiting = pending_list(caller.assembly, store, caller.tell)
         items = waiting.items(PendingFilter(project=caller.assembly.project), limit=MOST_LISTED)
     yield from ((item.id, f"{item.question.origin}: {item.question.title}") for item in items)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from bridgehead.mcp_server.client import Client
 from bridgehead.mcp_server.discovery import AT_ONCE, discovered, in_form, initialized
-from bridgehead.mcp_server.jsonrpc import Code, Request, RpcError
+from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError, RpcRequest
 
 if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
     from bridgehead.host.cancel import Cancel
-    from bridgehead.mcp_server.caller import Caller
+    from bridgehead.mcp_server.tools.call import Caller
 
 TAKES_TIME: Final = ("tools/call", "resources/list", "resources/read")
 """Methods that look at something; a transport carries them out beside its loop."""
@@ -26,7 +25,7 @@ class Server:
     def __init__(self, make_assembly: Callable[[], Assembly]) -> None:
         self._make_assembly = make_assembly
 
-    def answer_at_once(self, request: Request, client: Client) -> dict[str, Any]:
+    def answer_at_once(self, request: RpcRequest, client: Client) -> dict[str, Any]:
         """The result of a method that needs no handler; RpcError for one that does not exist."""
         if request.method == "initialize":
             return initialized(client)
@@ -38,17 +37,17 @@ class Server:
         return in_form(client, request.method, answer(request.params))
 
     def carry_out(
-        self, request: Request, client: Client, cancel: Cancel, progress: Progress
+        self, request: RpcRequest, client: Client, cancel: Cancel, progress: Progress
     ) -> dict[str, Any]:
         """The result of a method that takes time; imports what it needs when it is first called."""
-        from bridgehead.mcp_server.caller import Caller
+        from bridgehead.mcp_server.tools.call import Caller
 
         caller = Caller(self._make_assembly(), client, cancel, progress)
         return in_form(client, request.method, self._carried_out(request, caller))
 
-    def _carried_out(self, request: Request, caller: Caller) -> dict[str, Any]:
+    def _carried_out(self, request: RpcRequest, caller: Caller) -> dict[str, Any]:
         if request.method == "tools/call":
-            from bridgehead.mcp_server.tool_calls import call_tool
+            from bridgehead.mcp_server.tools.call import call_tool
 
             return call_tool(caller, request.params)
         from bridgehead.mcp_server.resources import list_resources, read_resource

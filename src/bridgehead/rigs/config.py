@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bridgehead.errors import ConfigError
-from bridgehead.rigs.body_hash import BOM, unify_line_ends
-from bridgehead.rigs.fields import DISPLAY_NAME_CAP
-from bridgehead.rigs.filenames import CONFIG_PATH
-from bridgehead.rigs.frontmatter import ParseFailure, read_mapping
-from bridgehead.rigs.frontmatter_writer import write_mapping
-from bridgehead.rigs.rig_id import RigId, is_rig_id, suggestion
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.envelope.body_hash import BOM, unify_line_ends
+from bridgehead.rigs.envelope.fields import DISPLAY_NAME_CAP
+from bridgehead.rigs.envelope.frontmatter import ParseFailure, read_mapping, write_mapping
+from bridgehead.rigs.envelope.names import CONFIG_PATH, RigId, is_rig_id, suggestion
+from bridgehead.rigs.envelope.yaml_core import Value
 
 MAX_CONFIG_BYTES = 1024 * 1024
 DEFAULT_REMOTE = "origin"

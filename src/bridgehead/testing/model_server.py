@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from bridgehead.errors import BridgeheadError, ConfigError
+from bridgehead.testing.exchange import RequestLog
 from bridgehead.testing.request_handler import Behaviour, ModelHttpServer
-from bridgehead.testing.request_log import RequestLog
 from bridgehead.testing.scenarios import DEFAULT, SCENARIOS
 from bridgehead.testing.scripts import Script, load_script
 

@@ -16,17 +16,17 @@ from bridgehead.testing.exchange import (
     Break,
     Breakage,
     Fault,
+    LoggedRequest,
     ModelRequest,
     Reaction,
     Refuse,
+    RequestLog,
     Say,
 )
-from bridgehead.testing.request_log import LoggedRequest, RequestLog
 from bridgehead.testing.scenarios import SCENARIOS, Addressed, address, react
 from bridgehead.testing.scripts import Script, Scripted
 from bridgehead.testing.wires import wire_for
-from bridgehead.testing.wires.base import Wire
-from bridgehead.testing.wires.openai_errors import openai_error
+from bridgehead.testing.wires.base import Wire, openai_error
 
 BODY_LIMIT: Final = 64 * 1024 * 1024
 FAKE_MODEL: Final = "fake-model-1"

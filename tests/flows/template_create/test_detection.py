@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from bridgehead.flows.template_create.analysis import CodebaseAnalysis
-from bridgehead.flows.template_create.dependencies import dependencies_in, frameworks_in
-from bridgehead.flows.template_create.heuristics import Material, analyse
-from bridgehead.flows.template_create.sampling import choose_samples, directory_tree, is_excluded
+from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
+from bridgehead.flows.template_create.project.dependencies import dependencies_in, frameworks_in
+from bridgehead.flows.template_create.project.heuristics import Material, analyse
+from bridgehead.flows.template_create.project.sampling import choose_samples, directory_tree, is_excluded
 
 
 def analysis_of(files: Mapping[str, str]) -> CodebaseAnalysis:

@@ -10,19 +10,23 @@ import pytest
 
 from bridgehead.flows import MockAgentInvoker, TemplateCreateOrchestrator
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.flows.template_create.agents import NewAgent, Recommendation
-from bridgehead.flows.template_create.analysis import CodebaseAnalysis, ExampleFile
+from bridgehead.flows.template_create.agents import NewAgent, Recommendation, yaml_text
 from bridgehead.flows.template_create.choices import OPTIONS, Choices, read_words
-from bridgehead.flows.template_create.completeness import check_completeness, score
-from bridgehead.flows.template_create.documentation import within
-from bridgehead.flows.template_create.front_matter import yaml_text
-from bridgehead.flows.template_create.inventory import take_inventory
-from bridgehead.flows.template_create.manifest import Manifest, template_name
-from bridgehead.flows.template_create.package import Contents, IncompletePackage, assemble
-from bridgehead.flows.template_create.quality import Quality, assess
-from bridgehead.flows.template_create.settings import Settings
+from bridgehead.flows.template_create.phases.p2_manifest import Manifest, template_name
+from bridgehead.flows.template_create.phases.p3_settings import Settings
+from bridgehead.flows.template_create.phases.p4_completeness import check_completeness, score
+from bridgehead.flows.template_create.phases.p4_templates import Template, TemplateSet, make_templates
+from bridgehead.flows.template_create.phases.p5_agents import take_inventory
+from bridgehead.flows.template_create.phases.p8_documentation import within
+from bridgehead.flows.template_create.phases.p9_package import (
+    Contents,
+    IncompletePackage,
+    PackageQuality,
+    assemble,
+    assess,
+)
+from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis, ExampleFile
 from bridgehead.flows.template_create.staging import NotReplaceable, OutputTaken, Staging
-from bridgehead.flows.template_create.templates import Template, TemplateSet, make_templates
 from bridgehead.host.file_errors import Refusal
 
 
@@ -142,7 +146,7 @@ def test_scores_follow_the_table() -> None:
     assert poor.scores["documentation"] == 0
     assert poor.scores["agents"] == 7.5
     assert poor.scores["manifest"] == 3
-    assert Quality(dict.fromkeys(poor.scores, 8.0)).grade == "B+"
+    assert PackageQuality(dict.fromkeys(poor.scores, 8.0)).grade == "B+"
 
 
 def test_a_template_is_named_after_language_and_architecture() -> None:

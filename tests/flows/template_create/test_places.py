@@ -8,18 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.assembly.flows import template_directories
-from bridgehead.flows import RunResult, Surroundings
-from bridgehead.flows.command_line import split_words
+from bridgehead.assembly.flows.recording import template_directories
+from bridgehead.flows import RunInputs, RunResult
 from bridgehead.flows.discovery import find_flow
 from bridgehead.flows.errors import FlowMistake, UnsafePath
-from bridgehead.flows.operations.run import resume_paused, run_with_options
+from bridgehead.flows.operations.run import resume_paused, run_with_options, split_words
 from bridgehead.flows.words import STATE_FILE
 
-CONFIGURED = Surroundings(output_directories=template_directories)
+CONFIGURED = RunInputs(output_directories=template_directories)
 
 
-def create(*words: str, around: Surroundings | None = None) -> RunResult:
+def create(*words: str, around: RunInputs | None = None) -> RunResult:
     flow, source = find_flow("template-create", Path.cwd())
     return run_with_options(flow, source, split_words(words), around)
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from bridgehead.flows import RunRequest, run_flow
-from bridgehead.flows.requests import RunOptions
+from bridgehead.flows.engine.run_request import RunOptions
 from bridgehead.flows.template_create import template_create
-from bridgehead.flows.template_create.agent_enhancement import EnhancedSet
 from bridgehead.flows.template_create.agents import Recommendation
-from bridgehead.flows.template_create.analysis import BUILD, CodebaseAnalysis, ExampleFile
-from bridgehead.flows.template_create.placeholders import placed
-from bridgehead.flows.template_create.purposes import stated_purpose
-from bridgehead.flows.template_create.sampling import choose_samples
-from bridgehead.flows.template_create.telling import fallbacks_of
-from bridgehead.flows.template_create.templates import make_templates
+from bridgehead.flows.template_create.phases.p4_templates import make_templates
+from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet
+from bridgehead.flows.template_create.phases.placeholders import placed
+from bridgehead.flows.template_create.progress import fallbacks_of
+from bridgehead.flows.template_create.project.analysis import BUILD, CodebaseAnalysis, ExampleFile
+from bridgehead.flows.template_create.project.heuristics import stated_purpose
+from bridgehead.flows.template_create.project.sampling import choose_samples
 
 
 @pytest.mark.parametrize(

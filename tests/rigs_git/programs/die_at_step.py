@@ -14,8 +14,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from bridgehead.rigs.repositories import git_command, git_posting, git_posting_journal, git_rebuild
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.repositories.git import command, commit_journal, envelope_commit, rebase
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import Wire
 
 clone, task, step, moment = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
@@ -36,8 +36,8 @@ def dangerous(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def plant() -> None:
-    git_command.Git.ask = dangerous(git_command.Git.ask)  # type: ignore[method-assign]
-    for module in (git_posting, git_posting_journal, git_rebuild):
+    command.Git.ask = dangerous(command.Git.ask)  # type: ignore[method-assign]
+    for module in (envelope_commit, commit_journal, rebase):
         module.write_atomic = dangerous(module.write_atomic)  # type: ignore[attr-defined]
 
 

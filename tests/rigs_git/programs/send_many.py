@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 from bridgehead.host.file_errors import FileTaken
-from bridgehead.rigs.filenames import next_filename
-from bridgehead.rigs.repositories.git import GitRepository
+from bridgehead.rigs.envelope.names import next_filename
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import Pushed, Wire
 
 WIRE = Wire("origin", "main", "refs/remotes/origin/main")

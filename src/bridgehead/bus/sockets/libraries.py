@@ -1,14 +1,77 @@
-"""Which library speaks WebSocket: picows where it is installed, else websockets. Both pass the same suite."""
+"""Which library speaks WebSocket (picows, else websockets; both pass one suite) and which event loop runs (uvloop,
+else asyncio).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Literal, Protocol
+import gc
+import signal
+import threading
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
 from bridgehead.bus.sockets.base import Conversation, Upgrade
+
+Result = TypeVar("Result")
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """The fastest loop there is on this machine."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def run(main: Coroutine[Any, Any, Result]) -> Result:
+    """Run `main` to its end on a loop of its own.
+
+    SIGTERM cancels it, and is given to its handler when everything is closed: an exception raised by a handler inside
+    one of the loop's callbacks would be logged and lost.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return _run(main)
+    handler = signal.getsignal(signal.SIGTERM)
+    terminated = threading.Event()
+    try:
+        return _run(_cancelled_by_sigterm(main, terminated))
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+        if terminated.is_set():
+            signal.raise_signal(signal.SIGTERM)
+
+
+def _run(main: Coroutine[Any, Any, Result]) -> Result:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)
+
+
+async def _cancelled_by_sigterm(main: Coroutine[Any, Any, Result], terminated: threading.Event) -> Result:
+    task = asyncio.current_task()
+    assert task is not None
+
+    def terminate() -> None:
+        terminated.set()
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+    return await main
+
+
+def settle_memory() -> None:
+    """For a process that only serves from now on: what exists stays, and is not looked through again and again.
+
+    Messages make no reference cycles, so collections are rare; a full one over a large heap would cost milliseconds
+    in the middle of somebody's sentence.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 5, 5)
+
 
 LibraryName = Literal["picows", "websockets"]
 

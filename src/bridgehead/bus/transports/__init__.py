@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from bridgehead.bus.sockets.dialling import BadUrl
+from bridgehead.bus.sockets.dial import BadUrl
 from bridgehead.bus.transports.base import Transport
 
 

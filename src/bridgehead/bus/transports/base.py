@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from bridgehead.bus.message import Message
+from bridgehead.bus.wire.message import Message
 from bridgehead.errors import BridgeheadError
 
 
-class Ear(Protocol):
+class HubListener(Protocol):
     """Who is told what the hub carries. Called on the event loop, in the order of the hub."""
 
     def heard(self, message: Message) -> None: ...
@@ -35,7 +35,7 @@ class Transport(Protocol):
 
     scheme: ClassVar[str]
 
-    async def connect(self, ear: Ear) -> None:
+    async def connect(self, ear: HubListener) -> None:
         """Be on the hub when this returns; raises `HubRefused` or any other `BridgeheadError`."""
         ...
 

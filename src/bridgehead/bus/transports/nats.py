@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
-from bridgehead.bus.message import Malformed, Message, encode, read_frame
-from bridgehead.bus.subjects import Subjects
-from bridgehead.bus.transports.base import Audience, Ear
-from bridgehead.bus.transports.nats_client import Follower, Publisher, close_nats, open_nats
+from bridgehead.bus.transports.base import Audience, HubListener
+from bridgehead.bus.transports.nats_client import Follower, Publisher, Subjects, close_nats, open_nats
+from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -29,10 +28,10 @@ class NatsTransport:
         self._client: Client | None = None
         self._publisher: Publisher | None = None
         self._follower: Follower | None = None
-        self._ear: Ear | None = None
+        self._ear: HubListener | None = None
         self._audience: Audience | None = None
 
-    async def connect(self, ear: Ear) -> None:
+    async def connect(self, ear: HubListener) -> None:
         self._client = await open_nats(self._url, self._lost, name="bridgehead bridge")
         self._ear = ear
         self._publisher = Publisher(self._client)

@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from bridgehead.bus.effects import (
-    HubIdDropped,
-    HubIdKept,
-    Remembered,
-    SkillDropped,
-    SkillKept,
-    SourceKept,
+from bridgehead.bus.actions import HubIdDropped, HubIdKept, Remembered, SkillDropped, SkillKept, SourceKept
+from bridgehead.bus.participants.participants import RememberedState
+from bridgehead.bus.transports.nats_client import (
+    NatsUnreachable,
+    Subjects,
+    close_nats,
+    open_nats,
+    token,
+    untoken,
 )
-from bridgehead.bus.participants import Remembrance
-from bridgehead.bus.subjects import Subjects, token, untoken
-from bridgehead.bus.transports.nats_client import NatsUnreachable, close_nats, open_nats
 from bridgehead.errors import BridgeheadError
 
 if TYPE_CHECKING:
@@ -199,15 +198,15 @@ class NatsRegistry:
 
     # -- StateStore -----------------------------------------------------------------------------------------------
 
-    def load(self) -> Remembrance:
-        return Remembrance()  # nobody is ours until they join here
+    def load(self) -> RememberedState:
+        return RememberedState()  # nobody is ours until they join here
 
-    def recall(self, participant_id: str) -> Remembrance:
+    def recall(self, participant_id: str) -> RememberedState:
         source = self.sources.get(participant_id)
         if source is None:
-            return Remembrance()
+            return RememberedState()
         owned = {hub: s.local for hub, s in self.sessions.items() if s.participant == participant_id}
-        return Remembrance(
+        return RememberedState(
             {participant_id: source},
             {participant_id: owned},
             {participant_id: tuple(self.skills.get(participant_id, {}))},

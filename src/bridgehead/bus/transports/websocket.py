@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from bridgehead.bus.message import Malformed, Message, decode_json, encode, read_value
 from bridgehead.bus.sockets.base import Peer
-from bridgehead.bus.sockets.dialling import DialRefused, Target, dial
+from bridgehead.bus.sockets.dial import DialRefused, Target, dial
 from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
-from bridgehead.bus.transports.base import Audience, Ear, EncryptedHub, HubRefused
+from bridgehead.bus.transports.base import Audience, EncryptedHub, HubListener, HubRefused
+from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
 
 MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024
 _ENCRYPTED: Final = {"ciphertext", "tag", "nonce"}
@@ -27,7 +27,7 @@ class WebSocketTransport:
         self._heartbeat = Heartbeat(ping_s=ping_s, silence_s=silence_s)
         self._conversation: _HubConversation | None = None
 
-    async def connect(self, ear: Ear) -> None:
+    async def connect(self, ear: HubListener) -> None:
         conversation = _HubConversation(self._url, ear, self._heartbeat)
         try:
             await dial(Target(self._url, self._headers), conversation)
@@ -56,9 +56,9 @@ class _HubConversation:
     last_heard = 0.0
     last_pinged = 0.0
 
-    def __init__(self, url: str, ear: Ear, heartbeat: Heartbeat) -> None:
+    def __init__(self, url: str, ear: HubListener, heartbeat: Heartbeat) -> None:
         self._url = url
-        self._ear: Ear | None = ear
+        self._ear: HubListener | None = ear
         self._heartbeat = heartbeat
         self._peer: Peer | None = None
         self._keeps_up = True

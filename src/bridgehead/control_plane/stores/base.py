@@ -1,13 +1,15 @@
-"""What every store of the record does. How stores fail is in `failures.py`; each store runs the same suite."""
+"""What every store of the record does, and the one connection it holds. How stores fail is in `failures.py`."""
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from weakref import WeakSet
 
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
@@ -184,3 +186,44 @@ def checked_limit(limit: int) -> int:
     if not 1 <= limit <= MAX_PAGE:
         raise UserError(f"a page holds 1 to {MAX_PAGE} entries, not {limit}")
     return limit
+
+
+Connection = TypeVar("Connection")
+
+
+class ConnectionSlot(Generic[Connection]):
+    """A connection and its lock. Whoever uses `connection` holds `lock`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.connection: Connection | None = None
+        self.closed = False
+        _slots.add(self)
+
+
+_slots: WeakSet[ConnectionSlot[Any]] = WeakSet()
+_held: list[ConnectionSlot[Any]] = []
+_inherited: list[object] = []
+
+
+def _hold_all() -> None:
+    for slot in list(_slots):
+        slot.lock.acquire()
+        _held.append(slot)
+
+
+def _release_all() -> None:
+    while _held:
+        _held.pop().lock.release()
+
+
+def _abandon_all() -> None:
+    while _held:
+        slot = _held.pop()
+        # Kept alive on purpose: closing it here would close it for the parent.
+        _inherited.append(slot.connection)
+        slot.connection = None
+        slot.lock = threading.RLock()
+
+
+os.register_at_fork(before=_hold_all, after_in_parent=_release_all, after_in_child=_abandon_all)

@@ -11,7 +11,6 @@ from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.words import Part
 from bridgehead.control_plane import questions
-from bridgehead.control_plane.migrations import LATEST
 from bridgehead.control_plane.questions import Change, ItemReference, UnknownItem, item_number
 from bridgehead.control_plane.records import (
     ANY_EVENT,
@@ -28,6 +27,7 @@ from bridgehead.control_plane.records import (
 from bridgehead.control_plane.stores import rows
 from bridgehead.control_plane.stores.base import Store, Watch, checked_limit
 from bridgehead.control_plane.stores.failures import RecordClosed, RecordReadOnly
+from bridgehead.control_plane.stores.migrations import LATEST
 from bridgehead.errors import NotFound
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 

@@ -1,7 +1,5 @@
-"""The record in a Postgres database, for several machines: the same tables, in a schema of their own.
-
-All writers take one advisory lock for the length of their transaction, so seq order is commit order and a follower
-never passes over an event that is still being committed.
+"""The record in a Postgres database, for several machines: the same tables in a schema of their own, its failures
+as our errors.
 """
 
 from __future__ import annotations
@@ -14,21 +12,68 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from bridgehead.control_plane.migrations import LATEST, POSTGRES
-from bridgehead.control_plane.stores.base import Watch
-from bridgehead.control_plane.stores.connection_slot import ConnectionSlot
+from bridgehead.control_plane.stores.base import ConnectionSlot, Watch
 from bridgehead.control_plane.stores.failures import (
     NotARecord,
     RecordClosed,
     RecordDamaged,
+    RecordFailed,
+    RecordFull,
+    RecordLocked,
     RecordReadOnly,
+    ServerRefused,
+    ServerUnreachable,
 )
+from bridgehead.control_plane.stores.migrations import LATEST, POSTGRES, NoRows, Row, Transaction
 from bridgehead.control_plane.stores.postgres_address import PostgresAddress
-from bridgehead.control_plane.stores.postgres_failures import connection_failure, statement_failure
 from bridgehead.control_plane.stores.rows import UnreadableRow
 from bridgehead.control_plane.stores.sql import SqlStore
-from bridgehead.control_plane.stores.transaction import NoRows, Row, Transaction
+from bridgehead.errors import StoreError
 from bridgehead.host.clock import Clock, iso_ms
+
+
+def connection_failure(where: str, said: str) -> StoreError:
+    """Why there is no connection. libpq has no codes for this, so its words are read, and not repeated at length."""
+    if "FATAL:" in said:
+        return ServerRefused(where, said.rpartition("FATAL:")[2].strip().splitlines()[0])
+    if "no password supplied" in said:
+        return ServerRefused(where, "it asks for a password and none was given")
+    if "refused" in said:
+        return ServerUnreachable(where, "nothing listens there")
+    if "resolve host" in said or "translate host name" in said:
+        return ServerUnreachable(where, "there is no such host")
+    if "timeout" in said:
+        return ServerUnreachable(where, "it did not answer in time")
+    if "No such file" in said:
+        return ServerUnreachable(where, "there is no such socket")
+    if "SSL" in said or "certificate" in said:
+        return ServerUnreachable(where, "no encrypted connection could be agreed on")
+    return ServerUnreachable(where, "no connection could be made")
+
+
+def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float) -> StoreError:
+    """Why a statement failed."""
+    code = error.sqlstate or ""
+    if code in ("55P03", "40P01"):  # lock not available, deadlock
+        return RecordLocked(where, waited_seconds)
+    if code == "25006":
+        return RecordReadOnly(where, "the server takes no writes")
+    if code == "53100":
+        return RecordFull(where)
+    if code == "57014":
+        return ServerUnreachable(where, "a statement took longer than allowed; nothing was written")
+    if code == "42501" or code.startswith("28"):
+        return ServerRefused(where, _first_line(error))
+    if code.startswith(("08", "57P")) or (not code and isinstance(error, psycopg.OperationalError)):
+        return ServerUnreachable(
+            where, "the connection broke; what was being written may or may not be recorded"
+        )
+    return RecordFailed(where, _first_line(error))
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return error.diag.message_primary or next(iter(str(error).splitlines()), "") or type(error).__name__
+
 
 Connection = psycopg.Connection[Row]
 

@@ -1,21 +1,16 @@
-"""The record in a SQL database: every operation once, over what SQLite and Postgres share.
-
-A store of this kind says how to read and how to write (`_read`, `_write`: one transaction each, foreign errors
-translated); the decisions are in questions.py and records.py, the statements in statements.py.
-"""
+"""The record in a SQL database: every operation and statement once, over what SQLite and Postgres share."""
 
 from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar
 
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.words import Part
 from bridgehead.control_plane import questions
-from bridgehead.control_plane.migrations import LATEST, Dialect, migrate, next_version
 from bridgehead.control_plane.questions import Change, ItemReference, UnknownItem, item_number
 from bridgehead.control_plane.records import (
     ANY_EVENT,
@@ -29,12 +24,75 @@ from bridgehead.control_plane.records import (
     plain_text,
     supersedes,
 )
-from bridgehead.control_plane.stores import rows, statements
+from bridgehead.control_plane.stores import rows
 from bridgehead.control_plane.stores.base import Store, checked_limit
 from bridgehead.control_plane.stores.failures import RecordTooNew
-from bridgehead.control_plane.stores.transaction import Row, Transaction
+from bridgehead.control_plane.stores.migrations import (
+    LATEST,
+    Dialect,
+    Row,
+    Transaction,
+    migrate,
+    next_version,
+)
 from bridgehead.errors import NotFound
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
+
+EVENT_COLUMNS: Final = "seq, id, kind, part, at, project, run_id, data"
+RUN_COLUMNS: Final = "id, part, kind, title, state, started_at, updated_at, project, ended_at, data"
+ITEM_COLUMNS: Final = "number, state, question, opened_at, answer"
+
+INSERT_EVENT: Final = (
+    "INSERT INTO events (id, kind, part, at, project, run_id, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (id) DO NOTHING RETURNING seq"
+)
+EVENT_BY_ID: Final = f"SELECT {EVENT_COLUMNS} FROM events WHERE id = ?"
+LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM events"
+
+SAVE_RUN: Final = (
+    f"INSERT INTO runs ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+    " part = excluded.part, kind = excluded.kind, title = excluded.title, state = excluded.state,"
+    " started_at = excluded.started_at, updated_at = excluded.updated_at, project = excluded.project,"
+    " ended_at = excluded.ended_at, data = excluded.data"
+)
+RUN_BY_ID: Final = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"
+RUNS_LIKE: Final = (
+    "SELECT id FROM runs WHERE length(id) >= ? AND (substr(id, 1, ?) = ? OR substr(id, length(id) - ? + 1) = ?)"
+    " ORDER BY started_at DESC, id DESC LIMIT ?"
+)
+STARTED_BEFORE: Final = "(started_at, id) < (SELECT started_at, id FROM runs WHERE id = ?)"
+
+INSERT_ITEM: Final = (
+    "INSERT INTO pending (part, project, key, kind, state, run_id, question, opened_at, answer)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number"
+)
+UPDATE_ITEM: Final = (
+    "UPDATE pending SET part = ?, project = ?, key = ?, kind = ?, state = ?, run_id = ?, question = ?,"
+    " opened_at = ?, answer = ? WHERE number = ?"
+)
+ITEM_BY_NUMBER: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE number = ?"
+ITEM_BY_KEY: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE part = ? AND project = ? AND key = ?"
+NUMBERS_ENDING: Final = "SELECT number FROM pending WHERE number % ? = ? ORDER BY number DESC LIMIT ?"
+
+
+Page = tuple[str, list[Any]]
+
+
+def listing(
+    columns: str,
+    table: str,
+    allowed: Mapping[str, Sequence[str]],
+    bounds: Sequence[tuple[str, Any]],
+    order: str,
+    limit: int,
+) -> Page:
+    """A page of `table`: rows with the allowed values, within the bounds (a condition and its one value each)."""
+    conditions = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in allowed.items()]
+    conditions += [condition for condition, _ in bounds]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    given = [value for values in allowed.values() for value in values] + [value for _, value in bounds]
+    return f"SELECT {columns} FROM {table}{where} ORDER BY {order} LIMIT ?", [*given, limit]
+
 
 SHOWN_MATCHES = 10
 _LARGEST = 2**63 - 1
@@ -101,13 +159,11 @@ class SqlStore(Store):
         if before is not None:
             bounds.append(("seq < ?", min(max(before, 0), _LARGEST)))
         order = "seq DESC" if newest_first else "seq"
-        page = statements.listing(
-            statements.EVENT_COLUMNS, "events", where.allowed(), bounds, order, checked_limit(limit)
-        )
+        page = listing(EVENT_COLUMNS, "events", where.allowed(), bounds, order, checked_limit(limit))
         return self._page(page, rows.recorded_event)
 
     def last_seq(self) -> int:
-        found = self._read(lambda transaction: transaction.rows(statements.LAST_SEQ))
+        found = self._read(lambda transaction: transaction.rows(LAST_SEQ))
         return int(found[0][0]) if found else 0
 
     def save_run(self, run: Run, *, events: Sequence[Event] = ()) -> Run:
@@ -118,7 +174,7 @@ class SqlStore(Store):
             known = _run(transaction, run.id)
             if known is not None and not supersedes(run, known):
                 return known
-            transaction.rows(statements.SAVE_RUN, encoded)
+            transaction.rows(SAVE_RUN, encoded)
             return rows.run_of(encoded)
 
         return self._write(save)
@@ -130,9 +186,9 @@ class SqlStore(Store):
     def runs(self, where: RunFilter = ANY_RUN, *, limit: int = 100, before: str | None = None) -> list[Run]:
         if before is not None and self.run(before) is None:
             raise NotFound(f"no run {before!r} in the record {self.where}")
-        bounds = [] if before is None else [(statements.STARTED_BEFORE, before)]
-        order, columns = "started_at DESC, id DESC", statements.RUN_COLUMNS
-        page = statements.listing(columns, "runs", where.allowed(), bounds, order, checked_limit(limit))
+        bounds = [] if before is None else [(STARTED_BEFORE, before)]
+        order, columns = "started_at DESC, id DESC", RUN_COLUMNS
+        page = listing(columns, "runs", where.allowed(), bounds, order, checked_limit(limit))
         return self._page(page, rows.run_of)
 
     def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
@@ -143,8 +199,8 @@ class SqlStore(Store):
         self, where: PendingFilter = OPEN_ITEMS, *, limit: int = 100, before: str | None = None
     ) -> list[PendingItem]:
         bounds = [] if before is None else [("number < ?", item_number(before))]
-        order, columns = "number DESC", statements.ITEM_COLUMNS
-        page = statements.listing(columns, "pending", where.allowed(), bounds, order, checked_limit(limit))
+        order, columns = "number DESC", ITEM_COLUMNS
+        page = listing(columns, "pending", where.allowed(), bounds, order, checked_limit(limit))
         return self._page(page, rows.item_of)
 
     def pending_item(self, which: str | QuestionKey) -> PendingItem:
@@ -160,20 +216,18 @@ class SqlStore(Store):
     def _runs_like(self, reference: str) -> list[str]:
         length = len(reference)
         values = [length, length, reference, length, reference, SHOWN_MATCHES]
-        found = self._read(lambda transaction: transaction.rows(statements.RUNS_LIKE, values))
+        found = self._read(lambda transaction: transaction.rows(RUNS_LIKE, values))
         return [run_id for (run_id,) in found] if reference else []
 
     def _numbers_ending(self, reference: ItemReference) -> list[int]:
-        exact = self._read(
-            lambda transaction: transaction.rows(statements.ITEM_BY_NUMBER, [reference.number])
-        )
+        exact = self._read(lambda transaction: transaction.rows(ITEM_BY_NUMBER, [reference.number]))
         if exact:
             return [reference.number]
         values = [10**reference.digits, reference.number, SHOWN_MATCHES]
-        found = self._read(lambda transaction: transaction.rows(statements.NUMBERS_ENDING, values))
+        found = self._read(lambda transaction: transaction.rows(NUMBERS_ENDING, values))
         return [number for (number,) in found]
 
-    def _page(self, page: statements.Page, decode: Callable[[Row], T]) -> list[T]:
+    def _page(self, page: Page, decode: Callable[[Row], T]) -> list[T]:
         statement, values = page
         return self._read(lambda transaction: [decode(row) for row in transaction.rows(statement, values)])
 
@@ -182,7 +236,7 @@ class SqlStore(Store):
         if known is not None:
             return self._carry_out(transaction, questions.ask_again(known, question, at), at)
         unnumbered = questions.ask(questions.item_id(0), question, at).item
-        ((number,),) = transaction.rows(statements.INSERT_ITEM, rows.item_row(unnumbered))
+        ((number,),) = transaction.rows(INSERT_ITEM, rows.item_row(unnumbered))
         return self._note(transaction, questions.ask(questions.item_id(number), question, at), at)
 
     def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem, str], Change]) -> PendingItem:
@@ -195,7 +249,7 @@ class SqlStore(Store):
     def _carry_out(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
         if change.event_kind is not None:
             number = item_number(change.item.id)
-            transaction.rows(statements.UPDATE_ITEM, [*rows.item_row(change.item), number])
+            transaction.rows(UPDATE_ITEM, [*rows.item_row(change.item), number])
         return self._note(transaction, change, at)
 
     def _note(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
@@ -227,16 +281,16 @@ class SqlStore(Store):
 
 def _append(transaction: Transaction, encoded: Sequence[Row]) -> list[RecordedEvent]:
     recorded = []
-    for row, inserted in zip(encoded, transaction.each(statements.INSERT_EVENT, encoded), strict=True):
+    for row, inserted in zip(encoded, transaction.each(INSERT_EVENT, encoded), strict=True):
         if inserted:
             recorded.append(rows.recorded_event((inserted[0][0], *row)))
         else:
-            recorded.append(rows.recorded_event(transaction.rows(statements.EVENT_BY_ID, [row[0]])[0]))
+            recorded.append(rows.recorded_event(transaction.rows(EVENT_BY_ID, [row[0]])[0]))
     return recorded
 
 
 def _run(transaction: Transaction, run_id: str) -> Run | None:
-    found = transaction.rows(statements.RUN_BY_ID, [run_id])
+    found = transaction.rows(RUN_BY_ID, [run_id])
     return rows.run_of(found[0]) if found else None
 
 
@@ -244,7 +298,7 @@ def _item(transaction: Transaction, which: str | QuestionKey) -> PendingItem:
     if isinstance(which, QuestionKey):
         item = _find_key(transaction, which)
     else:
-        found = transaction.rows(statements.ITEM_BY_NUMBER, [item_number(which)])
+        found = transaction.rows(ITEM_BY_NUMBER, [item_number(which)])
         item = rows.item_of(found[0]) if found else None
     if item is None:
         raise UnknownItem(which if isinstance(which, str) else which.key)
@@ -252,7 +306,7 @@ def _item(transaction: Transaction, which: str | QuestionKey) -> PendingItem:
 
 
 def _find_key(transaction: Transaction, key: QuestionKey) -> PendingItem | None:
-    found = transaction.rows(statements.ITEM_BY_KEY, [Part(key.part).value, key.project, key.key])
+    found = transaction.rows(ITEM_BY_KEY, [Part(key.part).value, key.project, key.key])
     return rows.item_of(found[0]) if found else None
 
 

@@ -1,7 +1,4 @@
-"""Findings the project decided to live with: `.bridgehead/dismissals.toml` (council §25.4).
-
-One entry silences one finding, and only while the code it spoke about is unchanged. Similarity never silences.
-"""
+"""Findings the project decided to live with: `.bridgehead/dismissals.toml` and its path globs (council §25.4)."""
 
 from __future__ import annotations
 
@@ -11,15 +8,52 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 from bridgehead.contract.words import Severity
-from bridgehead.council.dedupe import ALIKE, ALIKE_AT_SAME_LINES
+from bridgehead.council.findings.dedupe import ALIKE, ALIKE_AT_SAME_LINES, dice, tokens
 from bridgehead.council.findings.evidence import Anchor
 from bridgehead.council.findings.fingerprint import FAMILIES, STRONG, places, start_line
-from bridgehead.council.findings.globs import is_plain, matches_glob
 from bridgehead.council.findings.tree import Tree, current_name, earlier_names
-from bridgehead.council.similarity import dice, tokens
+
+
+def matches_glob(path: str, glob: str) -> bool:
+    """Whether the whole path fits the glob."""
+    return _pattern(glob).fullmatch(path) is not None
+
+
+def is_plain(glob: str) -> bool:
+    """Whether the glob names exactly one path."""
+    return not any(character in glob for character in "*?[")
+
+
+@lru_cache(maxsize=512)
+def _pattern(glob: str) -> re.Pattern[str]:
+    pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\])", glob)
+    try:
+        return re.compile("".join(map(_translated, pieces)), re.DOTALL)
+    except re.error:  # a range like [z-a] stands for itself
+        return re.compile(re.escape(glob))
+
+
+def _translated(piece: str) -> str:
+    match piece:
+        case "**/":
+            return "(?:.*/)?"
+        case "**":
+            return ".*"
+        case "*":
+            return "[^/]*"
+        case "?":
+            return "[^/]"
+    if len(piece) > 2 and piece.startswith("[") and piece.endswith("]"):
+        inside = piece[1:-1]
+        negated = inside.startswith("!")
+        characters = re.escape(inside[negated:]).replace(r"\-", "-")
+        return f"(?!/)[{'^' if negated else ''}{characters}]"
+    return re.escape(piece)
+
 
 MOST_CODE_LINES: Final = 20
 RAISED_STEPS: Final = 2

@@ -8,9 +8,116 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from bridgehead.council.file_references import FileReference
-from bridgehead.council.findings.quotes import LEAST_QUOTE, Citation, read_citations
+from bridgehead.council.findings.references import FileReference, locate_references
 from bridgehead.council.findings.tree import FileText, Tree, squeeze
+
+LEAST_QUOTE: Final = 3
+
+_FENCE_LINE: Final = re.compile(r"^[^\S\n]*`{3,}[^\n]*(?:\n|\Z)", re.MULTILINE)
+_BACKTICKS: Final = re.compile(r"`+")
+_DOUBLE_QUOTED: Final = re.compile(r'"([^"\n]*)"|“([^”]*)”')
+# `order_id`, `os.path.join`, `parse()`, `CWE-89`: a name proves nothing and fails nothing.
+_BARE_NAME: Final = re.compile(r"[\w.:$-]+(\(\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    text: str
+    start: int
+    end: int
+    """Of the quote with its marks."""
+    inside: int
+    """Where the text itself begins; what a fence says behind its backticks stands before it."""
+
+    def holds(self, place: int) -> bool:
+        return self.inside <= place < self.inside + len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """One reference and the quotes that belong to it."""
+
+    reference: FileReference
+    quotes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """What a piece of evidence cites; `loose` are its quotes when it names no file."""
+
+    citations: tuple[Citation, ...]
+    loose: tuple[str, ...]
+
+
+def read_citations(evidence: str) -> Cited:
+    """References in order, equal ones once, each with its quotes."""
+    quotes = [quote for quote in _marked_passages(evidence) if _is_quote(quote.text)]
+    located = [
+        found
+        for found in locate_references(evidence)
+        if not any(quote.holds(found.start) for quote in quotes)
+    ]
+    if not located:
+        return Cited((), tuple(quote.text for quote in quotes))
+    belonging: dict[FileReference, list[str]] = {found.reference: [] for found in located}
+    for quote in quotes:
+        before = [found for found in located if found.start < quote.inside]
+        owner = before[-1] if before else located[0]
+        belonging[owner.reference].append(quote.text)
+    return Cited(tuple(Citation(reference, tuple(texts)) for reference, texts in belonging.items()), ())
+
+
+def _marked_passages(evidence: str) -> list[Quote]:
+    """Fenced blocks and backtick spans; only where there are none, passages in quotation marks."""
+    passages = list(_fenced(evidence))
+    blanked = evidence
+    for block in passages:
+        blanked = blanked[: block.start] + " " * (block.end - block.start) + blanked[block.end :]
+    passages += _spans(blanked)
+    if passages:
+        return sorted(passages, key=lambda passage: passage.start)
+    return [
+        Quote(match[match.lastindex or 0], match.start(), match.end(), match.start() + 1)
+        for match in _DOUBLE_QUOTED.finditer(evidence)
+    ]
+
+
+def _fenced(evidence: str) -> Iterator[Quote]:
+    fences = list(_FENCE_LINE.finditer(evidence))
+    for opening, closing in zip(fences[::2], [*fences[1::2], None], strict=False):
+        inside_end = closing.start() if closing else len(evidence)
+        end = closing.end() if closing else len(evidence)
+        yield Quote(evidence[opening.end() : inside_end], opening.start(), end, opening.end())
+
+
+def _spans(text: str) -> Iterator[Quote]:
+    """A run of n backticks to the next run of exactly n."""
+    runs = list(_BACKTICKS.finditer(text))
+    position = 0
+    while position < len(runs):
+        opening = runs[position]
+        closing = next(
+            (i for i in range(position + 1, len(runs)) if len(runs[i][0]) == len(opening[0])), None
+        )
+        if closing is None:
+            position += 1
+            continue
+        end = runs[closing].end()
+        yield Quote(text[opening.end() : runs[closing].start()], opening.start(), end, opening.end())
+        position = closing + 1
+
+
+def _is_quote(text: str) -> bool:
+    trimmed = text.strip()
+    if len(squeeze(trimmed)) < LEAST_QUOTE or _BARE_NAME.fullmatch(trimmed):
+        return False
+    return not _is_reference(trimmed)
+
+
+def _is_reference(text: str) -> bool:
+    bare = re.sub(r":[0-9]+$", "", text) if re.search(r":[0-9]+:[0-9]+$", text) else text
+    return any(found.start == 0 and found.end == len(bare) for found in locate_references(bare))
+
 
 NEAR_LINES: Final = 40
 
@@ -20,7 +127,7 @@ _DIFF_SIGN: Final = re.compile(r"((?:^|[\r\n])[^\S\r\n]*)[+-]")
 _ELLIPSIS: Final = re.compile(r"\.\.\.|…")
 
 
-class Outcome(StrEnum):
+class EvidenceOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     UNCHECKED = "unchecked"
@@ -43,7 +150,7 @@ class Anchor:
 class CheckedReference:
     path: str
     cited: Lines | None
-    outcome: Outcome
+    outcome: EvidenceOutcome
     reason: str | None = None
     strength: Strength | None = None
     lines: Lines | None = None
@@ -65,20 +172,20 @@ class CheckedReference:
 class EvidenceCheck:
     """The result for one item: passed if one reference passed, else failed if one failed, else unchecked."""
 
-    outcome: Outcome
+    outcome: EvidenceOutcome
     reason: str | None
     references: tuple[CheckedReference, ...] = ()
 
     @property
     def anchor(self) -> Anchor | None:
-        passed = [ref for ref in self.references if ref.outcome is Outcome.PASSED and ref.lines]
+        passed = [ref for ref in self.references if ref.outcome is EvidenceOutcome.PASSED and ref.lines]
         quoted = [ref for ref in passed if ref.strength is Strength.QUOTE]
         best = next(iter(quoted or passed), None)
         return None if best is None or best.lines is None else Anchor(best.path, best.lines)
 
     @property
     def strength(self) -> Strength | None:
-        strengths = {ref.strength for ref in self.references if ref.outcome is Outcome.PASSED}
+        strengths = {ref.strength for ref in self.references if ref.outcome is EvidenceOutcome.PASSED}
         return Strength.QUOTE if Strength.QUOTE in strengths else Strength.LINE if strengths else None
 
     def to_json(self) -> dict[str, Any]:
@@ -93,12 +200,12 @@ class EvidenceCheck:
 def check_evidence(evidence: str | None, tree: Tree) -> EvidenceCheck:
     """Check what a piece of evidence cites against the tree."""
     if evidence is None or not evidence.strip():
-        return EvidenceCheck(Outcome.UNCHECKED, "no_evidence")
+        return EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_evidence")
     cited = read_citations(evidence)
     if not cited.citations:
         return _check_loose_quotes(cited.loose, tree)
     checked = tuple(_check_citation(citation, tree) for citation in cited.citations)
-    for outcome in Outcome:
+    for outcome in EvidenceOutcome:
         first = next((reference for reference in checked if reference.outcome is outcome), None)
         if first is not None:
             return EvidenceCheck(outcome, first.reason, checked)
@@ -122,29 +229,29 @@ def _check_citation(citation: Citation, tree: Tree) -> CheckedReference:
     cited = _cited_lines(reference)
     path, trouble = _resolve(reference.path, tree)
     if trouble is not None:
-        outcome = Outcome.FAILED if trouble == "file_missing" else Outcome.UNCHECKED
+        outcome = EvidenceOutcome.FAILED if trouble == "file_missing" else EvidenceOutcome.UNCHECKED
         return CheckedReference(path, cited, outcome, trouble)
     text = tree.file(path)
     if text is None:
-        return CheckedReference(path, cited, Outcome.UNCHECKED, "file_unreadable")
+        return CheckedReference(path, cited, EvidenceOutcome.UNCHECKED, "file_unreadable")
     nearest = _nearest(citation.quotes, text, cited)
     if nearest is not None and nearest.distance(cited) <= NEAR_LINES:
         corrected = nearest.distance(cited) > 0
         return CheckedReference(
-            path, cited, Outcome.PASSED, None, Strength.QUOTE, nearest.lines, corrected=corrected
+            path, cited, EvidenceOutcome.PASSED, None, Strength.QUOTE, nearest.lines, corrected=corrected
         )
     return _check_lines(path, cited, text, quoted=bool(citation.quotes))
 
 
 def _check_lines(path: str, cited: Lines | None, text: FileText, *, quoted: bool) -> CheckedReference:
     if cited is not None and not 1 <= cited[0] <= len(text.lines):
-        return CheckedReference(path, cited, Outcome.FAILED, "line_out_of_range")
+        return CheckedReference(path, cited, EvidenceOutcome.FAILED, "line_out_of_range")
     if quoted:
-        return CheckedReference(path, cited, Outcome.FAILED, "quote_not_found")
+        return CheckedReference(path, cited, EvidenceOutcome.FAILED, "quote_not_found")
     if cited is None:
-        return CheckedReference(path, cited, Outcome.UNCHECKED, "no_line")
+        return CheckedReference(path, cited, EvidenceOutcome.UNCHECKED, "no_line")
     lines = (cited[0], min(cited[1], len(text.lines)))
-    return CheckedReference(path, cited, Outcome.PASSED, None, Strength.LINE, lines)
+    return CheckedReference(path, cited, EvidenceOutcome.PASSED, None, Strength.LINE, lines)
 
 
 def _check_loose_quotes(quotes: Sequence[str], tree: Tree) -> EvidenceCheck:
@@ -153,9 +260,9 @@ def _check_loose_quotes(quotes: Sequence[str], tree: Tree) -> EvidenceCheck:
         holders = [(path, found) for path in tree.paths if (found := _first_occurrence(quote, tree, path))]
         if len(holders) == 1:
             path, lines = holders[0]
-            passed = CheckedReference(path, None, Outcome.PASSED, None, Strength.QUOTE, lines)
-            return EvidenceCheck(Outcome.PASSED, None, (passed,))
-    return EvidenceCheck(Outcome.UNCHECKED, "no_reference")
+            passed = CheckedReference(path, None, EvidenceOutcome.PASSED, None, Strength.QUOTE, lines)
+            return EvidenceCheck(EvidenceOutcome.PASSED, None, (passed,))
+    return EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_reference")
 
 
 def _first_occurrence(quote: str, tree: Tree, path: str) -> Lines | None:

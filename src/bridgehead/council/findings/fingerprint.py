@@ -1,7 +1,4 @@
-"""A name for a finding that survives moved lines and other words (council §25.2).
-
-`v1:` names a place in the code and a kind of finding; `t1:` names a title where there is no place, and is weak.
-"""
+"""A name for a finding that survives moved lines and other words, and how an output gets one (council §25.2)."""
 
 from __future__ import annotations
 
@@ -13,11 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
+from bridgehead.contract.report import Output
 from bridgehead.contract.task import normalise_domain
 from bridgehead.contract.words import OutputType
-from bridgehead.council.findings.evidence import Anchor
+from bridgehead.council.findings.dedupe import tokens
+from bridgehead.council.findings.evidence import Anchor, EvidenceCheck, EvidenceOutcome, check_evidence
 from bridgehead.council.findings.tree import FileText, Tree, earlier_names
-from bridgehead.council.similarity import tokens
 
 ENOUGH_CHARACTERS: Final = 16
 MOST_BLOCK_LINES: Final = 3
@@ -142,3 +142,45 @@ def _weak(kind: OutputType, title: str, domain: str, requirement_id: str | None)
 def _digest(version: str, *parts: str) -> str:
     hashed = hashlib.sha256("\n".join((version, *parts)).encode("utf-8", "surrogatepass"))
     return f"{version}:{hashed.hexdigest()[:16]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """What code found out about an item's evidence, and the names it is known by."""
+
+    check: EvidenceCheck
+    anchor: Anchor | None
+    identity: Identity
+
+
+def identify_output(output: Output, tree: Tree, renames: Mapping[str, str]) -> Identified:
+    """Check the evidence and compute the fingerprint."""
+    check = check_evidence(output.evidence, tree)
+    requirement_id = output.requirement_id
+    identity = identify(
+        type=output.type,
+        title=output.title,
+        domain=output.domain,
+        requirement_id=requirement_id if isinstance(requirement_id, str) else None,
+        anchor=check.anchor,
+        tree=tree,
+        renames=renames,
+    )
+    return Identified(check, check.anchor, identity)
+
+
+def with_identity(output: Output, tree: Tree | None, renames: Mapping[str, str]) -> Output:
+    """The output with its identity fields; without a tree it is known by its title alone."""
+    found = identify_output(output, tree or Tree.of({}), renames)
+    check = found.check if tree is not None else EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_tree")
+    return msgspec.structs.replace(
+        output,
+        evidence_check=check.to_json(),
+        anchor=anchor_json(found.anchor),
+        fingerprint=found.identity.fingerprint,
+        fingerprints=tuple(sorted(found.identity.all)),
+    )
+
+
+def anchor_json(anchor: Anchor | None) -> dict[str, object] | None:
+    return None if anchor is None else {"path": anchor.path, "lines": list(anchor.lines)}

@@ -10,11 +10,10 @@ from typing import Final
 import msgspec
 
 from bridgehead.contract.words import OutputType
-from bridgehead.council.dedupe import ALIKE, ALIKE_AT_SAME_LINES
-from bridgehead.council.file_references import NEARBY_LINES
+from bridgehead.council.findings.dedupe import ALIKE, ALIKE_AT_SAME_LINES, Wording, text_score
 from bridgehead.council.findings.fingerprint import family_of, is_weak, places
+from bridgehead.council.findings.references import NEARBY_LINES
 from bridgehead.council.findings.tree import Tree, current_name, earlier_names
-from bridgehead.council.similarity import Wording, text_score
 
 NOT_REPORTED: Final = "not_reported"
 OPEN: Final = "open"
@@ -35,7 +34,7 @@ class FoundAgain(msgspec.Struct, frozen=True, kw_only=True):
     domains: tuple[str, ...] = ()
 
 
-class Record(FoundAgain, frozen=True, kw_only=True):
+class FindingRecord(FoundAgain, frozen=True, kw_only=True):
     """The last known state of an earlier finding of this project."""
 
     key: str
@@ -82,7 +81,7 @@ class Comparison:
     """Fixed records that stay fixed are left out."""
 
 
-def compare(records: Sequence[Record], run: Run, tree: Tree, renames: Mapping[str, str]) -> Comparison:
+def compare(records: Sequence[FindingRecord], run: Run, tree: Tree, renames: Mapping[str, str]) -> Comparison:
     """Pair records with findings, then say of each what became of it."""
     pairing = _Pairing([_renamed(record, renames) for record in records], run, tree, renames)
     pairing.pair_exact()
@@ -90,7 +89,9 @@ def compare(records: Sequence[Record], run: Run, tree: Tree, renames: Mapping[st
     return Comparison(pairing.current(), pairing.previous())
 
 
-def carry_forward(records: Sequence[Record], run: Run, comparison: Comparison) -> tuple[Record, ...]:
+def carry_forward(
+    records: Sequence[FindingRecord], run: Run, comparison: Comparison
+) -> tuple[FindingRecord, ...]:
     """The records after the run: paired ones take over the finding, new findings get a record."""
     paired = {state.record: name for name, state in comparison.current.items() if state.record}
     kept = [_carried(record, run, comparison, paired.get(record.key)) for record in records]
@@ -105,7 +106,9 @@ def carry_forward(records: Sequence[Record], run: Run, comparison: Comparison) -
 
 
 class _Pairing:
-    def __init__(self, records: Sequence[Record], run: Run, tree: Tree, renames: Mapping[str, str]) -> None:
+    def __init__(
+        self, records: Sequence[FindingRecord], run: Run, tree: Tree, renames: Mapping[str, str]
+    ) -> None:
         self._records = {record.key: record for record in records}
         self._run = run
         self._tree = tree
@@ -158,7 +161,7 @@ class _Pairing:
         came_back = record.state == FIXED and record.how != NOT_REPORTED
         return CurrentState("regressed" if came_back else "persistent", key, name in self._changed)
 
-    def _fate(self, record: Record) -> PreviousState:
+    def _fate(self, record: FindingRecord) -> PreviousState:
         if record.path is not None and record.path not in self._tree:
             return PreviousState(FIXED, how="file_deleted")
         if why := self._why_unknown(record):
@@ -166,7 +169,7 @@ class _Pairing:
         changed = _strong_ones(record) and self._code_is_gone(record)
         return PreviousState(FIXED, how="code_changed" if changed else NOT_REPORTED)
 
-    def _why_unknown(self, record: Record) -> str | None:
+    def _why_unknown(self, record: FindingRecord) -> str | None:
         outside = record.path not in self._run.files if record.path else record.scope != self._run.scope
         if outside:
             return "not_in_scope"
@@ -185,7 +188,7 @@ class _Pairing:
                 self._finding_of[key] = name
                 self._record_of[name] = key
 
-    def _is_open(self, record: Record) -> bool:
+    def _is_open(self, record: FindingRecord) -> bool:
         return record.state == OPEN and record.key not in self._finding_of
 
     def _may_be_same(self, key: str, name: str, found: FoundAgain) -> bool:
@@ -197,7 +200,7 @@ class _Pairing:
         score = text_score(self._words[key], self._finding_words[name])
         return score > ALIKE or (score > ALIKE_AT_SAME_LINES and _lines_apart(record, found) <= NEARBY_LINES)
 
-    def _code_is_gone(self, record: Record) -> bool:
+    def _code_is_gone(self, record: FindingRecord) -> bool:
         """Whether none of the record's places is left in its file, under any name the file had."""
         text = self._tree.file(record.path) if record.path else None
         if text is None or record.path is None:
@@ -208,13 +211,13 @@ class _Pairing:
         return not any(wanted & places(text, name, family) for name in names)
 
 
-def _renamed(record: Record, renames: Mapping[str, str]) -> Record:
+def _renamed(record: FindingRecord, renames: Mapping[str, str]) -> FindingRecord:
     if record.path is None:
         return record
     return msgspec.structs.replace(record, path=current_name(record.path, renames))
 
 
-def _strong_ones(record: Record) -> set[str]:
+def _strong_ones(record: FindingRecord) -> set[str]:
     return {name for name in record.fingerprints if not is_weak(name)}
 
 
@@ -228,7 +231,7 @@ def _lines_apart(one: FoundAgain, other: FoundAgain) -> Fraction | float:
     return max(0, one.lines[0] - other.lines[1], other.lines[0] - one.lines[1])
 
 
-def _carried(record: Record, run: Run, comparison: Comparison, name: str | None) -> Record:
+def _carried(record: FindingRecord, run: Run, comparison: Comparison, name: str | None) -> FindingRecord:
     if name is not None:
         return _record(run.findings[name], run, record.key)
     fate = comparison.previous.get(record.key)
@@ -237,9 +240,9 @@ def _carried(record: Record, run: Run, comparison: Comparison, name: str | None)
     return record
 
 
-def _record(found: FoundAgain, run: Run, key: str) -> Record:
+def _record(found: FoundAgain, run: Run, key: str) -> FindingRecord:
     known = {field: getattr(found, field) for field in FoundAgain.__struct_fields__}
-    return Record(**known, key=key, state=OPEN, scope=run.scope)
+    return FindingRecord(**known, key=key, state=OPEN, scope=run.scope)
 
 
 def _free_key(fingerprint: str, taken: set[str]) -> str:

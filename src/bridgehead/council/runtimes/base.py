@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status
 from bridgehead.council.calls import Call
-from bridgehead.council.runtimes.exchange import Ask, Outcome, Received, Request
+from bridgehead.council.request.settings import BridgeSettings
+from bridgehead.council.runtimes.exchange import CallOutcome, Received, Request, RuntimeRequest
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.settings import BridgeSettings
 from bridgehead.errors import NotFound
 
 ENTRY_POINT_GROUP: Final = "bridgehead.runtimes"
@@ -122,11 +122,11 @@ class Connection(ABC):
         return False
 
     @abstractmethod
-    def ask(self, ask: Ask) -> Request:
+    def ask(self, ask: RuntimeRequest) -> Request:
         """What to run or to post for this prompt."""
 
     @abstractmethod
-    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         """What came of it, or the next request when an exchange has several steps."""
 
     def overseer(self) -> Overseer | None:
@@ -142,13 +142,13 @@ class InProcess(Connection):
         return 0.0
 
     @abstractmethod
-    def answer(self, call: Call) -> Outcome:
+    def answer(self, call: Call) -> CallOutcome:
         """What comes of this call."""
 
-    def ask(self, ask: Ask) -> Request:
+    def ask(self, ask: RuntimeRequest) -> Request:
         raise TypeError(f"{self.runtime_name} answers calls, it sends nothing")
 
-    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         raise TypeError(f"{self.runtime_name} answers calls, it receives nothing")
 
 

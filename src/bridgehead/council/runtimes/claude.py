@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
@@ -10,8 +11,7 @@ from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.timeouts import STANDING_AGENTS
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
-from bridgehead.council.reasoning import MEDIUM
-from bridgehead.council.refusals import classify
+from bridgehead.council.request.settings import MEDIUM
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
@@ -23,23 +23,89 @@ from bridgehead.council.runtimes.base import (
     Taken,
     runtime,
 )
-from bridgehead.council.runtimes.claude_output import logged_in, read_claude
-from bridgehead.council.runtimes.cli import CliConnection
+from bridgehead.council.runtimes.call_errors import classify
+from bridgehead.council.runtimes.cli import CliConnection, StartupErrors, refused_without_record, succeeded
 from bridgehead.council.runtimes.exchange import (
-    Answered,
-    Ask,
+    CallOutcome,
     HttpReply,
     HttpRequest,
-    Outcome,
     Received,
-    Refused,
     Request,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+    count_at,
+    listed_ids,
+    mapping_at,
+    objects_in,
+    read_http,
+    text_at,
 )
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
-from bridgehead.council.runtimes.http_replies import listed_ids, read_http
-from bridgehead.council.runtimes.json_lines import count_at, mapping_at, text_at
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
+
+STARTUP_ERRORS: Final[StartupErrors] = (
+    (re.compile(r"error: unknown option"), ErrorClass.BAD_USAGE),
+    (re.compile(r"No conversation found with session ID"), ErrorClass.UNKNOWN_SESSION),
+    (re.compile(r"Input must be provided"), ErrorClass.NO_PROMPT),
+)
+
+
+def read_claude(result: CommandResult) -> CallOutcome:
+    """The outcome of `claude -p --output-format json|stream-json`."""
+    record = _final_record(result.text())
+    if record is None:
+        return refused_without_record("claude", result, STARTUP_ERRORS)
+    text = text_at(record, "result")
+    usage = _usage(record)
+    # `subtype` is "success" on API failures too; only `is_error` tells (runtimes §2.2).
+    if record.get("is_error") is not False:
+        status = record.get("api_error_status")
+        error_class = classify(text, status if isinstance(status, int) else None)
+        return RuntimeRefusal(
+            error_class, text or "claude reported an error", result.error_text(), usage=usage
+        )
+    answered = RuntimeAnswer(text, text_at(record, "session_id") or None, _model(record), usage)
+    return succeeded("claude", result, answered)
+
+
+def logged_in(result: CommandResult) -> bool:
+    """What `claude auth status` says; it looks at what is stored and asks no model."""
+    return result.exit_code == 0
+
+
+def _final_record(printed: str) -> dict[str, Any] | None:
+    records = [record for record in objects_in(printed) if record.get("type") == "result"]
+    return records[-1] if records else None
+
+
+def _model_usage(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    used = mapping_at(record, "modelUsage")
+    return {model: counts for model, counts in used.items() if isinstance(counts, dict)}
+
+
+def _model(record: Mapping[str, Any]) -> str | None:
+    """The model that wrote most of the answer; small ones may have helped."""
+    used = _model_usage(record)
+    return max(used, key=lambda model: count_at(used[model], "outputTokens"), default=None)
+
+
+def _usage(record: Mapping[str, Any]) -> CallUsage:
+    # `usage` is all zero after a cut stream, `modelUsage` is right (runtimes §3).
+    counts = list(_model_usage(record).values())
+    cost = record.get("total_cost_usd")
+    return CallUsage(
+        tokens_in=sum(map(_tokens_in, counts)) if counts else None,
+        tokens_out=sum(count_at(each, "outputTokens") for each in counts) if counts else None,
+        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+    )
+
+
+def _tokens_in(counts: Mapping[str, Any]) -> int:
+    names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+    return sum(count_at(counts, name) for name in names)
+
 
 READING_TOOLS: Final = "Read,Grep,Glob"
 # No shell: a command could reach beyond the worktree (design §5 item 5).
@@ -76,7 +142,7 @@ class ClaudeCli(CliConnection):
             return None
         return Barred(Status.HALTED, NOT_AUTHENTICATED, LOGIN_HINT)
 
-    def arguments(self, ask: Ask) -> Sequence[str]:
+    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
         # `user` alone: a tree's own settings could send key and traffic elsewhere and run commands (runtimes §2.6).
         fixed = ["-p", "--output-format", "json", "--setting-sources", "user", "--strict-mcp-config"]
         # `--tools` restricts; `--allowedTools` only pre-approves (runtimes §3).
@@ -86,10 +152,10 @@ class ClaudeCli(CliConnection):
         effort = ["--effort", ask.reasoning] if ask.reasoning and "--effort" in self.flags else []
         return [*fixed, *tools, *mode, *model, *effort, *self._continuity(ask), *self.extra_arguments]
 
-    def read_result(self, ask: Ask, result: CommandResult) -> Outcome:
+    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
         return read_claude(result)
 
-    def _continuity(self, ask: Ask) -> list[str]:
+    def _continuity(self, ask: RuntimeRequest) -> list[str]:
         if ask.session:
             return ["--resume", ask.session]
         forgets = not self.keeps_history and "--no-session-persistence" in self.flags
@@ -133,7 +199,7 @@ class ClaudeApi(Connection):
         listed = machine.get(f"{self._url}/v1/models", self._headers)
         return listed_ids(listed.text) or None if listed.status == 200 else None
 
-    def ask(self, ask: Ask) -> Request:
+    def ask(self, ask: RuntimeRequest) -> Request:
         body = {
             "model": ask.model or "",
             "max_tokens": API_MAX_TOKENS,
@@ -141,18 +207,18 @@ class ClaudeApi(Connection):
         }
         return HttpRequest("POST", f"{self._url}/v1/messages", self._headers, body)
 
-    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         return read_http("the Messages API", received, _read_message)
 
 
-def _read_message(document: Mapping[str, Any], reply: HttpReply) -> Outcome:
+def _read_message(document: Mapping[str, Any], reply: HttpReply) -> CallOutcome:
     if reply.status != 200:
         error = mapping_at(document, "error")
         message = text_at(error, "message") or f"HTTP {reply.status}"
-        return Refused(classify(f"{text_at(error, 'type')} {message}", reply.status), message)
+        return RuntimeRefusal(classify(f"{text_at(error, 'type')} {message}", reply.status), message)
     blocks = document.get("content")
     if not isinstance(blocks, list):
-        return Refused(ErrorClass.MALFORMED, "the Messages API gave an answer without content")
+        return RuntimeRefusal(ErrorClass.MALFORMED, "the Messages API gave an answer without content")
     text = "".join(text_at(block, "text") for block in blocks if isinstance(block, dict))
     usage = mapping_at(document, "usage")
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -160,8 +226,8 @@ def _read_message(document: Mapping[str, Any], reply: HttpReply) -> Outcome:
         tokens_in=sum(count_at(usage, name) for name in names), tokens_out=count_at(usage, "output_tokens")
     )
     if not text.strip():
-        return Refused(ErrorClass.EMPTY, "the Messages API gave an empty answer", usage=used)
-    return Answered(text, model=text_at(document, "model") or None, usage=used)
+        return RuntimeRefusal(ErrorClass.EMPTY, "the Messages API gave an empty answer", usage=used)
+    return RuntimeAnswer(text, model=text_at(document, "model") or None, usage=used)
 
 
 @runtime("claude")

@@ -1,19 +1,90 @@
-"""What all agent CLIs share: found on PATH, asked once for version and flags, prompt on stdin (runtimes §2)."""
+"""What all agent CLIs share: found on PATH, probed once, prompt on stdin; exit code 0 is not success (runtimes
+§2).
+"""
 
 from __future__ import annotations
 
+import re
 import signal
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
-from bridgehead.council.refusals import CLI_NOT_FOUND
+from bridgehead.contract.words import ErrorClass
+from bridgehead.council.reporting.seat_report import excerpt
 from bridgehead.council.runtimes.base import Connection, Missing, SeatSetup
-from bridgehead.council.runtimes.cli_result import ended_early
-from bridgehead.council.runtimes.exchange import Ask, HttpReply, Outcome, Received, Request
+from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, DETAIL_CHARACTERS, classify
+from bridgehead.council.runtimes.exchange import (
+    NOTHING_REPORTED,
+    CallOutcome,
+    HttpReply,
+    Received,
+    Request,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+)
 from bridgehead.council.runtimes.machine import Machine, Probe
-from bridgehead.host.command import Command, CommandResult
+from bridgehead.host.command import Command, CommandResult, Ended
 from bridgehead.host.environment import child_environment
+
+StartupErrors = Sequence[tuple[re.Pattern[str], ErrorClass]]
+"""What a CLI writes to stderr when it does not even begin, in the order in which it is looked for."""
+
+# Below 0, or 128 and up: a signal ended it, whatever it had printed by then. Some CLIs also use these codes for HTTP
+# statuses, but then their record says that they failed.
+_OWN_END: Final = range(128)
+# What `timeout` programs end with; a user may have put one around the runtime (council §19).
+_TIMED_OUT: Final = 124
+_TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def ended_early(program: str, result: CommandResult, timeout_seconds: int) -> RuntimeRefusal | None:
+    """The refusal of a program that did not come to its own end, or None."""
+    detail = stderr_of(result)
+    match result.ended:
+        case Ended.NOT_STARTED:
+            message = f"{program} could not be started: {result.reason}"
+            return RuntimeRefusal(ErrorClass.OTHER, message, detail, reason=CLI_NOT_FOUND)
+        case Ended.TIMEOUT | Ended.IDLE:
+            message = f"{program} was stopped after {timeout_seconds} s without having answered"
+            return RuntimeRefusal(ErrorClass.TIMEOUT, message, detail)
+        case Ended.OUTPUT_CAP:
+            return RuntimeRefusal(ErrorClass.MALFORMED, f"{program} printed more than is read", detail)
+        case Ended.EXITED if result.exit_code == _TIMED_OUT:
+            return RuntimeRefusal(ErrorClass.TIMEOUT, f"{program} ended with the code of a timeout", detail)
+    return None
+
+
+def succeeded(program: str, result: CommandResult, answered: RuntimeAnswer) -> CallOutcome:
+    """`answered`, unless the program was killed or the answer is empty (runtimes §2.1)."""
+    if result.exit_code not in _OWN_END:
+        message = f"{program} was ended with code {result.exit_code}"
+        return RuntimeRefusal(ErrorClass.OTHER, message, stderr_of(result), usage=answered.usage)
+    if not answered.text.strip():
+        return empty(program, result, answered)
+    return answered
+
+
+def empty(program: str, result: CommandResult, answered: RuntimeAnswer | None = None) -> RuntimeRefusal:
+    message = f"{program} ended with code {result.exit_code} and gave no answer"
+    usage = answered.usage if answered else NOTHING_REPORTED
+    return RuntimeRefusal(ErrorClass.EMPTY, message, stderr_of(result), usage=usage)
+
+
+def refused_without_record(program: str, result: CommandResult, known: StartupErrors) -> RuntimeRefusal:
+    """A run that left no record of its own: what stderr says decides."""
+    said = stderr_of(result)
+    if result.exit_code == 0:
+        return empty(program, result)
+    message = excerpt(said) or f"{program} ended with code {result.exit_code} and said nothing"
+    told = next((error_class for pattern, error_class in known if pattern.search(said)), None)
+    return RuntimeRefusal(told or classify(said), message, said)
+
+
+def stderr_of(result: CommandResult) -> str:
+    """stderr without colours, cut to what the log takes."""
+    return excerpt(_TERMINAL_CODES.sub("", result.error_text()), DETAIL_CHARACTERS)
 
 
 class CliConnection(Connection):
@@ -53,18 +124,18 @@ class CliConnection(Connection):
         return cls(setup, path, probe)
 
     @abstractmethod
-    def arguments(self, ask: Ask) -> Sequence[str]:
+    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
         """The arguments for one prompt, which goes to stdin."""
 
     @abstractmethod
-    def read_result(self, ask: Ask, result: CommandResult) -> Outcome:
+    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
         """What a run that came to its own end has said."""
 
-    def environment(self, ask: Ask | None) -> dict[str, str]:
+    def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
         """The whole environment of the program; without an ask, that of a probe."""
         return self._environment_for(self.setup)
 
-    def ask(self, ask: Ask) -> Request:
+    def ask(self, ask: RuntimeRequest) -> Request:
         # stdin, because one argument over 128 KiB cannot be passed and arguments show in `ps` (runtimes §2.3).
         return Command(
             [self.path, *self.arguments(ask)],
@@ -74,7 +145,7 @@ class CliConnection(Connection):
             first_signal=self.first_signal,
         )
 
-    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         if isinstance(received, HttpReply):
             raise TypeError(f"{self.program} is a program and got an HTTP reply")
         early = ended_early(self.program, received, ask.timeout_seconds)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.words import Status
+from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
-from bridgehead.council.reasoning import choose_reasoning_level
+from bridgehead.council.request.settings import choose_reasoning_level
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
@@ -22,20 +22,105 @@ from bridgehead.council.runtimes.base import (
     Taken,
     runtime,
 )
-from bridgehead.council.runtimes.cli import CliConnection
-from bridgehead.council.runtimes.codex_events import catalogue, has_stored_login, read_codex, thread_usage
+from bridgehead.council.runtimes.call_errors import classify
+from bridgehead.council.runtimes.cli import (
+    CliConnection,
+    StartupErrors,
+    refused_without_record,
+    stderr_of,
+    succeeded,
+)
 from bridgehead.council.runtimes.exchange import (
     NOTHING_REPORTED,
-    Answered,
-    Ask,
-    Outcome,
+    CallOutcome,
     Received,
-    Refused,
     Request,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+    count_at,
+    mapping_at,
+    object_from,
+    objects_in,
+    text_at,
 )
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
+
+EXIT_USAGE: Final = 2
+
+STARTUP_ERRORS: Final[StartupErrors] = (
+    (re.compile(r"No prompt provided via stdin"), ErrorClass.NO_PROMPT),
+    (re.compile(r"no rollout found for thread id", re.IGNORECASE), ErrorClass.UNKNOWN_SESSION),
+    (re.compile(r"Not inside a trusted directory"), ErrorClass.UNTRUSTED_FOLDER),
+)
+
+
+def read_codex(result: CommandResult, *, earlier: CallUsage = NOTHING_REPORTED) -> CallOutcome:
+    """The outcome of one turn; `earlier` is what the thread had used before, because codex counts per thread."""
+    events = list(objects_in(result.text()))
+    failed = _last(events, "turn.failed")
+    if failed is not None:
+        message = text_at(mapping_at(failed, "error"), "message") or "codex reported a failed turn"
+        return RuntimeRefusal(classify(message), message, stderr_of(result))
+    completed = _last(events, "turn.completed")
+    if completed is None:
+        return _unfinished(events, result)
+    started = _last(events, "thread.started") or {}
+    usage = _usage(mapping_at(completed, "usage"), earlier)
+    answered = RuntimeAnswer(_last_message(events), text_at(started, "thread_id") or None, None, usage)
+    return succeeded("codex", result, answered)
+
+
+def thread_usage(result: CommandResult) -> CallUsage:
+    """What the whole thread has used so far; to be subtracted from the next turn's numbers."""
+    completed = _last(list(objects_in(result.text())), "turn.completed") or {}
+    return _usage(mapping_at(completed, "usage"), NOTHING_REPORTED)
+
+
+def has_stored_login(result: CommandResult) -> bool:
+    """What `codex login status` says; keys in the environment are none of its business."""
+    return result.exit_code == 0
+
+
+def catalogue(printed: str) -> list[str] | None:
+    """The model names of `codex debug models`, or None when it printed something else."""
+    models = (object_from(printed) or {}).get("models")
+    if not isinstance(models, list):
+        return None
+    return [str(model["slug"]) for model in models if isinstance(model, dict) and "slug" in model]
+
+
+def _unfinished(events: list[dict[str, Any]], result: CommandResult) -> RuntimeRefusal:
+    """A run without the last word of a turn; a top-level `error` before it is only a retry notice."""
+    if events and result.exit_code != 0:
+        return RuntimeRefusal(ErrorClass.OTHER, "codex ended before its turn did", stderr_of(result))
+    refused = refused_without_record("codex", result, STARTUP_ERRORS)
+    if result.exit_code == EXIT_USAGE:
+        return RuntimeRefusal(ErrorClass.BAD_USAGE, refused.message, refused.detail)
+    return refused
+
+
+def _last(events: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+    return next((event for event in reversed(events) if event.get("type") == kind), None)
+
+
+def _last_message(events: list[dict[str, Any]]) -> str:
+    items = [mapping_at(event, "item") for event in events if event.get("type") == "item.completed"]
+    messages = [text_at(item, "text") for item in items if item.get("type") == "agent_message"]
+    return messages[-1] if messages else ""
+
+
+def _usage(counts: Mapping[str, Any], earlier: CallUsage) -> CallUsage:
+    if not counts:
+        return NOTHING_REPORTED
+    # cached_input_tokens is part of input_tokens, reasoning tokens are part of output_tokens.
+    return CallUsage(
+        tokens_in=max(count_at(counts, "input_tokens") - (earlier.tokens_in or 0), 0),
+        tokens_out=max(count_at(counts, "output_tokens") - (earlier.tokens_out or 0), 0),
+    )
+
 
 LOGIN_HINT: Final = "run `codex login`, or set the variable that holds your provider's key"
 # Without these an unreachable server is waited for without end, and memory files of the tree enter the prompt.
@@ -82,14 +167,14 @@ class CodexCli(CliConnection):
     def has_agents(self, machine: Machine) -> bool:
         return multi_agent_enabled(machine, self)
 
-    def environment(self, ask: Ask | None) -> dict[str, str]:
+    def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
         environment = super().environment(ask)
         name = self._key_variable
         if name and (value := self.setup.environment.get(name)):
             environment[name] = value
         return environment
 
-    def arguments(self, ask: Ask) -> Sequence[str]:
+    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
         sandbox = "workspace-write" if ask.may_write else "read-only"
         if ask.session:
             # `resume` has no -s and no -C (runtimes §4).
@@ -106,26 +191,30 @@ class CodexCli(CliConnection):
             "-",
         ]
 
-    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         """A provider that does not take the schema is asked again without it, and never with it after that."""
         outcome = super().read(ask, received)
-        if isinstance(outcome, Refused) and self._shape(ask) and "schema" in outcome.message.casefold():
+        if (
+            isinstance(outcome, RuntimeRefusal)
+            and self._shape(ask)
+            and "schema" in outcome.message.casefold()
+        ):
             self._takes_schemas = False
             return self.ask(ask)
         return outcome
 
-    def read_result(self, ask: Ask, result: CommandResult) -> Outcome:
+    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
         earlier = self._thread_usage.get(ask.session or "", NOTHING_REPORTED)
         outcome = read_codex(result, earlier=earlier)
-        if isinstance(outcome, Answered) and outcome.session:
+        if isinstance(outcome, RuntimeAnswer) and outcome.session:
             self._thread_usage[outcome.session] = thread_usage(result)
         return outcome
 
-    def _shape(self, ask: Ask) -> list[str]:
+    def _shape(self, ask: RuntimeRequest) -> list[str]:
         usable = self._takes_schemas and ask.schema_file is not None and "--output-schema" in self.flags
         return ["--output-schema", str(ask.schema_file)] if usable else []
 
-    def _common(self, ask: Ask) -> list[str]:
+    def _common(self, ask: RuntimeRequest) -> list[str]:
         config = [word for entry in FIXED_CONFIG for word in ("-c", entry)]
         # The documents' key `reasoning-effort` is ignored without a word (runtimes §4).
         effort = ["-c", f'model_reasoning_effort="{ask.reasoning}"'] if ask.reasoning else []

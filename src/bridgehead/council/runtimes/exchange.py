@@ -1,21 +1,26 @@
-"""What goes to a runtime and what comes back, as plain data: an `Ask` becomes a request, a reply an `Outcome`."""
+"""What goes to a runtime and what comes back, as plain data, over HTTP or as JSON lines a program printed
+(runtimes §2.10).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.reporting.seat_report import excerpt
+from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.host.command import Command, CommandResult
 
 NOTHING_REPORTED: Final = CallUsage()
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RuntimeRequest:
     """One prompt, with everything a connection may turn into flags."""
 
     prompt: str
@@ -62,7 +67,7 @@ Received = CommandResult | HttpReply
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class RuntimeAnswer:
     """The model's words, and what the runtime said about them."""
 
     text: str
@@ -72,7 +77,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RuntimeRefusal:
     """The call ended without an answer."""
 
     error_class: ErrorClass
@@ -84,4 +89,78 @@ class Refused:
     usage: CallUsage = NOTHING_REPORTED
 
 
-Outcome = Answered | Refused
+CallOutcome = RuntimeAnswer | RuntimeRefusal
+
+
+def objects_in(printed: str) -> Iterator[dict[str, Any]]:
+    """Every line that is a JSON object, in order."""
+    # Only a line feed ends a line: U+2028 and its like may stand inside a JSON string.
+    for line in printed.split("\n"):
+        if (found := object_from(line)) is not None:
+            yield found
+
+
+def object_from(text: str) -> dict[str, Any] | None:
+    """The JSON object that `text` is, or None."""
+    stripped = text.strip().removeprefix("\ufeff")
+    if not stripped.startswith("{"):
+        return None
+    try:
+        found = json.loads(stripped, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def last_pretty_object(printed: str) -> dict[str, Any] | None:
+    """The last JSON object that begins on a line of its own `{`; programs print warnings and traces before it."""
+    lines = printed.split("\n")
+    starts = [number for number, line in enumerate(lines) if line.rstrip("\r") == "{"]
+    return object_from("\n".join(lines[starts[-1] :])) if starts else None
+
+
+def mapping_at(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """The object at `path`, empty when there is none."""
+    current: Any = value
+    for name in path:
+        current = current.get(name) if isinstance(current, dict) else None
+    return current if isinstance(current, dict) else {}
+
+
+def text_at(value: Mapping[str, Any], name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def count_at(value: Mapping[str, Any], name: str) -> int:
+    """A number of tokens; anything that is none counts 0."""
+    found = value.get(name)
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+ReadDocument = Callable[[Mapping[str, Any], HttpReply], CallOutcome | Request]
+
+
+def read_http(far_side: str, received: Received, read: ReadDocument) -> CallOutcome | Request:
+    """Hand the JSON object of a reply to `read`; a reply that holds none is refused here."""
+    if not isinstance(received, HttpReply):
+        raise TypeError(f"{far_side} speaks HTTP and got the result of a program")
+    if received.timed_out:
+        return RuntimeRefusal(ErrorClass.TIMEOUT, f"{far_side} did not answer in time")
+    if received.failure is not None:
+        return RuntimeRefusal(ErrorClass.UNREACHABLE, f"{far_side} cannot be reached: {received.failure}")
+    document = object_from(received.text)
+    if document is not None:
+        return read(document, received)
+    if received.status == 200:
+        return RuntimeRefusal(ErrorClass.MALFORMED, f"{far_side} gave something that is no JSON object")
+    message = f"{far_side} answered HTTP {received.status}: {excerpt(received.text, 200)}"
+    return RuntimeRefusal(classify(received.text, received.status), message)
+
+
+def listed_ids(listing: str) -> list[str]:
+    """The model ids of a `GET .../models`, in the order of the listing."""
+    entries = (object_from(listing) or {}).get("data")
+    if not isinstance(entries, list):
+        return []
+    return [str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry]

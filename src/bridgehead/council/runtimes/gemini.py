@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
-from bridgehead.contract.words import Status
-from bridgehead.council.reasoning import MEDIUM
-from bridgehead.council.refusals import CLI_NOT_FOUND
+from bridgehead.contract.words import ErrorClass, Status
+from bridgehead.council.calls import CallUsage
+from bridgehead.council.request.settings import MEDIUM
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     Barred,
@@ -19,13 +21,147 @@ from bridgehead.council.runtimes.base import (
     Taken,
     runtime,
 )
-from bridgehead.council.runtimes.cli import CliConnection
-from bridgehead.council.runtimes.cli_result import refused_without_record, succeeded
-from bridgehead.council.runtimes.exchange import Answered, Ask, Outcome
-from bridgehead.council.runtimes.gemini_output import read_gemini
+from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, classify
+from bridgehead.council.runtimes.cli import (
+    CliConnection,
+    StartupErrors,
+    refused_without_record,
+    stderr_of,
+    succeeded,
+)
+from bridgehead.council.runtimes.exchange import (
+    NOTHING_REPORTED,
+    CallOutcome,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+    count_at,
+    last_pretty_object,
+    mapping_at,
+    object_from,
+    objects_in,
+    text_at,
+)
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
+
+EXIT_AUTH: Final = 41
+EXIT_UNTRUSTED: Final = 55
+
+STARTUP_ERRORS: Final[StartupErrors] = (
+    (re.compile(r"^Unknown argument", re.MULTILINE), ErrorClass.BAD_USAGE),
+    (re.compile(r"Error resuming session|Invalid session identifier"), ErrorClass.UNKNOWN_SESSION),
+    (re.compile(r"No input provided via stdin"), ErrorClass.NO_PROMPT),
+    (re.compile(r"not running in a trusted directory"), ErrorClass.UNTRUSTED_FOLDER),
+)
+RETIRED_ACCOUNT: Final = "IneligibleTierError"
+UNEXPLAINED: Final = "gemini reported an error"
+# gemini exits with the status of a failed request, of which the system keeps the lowest eight bits.
+_HTTP_ERRORS: Final = range(400, 600)
+_EXIT_CLASSES: Final = {EXIT_AUTH: ErrorClass.AUTH, EXIT_UNTRUSTED: ErrorClass.UNTRUSTED_FOLDER}
+# A node trace on stderr ends with the fields of the error object; the HTTP status is among them.
+_TRACE_STATUS: Final = re.compile(r"^\s*(?:code|status): (\d{3}),?$", re.MULTILINE)
+
+
+def read_gemini(result: CommandResult) -> CallOutcome:
+    """The outcome of `gemini --output-format json|stream-json`."""
+    printed = result.text()
+    events = list(objects_in(printed))
+    final = next((event for event in reversed(events) if event.get("type") == "result"), None)
+    if final is not None:
+        return _read_stream(events, final, result)
+    whole = object_from(printed) or {}
+    # A stream that was cut leaves an error beside the words that came; they are used (runtimes §11).
+    if (error := mapping_at(whole, "error")) and not text_at(whole, "response").strip():
+        return _refused_by_record(error, result)
+    return _read_whole(whole, result) if "response" in whole else _read_error(result)
+
+
+def _read_stream(
+    events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult
+) -> CallOutcome:
+    usage = _stream_usage(mapping_at(final, "stats"))
+    said = [event for event in events if event.get("type") == "message" and event.get("role") == "assistant"]
+    text = "".join(text_at(event, "content") for event in said)
+    # As in the other format: a cut stream ends with code 0, and without an error in the last record.
+    was_cut = result.exit_code == 0 and "error" not in final and bool(text.strip())
+    if final.get("status") != "success" and not was_cut:
+        return _refused(_stream_error(events, final), result, usage)
+    first = next((event for event in events if event.get("type") == "init"), {})
+    models = list(mapping_at(final, "stats", "models"))
+    answered = RuntimeAnswer(text, text_at(first, "session_id") or None, models[0] if models else None, usage)
+    return succeeded("gemini", result, answered)
+
+
+def _stream_error(events: list[dict[str, Any]], final: Mapping[str, Any]) -> str:
+    """Why a stream ended in an error: the last record says it, or an `error` event before it."""
+    said = [text_at(event, "message") for event in events if event.get("type") == "error"]
+    told = text_at(mapping_at(final, "error"), "message") or next(filter(None, reversed(said)), "")
+    return told or UNEXPLAINED
+
+
+def _read_whole(whole: Mapping[str, Any], result: CommandResult) -> CallOutcome:
+    models = mapping_at(whole, "stats", "models")
+    counts = [mapping_at(models, name, "tokens") for name in models]
+    usage = CallUsage(
+        tokens_in=sum(count_at(each, "prompt") for each in counts) if counts else None,
+        tokens_out=sum(count_at(each, "candidates") + count_at(each, "thoughts") for each in counts)
+        if counts
+        else None,
+    )
+    session = text_at(whole, "session_id") or None
+    answered = RuntimeAnswer(text_at(whole, "response"), session, next(iter(models), None), usage)
+    return succeeded("gemini", result, answered)
+
+
+def _read_error(result: CommandResult) -> RuntimeRefusal:
+    """Errors of the `json` format: the last object on stderr, after warnings and traces."""
+    error = mapping_at(last_pretty_object(result.error_text()) or {}, "error")
+    if error:
+        return _refused_by_record(error, result)
+    refused = refused_without_record("gemini", result, STARTUP_ERRORS)
+    if result.exit_code == 0:
+        return refused
+    return replace(refused, error_class=_class_of(stderr_of(result), result))
+
+
+def _refused_by_record(error: Mapping[str, Any], result: CommandResult) -> RuntimeRefusal:
+    message = text_at(error, "message") or UNEXPLAINED
+    return _refused(message, result, NOTHING_REPORTED, code=error.get("code"))
+
+
+def _refused(message: str, result: CommandResult, usage: CallUsage, code: object = None) -> RuntimeRefusal:
+    return RuntimeRefusal(_class_of(message, result, code), message, stderr_of(result), usage=usage)
+
+
+def _class_of(message: str, result: CommandResult, code: object = None) -> ErrorClass:
+    # An account that is refused for good also ends with the code of a missing login; the trace alone tells.
+    if RETIRED_ACCOUNT in message or RETIRED_ACCOUNT in result.error_text():
+        return ErrorClass.RETIRED
+    if result.exit_code in _EXIT_CLASSES:
+        return _EXIT_CLASSES[result.exit_code]
+    told = next((error_class for pattern, error_class in STARTUP_ERRORS if pattern.search(message)), None)
+    return told or classify(message, _status(code, result))
+
+
+def _status(code: object, result: CommandResult) -> int | None:
+    """The HTTP status: gemini's own code where it is one (404 is shown as 1), else what its trace or exit says."""
+    if isinstance(code, int) and code in _HTTP_ERRORS:
+        return code
+    traced = _TRACE_STATUS.findall(result.error_text())
+    if traced:
+        return int(traced[-1])
+    return result.exit_code + 256 if result.exit_code + 256 in _HTTP_ERRORS else None
+
+
+def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:
+    if "total_tokens" not in stats:
+        return NOTHING_REPORTED
+    # Thoughts are in the total only.
+    total, tokens_in = count_at(stats, "total_tokens"), count_at(stats, "input_tokens")
+    return CallUsage(tokens_in=tokens_in, tokens_out=max(total - tokens_in, 0))
+
 
 API_URL: Final = "https://generativelanguage.googleapis.com"
 BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
@@ -67,7 +203,7 @@ class GeminiCli(CliConnection):
             return None
         return Barred(Status.SKIPPED, f"auth_probe_failed: no method is configured; {LOGIN_HINT}")
 
-    def environment(self, ask: Ask | None) -> dict[str, str]:
+    def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
         """A `.env` in the tree could name another address, so ours is named where that does no harm (runtimes §2.6).
 
         With an address but without a chosen method the CLI takes the method "gateway" and fails, so the default
@@ -78,7 +214,7 @@ class GeminiCli(CliConnection):
             environment.setdefault(BASE_URL_VARIABLE, API_URL)
         return environment
 
-    def arguments(self, ask: Ask) -> Sequence[str]:
+    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
         # An untrusted folder would silently turn `plan` into `default` and then end the run (runtimes §5).
         mode = "auto_edit" if ask.may_write else "plan"
         fixed = ["--output-format", "stream-json", "--approval-mode", mode, "--skip-trust"]
@@ -86,7 +222,7 @@ class GeminiCli(CliConnection):
         session = ["--resume", ask.session] if ask.session else []
         return [*fixed, *model, *session, *self.extra_arguments]
 
-    def read_result(self, ask: Ask, result: CommandResult) -> Outcome:
+    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
         return read_gemini(result)
 
 
@@ -99,13 +235,13 @@ class AgyCli(CliConnection):
     required_flags: ClassVar = frozenset({"--print"})
     warnings = ("unverified_backend:agy",)
 
-    def arguments(self, ask: Ask) -> Sequence[str]:
+    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
         return ["--print", *self.extra_arguments]
 
-    def read_result(self, ask: Ask, result: CommandResult) -> Outcome:
+    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
         if result.exit_code != 0:
             return refused_without_record("agy", result, ())
-        return succeeded("agy", result, Answered(result.text().strip()))
+        return succeeded("agy", result, RuntimeAnswer(result.text().strip()))
 
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Self
 
 from bridgehead.council.runtimes.base import NO_CONNECTION, Connection, Missing, NativeDispatcher, SeatSetup
-from bridgehead.council.runtimes.exchange import Ask, Outcome, Received, Request
+from bridgehead.council.runtimes.exchange import CallOutcome, Received, Request, RuntimeRequest
 from bridgehead.council.runtimes.machine import Machine
 
 
@@ -19,10 +19,10 @@ class _Spoken(Connection):
     kind = "native-dispatch"
     exchange_mode = "coordinator-mediated"
 
-    def ask(self, ask: Ask) -> Request:
+    def ask(self, ask: RuntimeRequest) -> Request:
         raise TypeError("a native seat is handed its prompts by dispatch")
 
-    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         raise TypeError("a native seat is handed its prompts by dispatch")
 
 

@@ -1,7 +1,5 @@
-"""What pre-flight may ask of this machine: programs on PATH, short probes, files of the user, a loopback or model URL.
-
-Nothing here spends tokens. Answers about a program (version, flags) are remembered by its path and modification time,
-because some of them take three seconds to be had.
+"""What pre-flight may ask of this machine: programs on PATH, remembered probes, files of the user, a loopback or
+model URL.
 """
 
 from __future__ import annotations
@@ -9,18 +7,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+import msgspec
+
 from bridgehead.council.runtimes.exchange import HttpReply
 from bridgehead.errors import FileError
 from bridgehead.host import process
 from bridgehead.host.command import Command, CommandResult, Ended
-from bridgehead.host.files import read_bounded
+from bridgehead.host.directories import make_private_dir
+from bridgehead.host.files import read_bounded, write_atomic
 
 PROBE_SECONDS: Final = 10.0
 SLOW_FACTOR: Final = 3
@@ -162,3 +163,55 @@ def _problem(result: CommandResult, limit_seconds: float) -> str:
             return f"exit code {result.exit_code}" + (f": {said[0][:200]}" if said else "")
         case _:
             return f"no answer within {limit_seconds:g} s"
+
+
+MOST_PROBES: Final = 64
+_MOST_BYTES: Final = 1024 * 1024
+
+
+class ProbeFile(MutableMapping[str, Probe]):
+    """Reads the file when first asked, writes it whenever a probe is added. Losing it only costs seconds."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._probes: dict[str, Probe] | None = None
+
+    def __getitem__(self, key: str) -> Probe:
+        return self._loaded()[key]
+
+    def __setitem__(self, key: str, probe: Probe) -> None:
+        probes = self._loaded()
+        probes.pop(key, None)
+        probes[key] = probe
+        while len(probes) > MOST_PROBES:
+            del probes[next(iter(probes))]
+        self._save(probes)
+
+    def __delitem__(self, key: str) -> None:
+        probes = self._loaded()
+        del probes[key]
+        self._save(probes)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded())
+
+    def __len__(self) -> int:
+        return len(self._loaded())
+
+    def _loaded(self) -> dict[str, Probe]:
+        if self._probes is None:
+            self._probes = self._read()
+        return self._probes
+
+    def _read(self) -> dict[str, Probe]:
+        try:
+            return msgspec.json.decode(read_bounded(self._path, _MOST_BYTES), type=dict[str, Probe])
+        except (FileError, OSError, msgspec.DecodeError):
+            return {}
+
+    def _save(self, probes: dict[str, Probe]) -> None:
+        try:
+            make_private_dir(self._path.parent)
+            write_atomic(self._path, msgspec.json.encode(probes), private=True)
+        except (FileError, OSError):
+            return

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
-from bridgehead.council.refusals import classify
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
@@ -22,18 +21,22 @@ from bridgehead.council.runtimes.base import (
     SeatSetup,
     runtime,
 )
+from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.exchange import (
-    Answered,
-    Ask,
+    CallOutcome,
     HttpReply,
     HttpRequest,
-    Outcome,
     Received,
-    Refused,
     Request,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+    count_at,
+    listed_ids,
+    mapping_at,
+    read_http,
+    text_at,
 )
-from bridgehead.council.runtimes.http_replies import listed_ids, read_http
-from bridgehead.council.runtimes.json_lines import count_at, mapping_at, text_at
 from bridgehead.council.runtimes.machine import Machine
 
 _BAD_REQUEST: Final = (400, 404, 415, 422, 501)
@@ -78,7 +81,7 @@ class ChatEndpoint(Connection):
     def default_model(self, machine: Machine) -> str | None:
         return next(iter(self.models(machine) or []), None)
 
-    def ask(self, ask: Ask) -> Request:
+    def ask(self, ask: RuntimeRequest) -> Request:
         body: dict[str, Any] = {
             "model": ask.model or "",
             "messages": [{"role": "user", "content": ask.prompt}],
@@ -88,11 +91,11 @@ class ChatEndpoint(Connection):
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
         return HttpRequest("POST", f"{self._url}/chat/completions", self._headers, body)
 
-    def read(self, ask: Ask, received: Received) -> Outcome | Request:
+    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         """A server that does not know `response_format` is asked again without it, and never with it after that."""
         outcome = read_http("the endpoint", received, _read_completion)
         complains = isinstance(received, HttpReply) and received.status in _BAD_REQUEST
-        unexplained = isinstance(outcome, Refused) and outcome.error_class is ErrorClass.OTHER
+        unexplained = isinstance(outcome, RuntimeRefusal) and outcome.error_class is ErrorClass.OTHER
         if complains and unexplained and ask.schema is not None and self._takes_schemas:
             self._takes_schemas = False
             return self.ask(ask)
@@ -106,20 +109,20 @@ def _is_http(address: str) -> bool:
         return False
 
 
-def _read_completion(document: Mapping[str, Any], reply: HttpReply) -> Outcome:
+def _read_completion(document: Mapping[str, Any], reply: HttpReply) -> CallOutcome:
     if reply.status != 200 or "error" in document:
         error = mapping_at(document, "error")
         message = text_at(error, "message") or f"HTTP {reply.status}"
         status = reply.status if reply.status != 200 else None
-        return Refused(classify(f"{error.get('code')} {message}", status), message)
+        return RuntimeRefusal(classify(f"{error.get('code')} {message}", status), message)
     choices = document.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return Refused(ErrorClass.MALFORMED, "the endpoint gave an answer without choices")
+        return RuntimeRefusal(ErrorClass.MALFORMED, "the endpoint gave an answer without choices")
     text = text_at(mapping_at(choices[0], "message"), "content")
     usage = _usage(mapping_at(document, "usage"))
     if not text.strip():
-        return Refused(ErrorClass.EMPTY, "the endpoint gave an empty answer", usage=usage)
-    return Answered(text, model=text_at(document, "model") or None, usage=usage)
+        return RuntimeRefusal(ErrorClass.EMPTY, "the endpoint gave an empty answer", usage=usage)
+    return RuntimeAnswer(text, model=text_at(document, "model") or None, usage=usage)
 
 
 def _usage(counts: Mapping[str, Any]) -> CallUsage:

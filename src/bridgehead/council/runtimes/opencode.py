@@ -1,28 +1,309 @@
-"""OpenCode as a program, one `opencode run` per prompt, or the server the user named. Runtimes §6."""
+"""OpenCode: as a program, one `opencode run` per prompt, or as the server the user named by OPENCODE_PORT.
+Runtimes §6.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, Self
+from urllib.parse import quote
 
-from bridgehead.contract.words import Status
-from bridgehead.council.runtimes.base import Barred, Overseer, Runtime, Taken, runtime
-from bridgehead.council.runtimes.cli import CliConnection
-from bridgehead.council.runtimes.exchange import Answered, Ask, Outcome
-from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
-from bridgehead.council.runtimes.json_lines import object_from
-from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.runtimes.opencode_events import LoopGuard, listed_models, read_opencode
-from bridgehead.council.runtimes.opencode_permissions import (
-    HOSTED_PROVIDER,
-    LOGIN_HINT,
-    MAY_EDIT,
-    NO_PROVIDER,
-    READ_ONLY,
+from bridgehead.contract.words import ErrorClass, Status
+from bridgehead.council.calls import CallUsage
+from bridgehead.council.runtimes.base import (
+    NO_CONNECTION,
+    NOT_AUTHENTICATED,
+    Barred,
+    Connection,
+    Missing,
+    Overseer,
+    Runtime,
+    SeatSetup,
+    Taken,
+    runtime,
 )
-from bridgehead.council.runtimes.opencode_server import OpencodeServer
+from bridgehead.council.runtimes.call_errors import classify
+from bridgehead.council.runtimes.cli import (
+    CliConnection,
+    StartupErrors,
+    refused_without_record,
+    stderr_of,
+    succeeded,
+)
+from bridgehead.council.runtimes.exchange import (
+    NOTHING_REPORTED,
+    CallOutcome,
+    HttpReply,
+    HttpRequest,
+    Received,
+    Request,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+    count_at,
+    mapping_at,
+    object_from,
+    objects_in,
+    read_http,
+    text_at,
+)
+from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
+from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
+
+# A reply without a finish reason makes opencode ask again at once, without end (runtimes §6).
+MOST_UNKNOWN_STEPS: Final = 3
+
+STARTUP_ERRORS: Final[StartupErrors] = (
+    (re.compile(r"Session not found"), ErrorClass.UNKNOWN_SESSION),
+    (re.compile(r"You must provide a message"), ErrorClass.NO_PROMPT),
+    (re.compile(r"^opencode run \[message\.\.\]|Positionals:|^Options:", re.MULTILINE), ErrorClass.BAD_USAGE),
+)
+
+
+class LoopGuard:
+    """Watches the output while it arrives and says when opencode has begun to run in circles."""
+
+    def __init__(self) -> None:
+        self._unfinished_line = b""
+        self._unknown_steps = 0
+
+    def __call__(self, chunk: bytes) -> bool:
+        """Take more stdout; True when the run should be stopped."""
+        *lines, self._unfinished_line = (self._unfinished_line + chunk).split(b"\n")
+        for line in lines:
+            event = object_from(line.decode("utf-8", "replace")) or {}
+            if event.get("type") == "step_finish":
+                self._unknown_steps += _reason(event) == "unknown"
+        return self._unknown_steps >= MOST_UNKNOWN_STEPS
+
+
+def read_opencode(result: CommandResult) -> CallOutcome:
+    """The outcome of one run."""
+    events = list(objects_in(result.text()))
+    steps = [event for event in events if event.get("type") == "step_finish"]
+    usage = _usage([mapping_at(step, "part") for step in steps])
+    error = next((event for event in events if event.get("type") == "error"), None)
+    if error is not None:
+        return read_error(mapping_at(error, "error"), stderr_of(result), usage)
+    if any(_reason(step) == "unknown" for step in steps) and _reason(steps[-1]) != "stop":
+        message = "the model's replies had no end, and opencode kept asking"
+        return RuntimeRefusal(ErrorClass.MALFORMED, message, stderr_of(result), usage=usage)
+    if not steps:
+        return refused_without_record("opencode", result, STARTUP_ERRORS)
+    answered = RuntimeAnswer(_last_words(events), text_at(events[0], "sessionID") or None, None, usage)
+    return succeeded("opencode", result, answered)
+
+
+def read_error(error: Mapping[str, Any], detail: str, usage: CallUsage) -> RuntimeRefusal:
+    """An error object of opencode, from an event or from its HTTP server."""
+    data = mapping_at(error, "data")
+    message = text_at(data, "message") or text_at(error, "name") or "opencode reported an error"
+    if text_at(error, "name") == "ContextOverflowError":
+        return RuntimeRefusal(ErrorClass.TOO_LONG, message, detail, usage=usage)
+    # A model that is not in the configuration fails before any request; only a reference to a log tells.
+    if text_at(error, "name") == "UnknownError" and "ref" in data:
+        message = f"{message} (usually: no such model in opencode's configuration)"
+        return RuntimeRefusal(ErrorClass.UNKNOWN_MODEL, message, detail, usage=usage)
+    status = data.get("statusCode")
+    text = f"{message}\n{text_at(data, 'responseBody')}"
+    return RuntimeRefusal(
+        classify(text, status if isinstance(status, int) else None), message, detail, usage=usage
+    )
+
+
+def listed_models(printed: str) -> list[str]:
+    """The `provider/model` lines of `opencode models`."""
+    return [line.strip() for line in printed.splitlines() if re.fullmatch(r"[^/\s]+/\S+", line.strip())]
+
+
+def usage_of(part: Mapping[str, Any]) -> CallUsage:
+    """Tokens of one step or message; `output` excludes reasoning and `input` excludes cache reads."""
+    tokens, cache = mapping_at(part, "tokens"), mapping_at(part, "tokens", "cache")
+    cost = part.get("cost")
+    return CallUsage(
+        tokens_in=count_at(tokens, "input") + count_at(cache, "read") + count_at(cache, "write"),
+        tokens_out=count_at(tokens, "output") + count_at(tokens, "reasoning"),
+        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+    )
+
+
+def _usage(parts: list[Mapping[str, Any]]) -> CallUsage:
+    if not parts:
+        return NOTHING_REPORTED
+    each = [usage_of(part) for part in parts]
+    costs = [usage.cost_usd for usage in each if usage.cost_usd is not None]
+    return CallUsage(
+        tokens_in=sum(usage.tokens_in or 0 for usage in each),
+        tokens_out=sum(usage.tokens_out or 0 for usage in each),
+        cost_usd=sum(costs) if costs else None,
+    )
+
+
+def _last_words(events: list[dict[str, Any]]) -> str:
+    """The texts of the last step that ended with `stop`."""
+    words: list[str] = []
+    answer = ""
+    for event in events:
+        match event.get("type"):
+            case "step_start":
+                words = []
+            case "text":
+                words.append(text_at(mapping_at(event, "part"), "text"))
+            case "step_finish" if _reason(event) == "stop":
+                answer = "".join(words)
+    return answer
+
+
+def _reason(event: Mapping[str, Any]) -> str:
+    return text_at(mapping_at(event, "part"), "reason")
+
+
+# Offered even without any credentials; using it would send the code to a service nobody chose (council §4.2).
+HOSTED_PROVIDER: Final = "opencode"
+NO_PROVIDER: Final = "no_provider_configured"
+LOGIN_HINT: Final = "run `opencode auth login`, or name a provider in your opencode configuration"
+
+# `--agent plan` alone runs shell commands (runtimes §6).
+READ_ONLY: Final = {"edit": "deny", "bash": "deny", "webfetch": "deny", "external_directory": "deny"}
+# No shell: a command could reach beyond the worktree.
+MAY_EDIT: Final = {"edit": "allow", "bash": "deny", "webfetch": "deny", "external_directory": "deny"}
+
+
+class OpencodeServer(Connection):
+    """One session per role; a server that nobody named is never used."""
+
+    kind = "http-api"
+    runtime_name = "opencode"
+    exchange_mode = "session-continuity"
+    keeps_history = True
+
+    def __init__(self, url: str, password: str | None, health: HttpReply) -> None:
+        self._url = url
+        self._headers = _basic_auth(password) if password else {}
+        self._health = health
+        self._listing: HttpReply | None = None
+        self.version = text_at(object_from(health.text) or {}, "version") or None
+
+    @classmethod
+    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+        port = setup.environment.get("OPENCODE_PORT", "")
+        if not (port.isdecimal() and 0 < int(port) < 65536):
+            return Missing(NO_CONNECTION, "OPENCODE_PORT names no port")
+        url = f"http://127.0.0.1:{int(port)}"
+        password = setup.environment.get("OPENCODE_SERVER_PASSWORD")
+        health = machine.get(f"{url}/global/health", _basic_auth(password) if password else {})
+        if health.status not in (200, 401):
+            return Missing(NO_CONNECTION, f"{url}/global/health: {health.failure or health.status}")
+        return cls(url, password, health)
+
+    def barrier(self, machine: Machine) -> Barred | None:
+        if self._health.status == 401:
+            hint = "set OPENCODE_SERVER_PASSWORD to the password of the running opencode server"
+            return Barred(Status.HALTED, NOT_AUTHENTICATED, hint)
+        if self.models(machine):
+            return None
+        listing = self._list_providers(machine)
+        if listing.status != 200:
+            problem = listing.failure or f"HTTP {listing.status}"
+            return Barred(Status.SKIPPED, f"cli_error: {self._url}/config/providers: {problem}")
+        return Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
+
+    def models(self, machine: Machine) -> list[str] | None:
+        providers = (object_from(self._list_providers(machine).text) or {}).get("providers")
+        if not isinstance(providers, list):
+            return None
+        found = [
+            f"{provider.get('id')}/{model}"
+            for provider in providers
+            if isinstance(provider, dict) and provider.get("id") != HOSTED_PROVIDER
+            for model in mapping_at(provider, "models")
+        ]
+        return found or None
+
+    def _list_providers(self, machine: Machine) -> HttpReply:
+        """Asked once: it takes seconds, and three steps of pre-flight look at it."""
+        if self._listing is None:
+            self._listing = machine.get(f"{self._url}/config/providers", self._headers, slow=True)
+        return self._listing
+
+    def default_model(self, machine: Machine) -> str | None:
+        return next(iter(self.models(machine) or []), None)
+
+    def ask(self, ask: RuntimeRequest) -> Request:
+        if ask.session:
+            return self._message(ask, ask.session)
+        body = {
+            "title": ask.title,
+            "agent": "build" if ask.may_write else "plan",
+            "permission": _rules(MAY_EDIT if ask.may_write else READ_ONLY),
+        }
+        return self._post(f"/session?directory={quote(str(ask.workspace), safe='')}", body)
+
+    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
+        return read_http("the opencode server", received, lambda found, reply: self._read(ask, found, reply))
+
+    def _read(
+        self, ask: RuntimeRequest, document: Mapping[str, Any], reply: HttpReply
+    ) -> CallOutcome | Request:
+        if reply.status != 200:
+            return _refusal(document, reply.status)
+        created = text_at(document, "id")
+        if created and "parts" not in document:
+            return self._message(ask, created)
+        return read_message(document)
+
+    def _message(self, ask: RuntimeRequest, session: str) -> HttpRequest:
+        body: dict[str, Any] = {
+            "parts": [{"type": "text", "text": ask.prompt}],
+            "agent": "build" if ask.may_write else "plan",
+        }
+        if ask.model:
+            # An unknown model would stay the session's model, so every message names its own (runtimes §6).
+            provider, _, model = ask.model.partition("/")
+            body["model"] = {"providerID": provider, "modelID": model}
+        return self._post(f"/session/{quote(session, safe='')}/message", body)
+
+    def _post(self, path: str, body: dict[str, Any]) -> HttpRequest:
+        return HttpRequest("POST", f"{self._url}{path}", self._headers, body)
+
+
+def read_message(document: Mapping[str, Any]) -> CallOutcome:
+    info = mapping_at(document, "info")
+    usage = usage_of(info)
+    if error := mapping_at(info, "error"):
+        return read_error(error, "", usage)
+    parts = document.get("parts")
+    entries = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    text = "".join(text_at(part, "text") for part in entries if part.get("type") == "text")
+    if not text.strip():
+        return RuntimeRefusal(ErrorClass.EMPTY, "the opencode server gave an empty answer", usage=usage)
+    model = f"{text_at(info, 'providerID')}/{text_at(info, 'modelID')}".strip("/") or None
+    return RuntimeAnswer(text, text_at(info, "sessionID") or None, model, usage)
+
+
+def _refusal(document: Mapping[str, Any], status: int) -> RuntimeRefusal:
+    if status == 404:
+        message = text_at(mapping_at(document, "data"), "message") or "session not found"
+        return RuntimeRefusal(ErrorClass.UNKNOWN_SESSION, message)
+    if status == 401:
+        return RuntimeRefusal(ErrorClass.AUTH, "the opencode server wants a password")
+    if status == 400:
+        return RuntimeRefusal(ErrorClass.BAD_USAGE, text_at(mapping_at(document, "data"), "message"))
+    return read_error(document, "", NOTHING_REPORTED)
+
+
+def _rules(permissions: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"permission": name, "pattern": "*", "action": action} for name, action in permissions.items()]
+
+
+def _basic_auth(password: str) -> dict[str, str]:
+    token = base64.b64encode(f"opencode:{password}".encode()).decode()
+    return {"authorization": f"Basic {token}"}
+
 
 PROVIDER_KEYS: Final = (
     *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY"),
@@ -66,7 +347,7 @@ class OpencodeCli(CliConnection):
         chosen = user_default_model(machine)
         return chosen if chosen in models else next(iter(models), None)
 
-    def environment(self, ask: Ask | None) -> dict[str, str]:
+    def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
         may_write = ask is not None and ask.may_write
         config: dict[str, Any] = {
             "autoupdate": False,
@@ -77,17 +358,17 @@ class OpencodeCli(CliConnection):
             config["disabled_providers"] = [HOSTED_PROVIDER]
         return super().environment(ask) | {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
 
-    def arguments(self, ask: Ask) -> Sequence[str]:
+    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
         model = ["-m", ask.model] if ask.model else []
         agent = ["--agent", "build" if ask.may_write else "plan"]
         # A title spares the model call that would make one; a session has its title already.
         session = ["-s", ask.session] if ask.session else ["--title", ask.title]
         return ["run", "--format", "json", *model, *agent, *session, *self.extra_arguments]
 
-    def read_result(self, ask: Ask, result: CommandResult) -> Outcome:
+    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
         outcome = read_opencode(result)
-        if isinstance(outcome, Answered):
-            return Answered(outcome.text, outcome.session, ask.model, outcome.usage)
+        if isinstance(outcome, RuntimeAnswer):
+            return RuntimeAnswer(outcome.text, outcome.session, ask.model, outcome.usage)
         return outcome
 
     def overseer(self) -> Overseer | None:

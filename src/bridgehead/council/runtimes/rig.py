@@ -18,11 +18,16 @@ from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.report import BridgeReport, DisputedOutput, Output
 from bridgehead.contract.task import BridgeInput, normalise_domain
 from bridgehead.contract.words import Confidence, LocalCouncilType, OutputState, Status
-from bridgehead.council.bridge_report import Analysed, SeatFacts, completed_report, skipped_report
-from bridgehead.council.domains import CROSS_DOMAIN
-from bridgehead.council.items import Draft, Intake, as_line
-from bridgehead.council.refusals import excerpt
-from bridgehead.council.reply import Answered, Found, read_reply
+from bridgehead.council.replies.items import Draft, Intake, as_line
+from bridgehead.council.replies.reply import Answered, Found, read_reply
+from bridgehead.council.reporting.seat_report import (
+    Analysed,
+    SeatFacts,
+    completed_report,
+    excerpt,
+    skipped_report,
+)
+from bridgehead.council.request.domains import CROSS_DOMAIN
 from bridgehead.council.runtimes.base import NO_CONNECTION, Runtime, runtime
 
 RIG_MARK: Final = "rig:"

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from bridgehead.council.calls import Call, Seat
 from bridgehead.council.runtimes.base import InProcess, Missing, SeatSetup
-from bridgehead.council.runtimes.exchange import Answered, Outcome
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer
 from bridgehead.council.runtimes.machine import Machine
 
-Script = Callable[[Call], str | Outcome]
+Script = Callable[[Call], str | CallOutcome]
 
 
 class ScriptedConnection(InProcess):
@@ -34,10 +34,10 @@ class ScriptedConnection(InProcess):
     def latency_seconds(self, call: Call) -> float:
         return self._latency_seconds
 
-    def answer(self, call: Call) -> Outcome:
+    def answer(self, call: Call) -> CallOutcome:
         self.calls.append(call)
         said = self._script(call)
-        return Answered(said) if isinstance(said, str) else said
+        return RuntimeAnswer(said) if isinstance(said, str) else said
 
 
 def scripted_seat(bridge: str, **facts: Any) -> Seat:

@@ -1,26 +1,78 @@
-"""Bus: who is there, how much passes, what passes, what became of it, how the links are."""
+"""The bus page: participants, health, and traffic as rates and heads of messages."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.assembly.bus_views import BusStatus, BusView, bus_view, message_content
-from bridgehead.dashboard.bus_traffic import rate_plots, shown_heads
-from bridgehead.dashboard.desk import Desk
-from bridgehead.dashboard.page import Page
+from bridgehead.assembly.bus.views import BusView, bus_view, message_content
+from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate
+from bridgehead.dashboard.page import Page, PageContext
+from bridgehead.dashboard.plots import Plot, Series, lines
+
+STEP_SECONDS: Final = 4
+"""Seconds that one point of a plot stands for."""
+MOST_HEADS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHead:
+    """A message without what it carries."""
+
+    head: MessageHead
+    source: str
+    destination: str
+
+
+def rate_plots(rates: Sequence[Rate]) -> list[Markup]:
+    """Messages per second, once in and once out."""
+    groups = [rates[end - STEP_SECONDS : end] for end in range(len(rates), STEP_SECONDS - 1, -STEP_SECONDS)]
+    groups.reverse()
+    labels = [_ago(len(groups) - 1 - place) for place in range(len(groups))]
+    return [
+        _plot("From participants", labels, [_mean([one.taken for one in group]) for group in groups]),
+        _plot("To participants", labels, [_mean([one.offered for one in group]) for group in groups]),
+    ]
+
+
+def shown_heads(status: BusStatus, *, until: int | None) -> list[ShownHead]:
+    """The newest first; `until` leaves out what came after that number."""
+    names = {one.source: one.id for one in status.participants if one.source is not None}
+    heads = [head for head in status.tail if until is None or head.number <= until]
+    return [_shown(head, names) for head in reversed(heads[-MOST_HEADS:])]
+
+
+def _shown(head: MessageHead, names: Mapping[str, str]) -> ShownHead:
+    source = "?" if head.source is None else names.get(head.source, head.source)
+    to = ", ".join(names.get(one, one) for one in head.destination)
+    return ShownHead(head, source, to or "everybody")
+
+
+def _plot(title: str, labels: Sequence[str], values: Sequence[float]) -> Markup:
+    return lines(Plot(title, labels, [Series("messages", values)], unit="messages per second"))
+
+
+def _mean(counts: Sequence[int]) -> float:
+    return round(sum(counts) / len(counts), 2)
+
+
+def _ago(steps: int) -> str:
+    return f"{steps * STEP_SECONDS} s ago" if steps else "now"
+
 
 MOST_PAYLOAD: Final = 64 * 1024
 _MOST_DIGITS: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BusQuery:
     """What the address asks for: a filter of the tail, a message to be opened, a moment at which it stands still."""
 
     participant: str = ""
@@ -29,7 +81,7 @@ class Asked:
     until: int | None = None
 
     @classmethod
-    def of(cls, request: Request) -> Asked:
+    def of(cls, request: Request) -> BusQuery:
         query = request.query_params
         return cls(
             query.get("participant", "").strip(),
@@ -63,15 +115,17 @@ class Asked:
         return f"{replace(self, until=number).address}#tail"
 
 
-def show_bus(desk: Desk, request: Request) -> Response:
-    asked = Asked.of(request)
+def show_bus(desk: PageContext, request: Request) -> Response:
+    asked = BusQuery.of(request)
     view = bus_view(desk.assembly, participant=asked.participant, topic=asked.topic)
     if view.status is None:
         return desk.show(request, PAGE, "bus_quiet.html", view=view)
     return _show_running(desk, request, asked, view, view.status)
 
 
-def _show_running(desk: Desk, request: Request, asked: Asked, view: BusView, status: BusStatus) -> Response:
+def _show_running(
+    desk: PageContext, request: Request, asked: BusQuery, view: BusView, status: BusStatus
+) -> Response:
     return desk.show(
         request,
         PAGE,
@@ -88,7 +142,7 @@ def _show_running(desk: Desk, request: Request, asked: Asked, view: BusView, sta
     )
 
 
-def _payload(desk: Desk, number: int) -> str:
+def _payload(desk: PageContext, number: int) -> str:
     """What a message carries, because somebody asked to see it."""
     content = message_content(desk.assembly, number)
     if content is None:

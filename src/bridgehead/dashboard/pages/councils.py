@@ -10,31 +10,30 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.assembly.council_reports import DismissRequest
-from bridgehead.assembly.council_views import (
+from bridgehead.assembly.council.reports import DismissRequest
+from bridgehead.assembly.council.views import (
     CouncilNow,
     CouncilPage,
-    ReportTold,
+    ReportText,
     council_now,
     council_report,
     dismiss_finding,
     list_councils,
 )
 from bridgehead.control_plane.records import EventFilter
-from bridgehead.dashboard import findings
-from bridgehead.dashboard.desk import Desk
 from bridgehead.dashboard.excerpts import Excerpts
-from bridgehead.dashboard.findings import Choices, Filter
-from bridgehead.dashboard.lanes import LEGEND, draw_lanes
-from bridgehead.dashboard.page import Form, Page
-from bridgehead.dashboard.seat_figures import plots_of
+from bridgehead.dashboard.page import Form, Page, PageContext
+from bridgehead.dashboard.pages import council_findings
+from bridgehead.dashboard.pages.council_findings import Choices, Filter
+from bridgehead.dashboard.pages.council_lanes import LEGEND, draw_lanes
+from bridgehead.dashboard.plots import plots_of
 from bridgehead.errors import BridgeheadError, UserError
 
 MOST_DISMISSED: Final = 1000
 MOST_CHALLENGES: Final = 200
 
 
-def show_list(desk: Desk, request: Request) -> Response:
+def show_list(desk: PageContext, request: Request) -> Response:
     before = request.query_params.get("before") or None
     page: CouncilPage = list_councils(desk.assembly, before=before, clock=desk.clock)
     return desk.show(
@@ -48,7 +47,7 @@ def show_list(desk: Desk, request: Request) -> Response:
     )
 
 
-def show_council(desk: Desk, request: Request) -> Response:
+def show_council(desk: PageContext, request: Request) -> Response:
     reference = str(request.path_params["council_id"])
     now: CouncilNow = council_now(desk.assembly, reference, clock=desk.clock)
     report, trouble = _report(desk, now)
@@ -71,7 +70,7 @@ def show_council(desk: Desk, request: Request) -> Response:
     )
 
 
-def dismiss(desk: Desk, request: Request, form: Form) -> Response:
+def dismiss(desk: PageContext, request: Request, form: Form) -> Response:
     council_id = str(request.path_params["council_id"])
     finding_id = str(request.path_params["finding_id"])
     dismiss_finding(
@@ -90,7 +89,7 @@ def dismiss(desk: Desk, request: Request, form: Form) -> Response:
     )
 
 
-def _report(desk: Desk, now: CouncilNow) -> tuple[ReportTold | None, str | None]:
+def _report(desk: PageContext, now: CouncilNow) -> tuple[ReportText | None, str | None]:
     """The report, and why it cannot be shown although there is one."""
     if not now.has_report:
         return None, None
@@ -100,18 +99,18 @@ def _report(desk: Desk, now: CouncilNow) -> tuple[ReportTold | None, str | None]
         return None, error.message
 
 
-def _findings(desk: Desk, report: ReportTold, asked: Filter) -> dict[str, Any]:
+def _findings(desk: PageContext, report: ReportText, asked: Filter) -> dict[str, Any]:
     previous = (report.comparison or {}).get("previous_review_id")
-    told = report.findings if previous else map(findings.uncompared, report.findings)
-    everything = findings.ordered(told)
+    told = report.findings if previous else map(council_findings.uncompared, report.findings)
+    everything = council_findings.ordered(told)
     admitted = [told for told in everything if asked.admits(told)]
     excerpts = Excerpts(Path(report.council.project))
     earlier = _earlier(desk, previous) if previous else {}
     dismissed_now = _dismissed_since(desk, report.council.id)
-    part = admitted[asked.start : asked.start + findings.PAGE_LENGTH]
-    end = asked.start + findings.PAGE_LENGTH
+    part = admitted[asked.start : asked.start + council_findings.PAGE_LENGTH]
+    end = asked.start + council_findings.PAGE_LENGTH
     return {
-        "found": [findings.shown(told, excerpts, earlier, dismissed_now) for told in part],
+        "found": [council_findings.shown(told, excerpts, earlier, dismissed_now) for told in part],
         "admitted": len(admitted),
         "everything": len(everything),
         "choices": Choices.among(everything),
@@ -121,7 +120,7 @@ def _findings(desk: Desk, report: ReportTold, asked: Filter) -> dict[str, Any]:
     }
 
 
-def _earlier(desk: Desk, review_id: str) -> dict[str, str]:
+def _earlier(desk: PageContext, review_id: str) -> dict[str, str]:
     """The findings of the run before, by fingerprint; empty when its report is gone."""
     try:
         report = council_report(desk.assembly, review_id, clock=desk.clock)
@@ -132,7 +131,7 @@ def _earlier(desk: Desk, review_id: str) -> dict[str, str]:
     }
 
 
-def _dismissed_since(desk: Desk, council_id: str) -> frozenset[str]:
+def _dismissed_since(desk: PageContext, council_id: str) -> frozenset[str]:
     where = EventFilter(kinds=("council.dismissed",), run_id=council_id)
     events = desk.store.events(where, limit=MOST_DISMISSED)
     return frozenset(str(recorded.event.data.get("fingerprint")) for recorded in events)

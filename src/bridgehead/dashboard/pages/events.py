@@ -13,8 +13,7 @@ from starlette.responses import Response
 from bridgehead.contract.events import KINDS, RecordedEvent
 from bridgehead.contract.words import Part
 from bridgehead.control_plane.records import EventFilter
-from bridgehead.dashboard.desk import Desk
-from bridgehead.dashboard.page import Page
+from bridgehead.dashboard.page import Page, PageContext
 from bridgehead.errors import UserError
 
 PAGE_LENGTH: Final = 50
@@ -34,7 +33,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EventsQuery:
     """What the address asks for."""
 
     part: str = ""
@@ -43,7 +42,7 @@ class Asked:
     before: int | None = None
 
     @classmethod
-    def of(cls, request: Request) -> Asked:
+    def of(cls, request: Request) -> EventsQuery:
         query = request.query_params
         before = query.get("before", "")
         if before and not (before.isascii() and before.isdecimal() and len(before) < 19):
@@ -67,8 +66,8 @@ class Asked:
         return f"/events?{query}" if query else "/events"
 
 
-def show_events(desk: Desk, request: Request) -> Response:
-    asked = Asked.of(request)
+def show_events(desk: PageContext, request: Request) -> Response:
+    asked = EventsQuery.of(request)
     page = desk.store.events(asked.where(), before=asked.before, limit=PAGE_LENGTH + 1, newest_first=True)
     shown = page[:PAGE_LENGTH]
     return desk.show(

@@ -1,8 +1,10 @@
-"""Flows: which there are over all projects, one with its steps and times, answering what it asks."""
+"""The flow pages: which flows there are, one with its steps and open requests, and its answer form."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from urllib.parse import quote
 
@@ -10,16 +12,71 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.assembly.flow_views import FlowView, OpenFlowRequest, list_flows, view_flow, why_unfit
-from bridgehead.assembly.waiting import UnfitAnswer
+from bridgehead.assembly.flows.views import FlowView, OpenFlowRequest, list_flows, view_flow, why_unfit
+from bridgehead.assembly.pending import UnfitAnswer
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.words import AnswerStatus, RunState
-from bridgehead.dashboard.answering import answer_from
-from bridgehead.dashboard.desk import Desk
-from bridgehead.dashboard.flow_steps import shown_steps
-from bridgehead.dashboard.page import Form, Page
-from bridgehead.dashboard.paging import Paging
+from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
+from bridgehead.flows.operations.inspect import Step
+from bridgehead.host.clock import parse_iso
+
+WHOLE: Final = 100.0
+SHORTEST: Final = 0.8
+"""Of the bar: what took no time at all is still seen."""
+
+_LOOKS: Final = {
+    "completed": "completed",
+    "fallback": "high",
+    "failed": "failed",
+    "pending": "waiting",
+    "waiting": "waiting",
+    "queued": "low",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStep:
+    """A step with its bar: `begin` and `length` in hundredths of the whole run."""
+
+    step: Step
+    seconds: float | None
+    begin: float
+    length: float
+    look: str
+    """A class of the stylesheet."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.step.ended is None
+
+
+def shown_steps(steps: Sequence[Step], now: datetime) -> list[ShownStep]:
+    """All of them in order; what has not ended goes on until `now`."""
+    times = [_times(step, now) for step in steps]
+    known = [one for one in times if one is not None]
+    first = min((began for began, _ in known), default=now)
+    whole = max((max((ended for _, ended in known), default=now) - first).total_seconds(), 0.001)
+    return [_shown(step, one, first, whole) for step, one in zip(steps, times, strict=True)]
+
+
+def _shown(step: Step, times: tuple[datetime, datetime] | None, first: datetime, whole: float) -> ShownStep:
+    look = _LOOKS.get(step.status, "info")
+    if times is None:
+        return ShownStep(step, None, 0.0, 0.0, look)
+    began, ended = times
+    seconds = max(0.0, (ended - began).total_seconds())
+    length = max(SHORTEST, WHOLE * seconds / whole)
+    begin = min(WHOLE * (began - first).total_seconds() / whole, WHOLE - length)
+    return ShownStep(step, seconds, round(max(0.0, begin), 2), round(length, 2), look)
+
+
+def _times(step: Step, now: datetime) -> tuple[datetime, datetime] | None:
+    try:
+        return parse_iso(step.started), parse_iso(step.ended) if step.ended else now
+    except ValueError:
+        return None
+
 
 PAGE_LENGTH: Final = 50
 STEPS_SHOWN: Final = 200
@@ -28,7 +85,7 @@ MOST_LISTED: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FlowQuery:
     """An open request, and what the record knows of it."""
 
     request: OpenFlowRequest
@@ -41,7 +98,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class FlowForm:
     """What was written a moment ago and why it was not taken."""
 
     item_id: str = ""
@@ -49,7 +106,7 @@ class Typed:
     message: str = ""
 
 
-def show_list(desk: Desk, request: Request) -> Response:
+def show_list(desk: PageContext, request: Request) -> Response:
     state = request.query_params.get("state", "")
     if state and state not in tuple(RunState):
         raise UserError(f"no flow is {state!r}", hint=f"states: {', '.join(RunState)}")
@@ -68,21 +125,21 @@ def show_list(desk: Desk, request: Request) -> Response:
     )
 
 
-def show_flow(desk: Desk, request: Request) -> Response:
-    return _flow(desk, request, Typed())
+def show_flow(desk: PageContext, request: Request) -> Response:
+    return _flow(desk, request, FlowForm())
 
 
-def answer(desk: Desk, request: Request, form: Form) -> Response:
+def answer(desk: PageContext, request: Request, form: Form) -> Response:
     """Take the one answer, if the flow could use it. Whoever comes second is told who was first."""
     view = _view(desk, request)
     item_id, given = str(request.path_params["item_id"]), answer_from(desk, form)
     here = address_of(view.summary.id)
     if reason := _unfit(view, item_id, given):
-        return _flow(desk, request, Typed(item_id, form.get("text", ""), reason))
+        return _flow(desk, request, FlowForm(item_id, form.get("text", ""), reason))
     try:
         item = desk.waiting_list.answer(item_id, given)
     except UnfitAnswer as error:
-        return _flow(desk, request, Typed(item_id, form.get("text", ""), error.message))
+        return _flow(desk, request, FlowForm(item_id, form.get("text", ""), error.message))
     except AlreadyAnswered as error:
         return desk.go(request, here, f"{error.message}.", bad=True)
     finally:
@@ -94,7 +151,7 @@ def address_of(flow_id: str) -> str:
     return f"/flows/{quote(flow_id, safe='')}"
 
 
-def _flow(desk: Desk, request: Request, typed: Typed) -> Response:
+def _flow(desk: PageContext, request: Request, typed: FlowForm) -> Response:
     view = _view(desk, request)
     steps = shown_steps(view.steps, desk.clock.now())
     paging = Paging.of(address_of(view.summary.id), request.query_params, STEPS_SHOWN)
@@ -116,7 +173,7 @@ def _flow(desk: Desk, request: Request, typed: Typed) -> Response:
     )
 
 
-def _view(desk: Desk, request: Request) -> FlowView:
+def _view(desk: PageContext, request: Request) -> FlowView:
     return view_flow(desk.assembly, desk.store, str(request.path_params["flow_id"]))
 
 
@@ -129,13 +186,13 @@ def _unfit(view: FlowView, item_id: str, given: Answer) -> str | None:
     return f"The flow could not use this answer. {reason}" if reason else None
 
 
-def _asked(desk: Desk, request: OpenFlowRequest) -> Asked:
+def _asked(desk: PageContext, request: OpenFlowRequest) -> FlowQuery:
     schema = None if request.schema is None else _indented(request.schema)
     try:
         item = desk.store.pending_item(request.item_id) if request.item_id else None
     except BridgeheadError:
         item = None
-    return Asked(request, item, schema)
+    return FlowQuery(request, item, schema)
 
 
 def _told(value: object) -> str:

@@ -8,12 +8,11 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from bridgehead.dashboard.desk import Desk
-from bridgehead.dashboard.page import Form, Page
+from bridgehead.dashboard.page import Form, Page, PageContext
 from bridgehead.doctor.diagnosis import MARKS, State
 
 
-def show_health(desk: Desk, request: Request) -> Response:
+def show_health(desk: PageContext, request: Request) -> Response:
     """The last check; the first visit begins one."""
     if desk.checkups.latest is None:
         desk.checkups.look()
@@ -31,12 +30,12 @@ def show_health(desk: Desk, request: Request) -> Response:
     )
 
 
-def look_again(desk: Desk, request: Request, form: Form) -> Response:
+def look_again(desk: PageContext, request: Request, form: Form) -> Response:
     desk.checkups.look()
     return RedirectResponse(PAGE.path, 303)
 
 
-def _worst(desk: Desk) -> State:
+def _worst(desk: PageContext) -> State:
     looked = desk.checkups.latest
     states = {one.state for one in looked.checkup.diagnoses} if looked else set()
     return next((state for state in (State.BROKEN, State.LOOK) if state in states), State.FINE)

@@ -7,18 +7,16 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.dashboard.answering import answer_from
-from bridgehead.dashboard.desk import Desk
-from bridgehead.dashboard.happenings import lately, running
-from bridgehead.dashboard.page import Form, Page
+from bridgehead.dashboard.page import Form, Page, PageContext, answer_from
+from bridgehead.dashboard.recent import lately, running
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 
 
-def show_now(desk: Desk, request: Request) -> Response:
+def show_now(desk: PageContext, request: Request) -> Response:
     return _now(desk, request)
 
 
-def answer_item(desk: Desk, request: Request, form: Form) -> Response:
+def answer_item(desk: PageContext, request: Request, form: Form) -> Response:
     """Take the one answer. What does not fit is shown again as it was typed; a second answer learns of the first."""
     item_id = str(request.path_params["item_id"])
     try:
@@ -37,7 +35,7 @@ def answer_item(desk: Desk, request: Request, form: Form) -> Response:
 
 
 def _now(
-    desk: Desk, request: Request, *, status: int = 200, refused: dict[str, str] | None = None
+    desk: PageContext, request: Request, *, status: int = 200, refused: dict[str, str] | None = None
 ) -> Response:
     return desk.show(
         request,

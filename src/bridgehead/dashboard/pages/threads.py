@@ -1,8 +1,8 @@
-"""Threads: which there are in every clone that is known, one as a timeline, replying and answering in it."""
+"""The thread pages: threads of every known clone, one as a timeline, and the reply form."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -10,18 +10,40 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.assembly.rig_clones import RigClone, find_clone, known_clones
-from bridgehead.assembly.thread_replies import NotShared, Reply, send_reply
-from bridgehead.assembly.thread_views import PAGE_LENGTH, ThreadLine, ThreadView, view_clone, view_thread
-from bridgehead.dashboard.answering import answer_from
-from bridgehead.dashboard.desk import Desk
-from bridgehead.dashboard.letters import letter
-from bridgehead.dashboard.page import Form, Page
-from bridgehead.dashboard.paging import Paging, start_of
-from bridgehead.dashboard.rig_marks import marks_of
+from bridgehead.assembly.rigs.clones import RigClone, find_clone, known_clones
+from bridgehead.assembly.rigs.replies import NotShared, Reply, send_reply
+from bridgehead.assembly.rigs.views import PAGE_LENGTH, ThreadLine, ThreadView, view_clone, view_thread
+from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from, start_of
+from bridgehead.dashboard.pages.thread_bodies import letter
 from bridgehead.errors import BridgeheadError, SecretRefused, UserError
-from bridgehead.rigs.fields import MESSAGE_TYPES
-from bridgehead.rigs.results import Sent
+from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
+from bridgehead.rigs.views.results import Sent
+
+HUES = 4
+LINES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RigMark:
+    """Letters for those who do not see the colours; `look` names classes of the stylesheet."""
+
+    letters: str
+    look: str
+
+
+def marks_of(rigs: Iterable[str]) -> dict[str, RigMark]:
+    """A mark for each rig, in the order given; sixteen differ in both colour and pattern."""
+    return {
+        rig: RigMark(letters_of(rig), f"rig-hue-{(place + place // LINES) % HUES} rig-line-{place % LINES}")
+        for place, rig in enumerate(dict.fromkeys(rigs))
+    }
+
+
+def letters_of(rig: str) -> str:
+    """`win-5080` is W5: the beginnings of the first two words, or of the only one."""
+    words = [word for word in rig.split("-") if word] or ["?"]
+    return (words[0][0] + words[1][0] if len(words) > 1 else words[0][:2]).upper()
+
 
 CLONES_SHOWN: Final = 10
 THREADS_SHOWN: Final = 8
@@ -31,7 +53,7 @@ STATES: Final = ("open", "closed", "waiting for you", "diverged", "broken")
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class ReplyForm:
     """What somebody wrote a moment ago and why it was not taken; empty on a fresh page."""
 
     form: str = ""
@@ -50,7 +72,7 @@ class NoLongerWaiting(UserError):
         )
 
 
-def show_list(desk: Desk, request: Request) -> Response:
+def show_list(desk: PageContext, request: Request) -> Response:
     clones = known_clones(desk.assembly.places.project, desk.store)
     paging = Paging.of(PAGE.path, request.query_params, CLONES_SHOWN)
     waiting = desk.waiting()
@@ -65,7 +87,7 @@ def show_list(desk: Desk, request: Request) -> Response:
     )
 
 
-def show_clone(desk: Desk, request: Request) -> Response:
+def show_clone(desk: PageContext, request: Request) -> Response:
     clone = _clone(desk, request)
     view = view_clone(clone, desk.waiting())
     named, state = request.query_params.get("named", "").strip(), request.query_params.get("state", "")
@@ -86,11 +108,11 @@ def show_clone(desk: Desk, request: Request) -> Response:
     )
 
 
-def show_thread(desk: Desk, request: Request) -> Response:
-    return _thread(desk, request, Typed())
+def show_thread(desk: PageContext, request: Request) -> Response:
+    return _thread(desk, request, ReplyForm())
 
 
-def reply(desk: Desk, request: Request, form: Form) -> Response:
+def reply(desk: PageContext, request: Request, form: Form) -> Response:
     """Send one envelope. What is refused is shown again as it was typed."""
     clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
     written = Reply(
@@ -113,7 +135,7 @@ def reply(desk: Desk, request: Request, form: Form) -> Response:
     return desk.go(request, address_of(clone, thread_id), _sentence(sent))
 
 
-def answer(desk: Desk, request: Request, form: Form) -> Response:
+def answer(desk: PageContext, request: Request, form: Form) -> Response:
     """Answer an envelope that waits, as `bridgehead answer` does. What no longer waits can still be sent as a reply."""
     clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
     item_id, written = str(request.path_params["item_id"]), FRESH._replace(text=form.get("text", ""))
@@ -134,7 +156,7 @@ def address_of(clone: RigClone, thread_id: str | None = None) -> str:
     return f"/threads/{clone.id}" + (f"/{quote(thread_id, safe='')}" if thread_id else "")
 
 
-def _thread(desk: Desk, request: Request, typed: Typed) -> Response:
+def _thread(desk: PageContext, request: Request, typed: ReplyForm) -> Response:
     clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
     view = view_thread(clone, thread_id, desk.waiting(), start=start_of(request.query_params))
     address = address_of(clone, thread_id)
@@ -156,20 +178,20 @@ def _thread(desk: Desk, request: Request, typed: Typed) -> Response:
     )
 
 
-def _clone(desk: Desk, request: Request) -> RigClone:
+def _clone(desk: PageContext, request: Request) -> RigClone:
     return find_clone(desk.assembly.places.project, desk.store, str(request.path_params["clone_id"]))
 
 
-def _prefilled(view: ThreadView, typed: Typed) -> Reply:
+def _prefilled(view: ThreadView, typed: ReplyForm) -> Reply:
     if typed.form == "reply" and typed.reply.recipients:
         return typed.reply
     text = typed.reply.text if typed.form == "reply" else ""
     return typed.reply._replace(recipients=next(iter(view.partners), ""), text=text)
 
 
-def _refused(form: str, written: Reply, error: BridgeheadError) -> Typed:
+def _refused(form: str, written: Reply, error: BridgeheadError) -> ReplyForm:
     secret = isinstance(error, SecretRefused)
-    return Typed(form, written, error.message, None if secret else error.hint, secret)
+    return ReplyForm(form, written, error.message, None if secret else error.hint, secret)
 
 
 def _sentence(sent: Sent) -> str:

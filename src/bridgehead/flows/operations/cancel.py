@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
-from bridgehead.flows.announcer import FlowEvent
 from bridgehead.flows.calls import Attempt, outstanding_calls
-from bridgehead.flows.checkpoint import read_checkpoint
-from bridgehead.flows.checkpoint_files import CheckpointFiles
+from bridgehead.flows.engine.run_request import RunInputs
 from bridgehead.flows.errors import FlowRefused, NoCheckpoint
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles
+from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.files.state_file import StateFile, read_checkpoint
+from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Run
-from bridgehead.flows.moments import utc_text
 from bridgehead.flows.operations.inspect import find_run
-from bridgehead.flows.root import FlowRoot
-from bridgehead.flows.state_book import StateBook
-from bridgehead.flows.surroundings import Surroundings
+from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import CANCELLED, AttemptStatus, RunStatus
 
 
@@ -35,9 +34,9 @@ class HasEnded(UserError):
         super().__init__(f"{run.id} has ended already ({run.status}); there is nothing to cancel")
 
 
-def cancel(request: CancelRequest, surroundings: Surroundings | None = None) -> CancelResult:
+def cancel(request: CancelRequest, surroundings: RunInputs | None = None) -> CancelResult:
     """End a run that is paused, or that a dead process left behind."""
-    around = surroundings or Surroundings()
+    around = surroundings or RunInputs()
     root = FlowRoot.open(request.root)
     if not root.journal.exists():
         raise NoCheckpoint(root.path)
@@ -79,6 +78,6 @@ def _note_in_state(files: CheckpointFiles, run: Run, withdrawn: list[Attempt]) -
         checkpoint = read_checkpoint(content, files.state_path)
     except FlowRefused:
         return
-    book = StateBook(files, run, checkpoint, restoring=False)
+    book = StateFile(files, run, checkpoint, restoring=False)
     book.note_attempts(withdrawn)
     book.save()

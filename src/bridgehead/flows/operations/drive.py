@@ -1,4 +1,6 @@
-"""Drive any program that pauses with exit 42: run it, have each request answered by a handler, run it again."""
+"""Drive any program that pauses with exit 42: run it, have each request answered by a handler, run it again (flows
+§5).
+"""
 
 from __future__ import annotations
 
@@ -10,22 +12,43 @@ from typing import Final, NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
-from bridgehead.flows.announcer import OpenRequest
-from bridgehead.flows.checkpoint_files import MIB, CheckpointFiles, Unsafe
-from bridgehead.flows.documents import Contract, InvalidDocument, is_supported, load_document
-from bridgehead.flows.driving import DEFAULT_MAX_ITERATIONS, drive_loop
+from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
 from bridgehead.flows.errors import UnsupportedVersion
-from bridgehead.flows.handlers.base import Handler
-from bridgehead.flows.json_bytes import Unreadable
-from bridgehead.flows.moments import deadline_after, utc_text
+from bridgehead.flows.files.agent_files import AgentRequest
+from bridgehead.flows.files.checkpoint_files import MIB, CheckpointFiles, Unsafe
+from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, load_document
+from bridgehead.flows.files.json_bytes import Unreadable
+from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.handlers import Handler
+from bridgehead.flows.interfaces import OpenRequest
 from bridgehead.flows.operations.respond import write_reply
-from bridgehead.flows.request import AgentRequest
-from bridgehead.flows.requests import PAUSE_WORD
-from bridgehead.flows.root import FlowRoot
-from bridgehead.flows.surroundings import Surroundings
+from bridgehead.flows.values.times import deadline_after, utc_text
 from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, DocumentKind, Profile
+from bridgehead.host.command import Command, Ended
 from bridgehead.host.file_errors import FileTaken
-from bridgehead.host.process import Command, Ended, Stream, run
+from bridgehead.host.process import Stream, run
+
+DEFAULT_MAX_ITERATIONS: Final = 50
+
+
+def drive_loop(
+    run: Callable[[bool], int],
+    dispatch: Callable[[], object],
+    *,
+    max_iterations: int = DEFAULT_MAX_ITERATIONS,
+) -> int:
+    """Call `run(resume)` until it ends otherwise than paused, `dispatch()` after each pause; the last exit code.
+
+    After the last permitted run nothing is dispatched any more: its request stays where it is, to be resumed.
+    """
+    for iteration in range(max_iterations):
+        code = run(iteration > 0)
+        if code != ExitCode.WAITING:
+            return code
+        if iteration + 1 < max_iterations:
+            dispatch()
+    return ExitCode.USER
+
 
 STDOUT_LIMIT: Final = 64 * MIB
 RESUME_FLAG: Final = "--resume"
@@ -57,14 +80,14 @@ class NoRequest(UserError):
 def drive(
     request: DriveRequest,
     handler: Handler,
-    surroundings: Surroundings | None = None,
+    surroundings: RunInputs | None = None,
     *,
     on_stderr: Callable[[bytes], None] = lambda _: None,
 ) -> DriveResult:
     """Drive the command to its end; `on_stderr` gets what it says while it runs."""
     if request.max_iterations < 1:
         raise UserError("--max-iterations must be at least 1")
-    driver = _Driver(request, handler, surroundings or Surroundings(), on_stderr)
+    driver = _Driver(request, handler, surroundings or RunInputs(), on_stderr)
     code = drive_loop(driver.run, driver.dispatch, max_iterations=request.max_iterations)
     return DriveResult(code, driver.stdout, driver.runs, driver.paused)
 
@@ -74,7 +97,7 @@ class _Driver:
         self,
         request: DriveRequest,
         handler: Handler,
-        around: Surroundings,
+        around: RunInputs,
         on_stderr: Callable[[bytes], None],
     ) -> None:
         self._request = request

@@ -6,22 +6,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
-from bridgehead.flows.announcer import FlowEvent
 from bridgehead.flows.calls import outstanding_calls
-from bridgehead.flows.checkpoint_files import CheckpointFiles, Unsafe
-from bridgehead.flows.desk import Desk
-from bridgehead.flows.documents import Contract, InvalidDocument, normalise
-from bridgehead.flows.handlers.base import Reply
-from bridgehead.flows.inbox import response_id
+from bridgehead.flows.engine.mailbox import Mailbox, response_id
+from bridgehead.flows.engine.run_request import RunInputs
+from bridgehead.flows.files.agent_files import AgentResponse, ResponseMetadata
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
+from bridgehead.flows.files.documents import Contract, InvalidDocument, normalise
+from bridgehead.flows.files.json_bytes import Unreadable, file_bytes, read_object
+from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.handlers import Reply
+from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Journal, Run
-from bridgehead.flows.json_bytes import Unreadable, file_bytes, read_object
-from bridgehead.flows.moments import utc_text
-from bridgehead.flows.response import AgentResponse, ResponseMetadata
-from bridgehead.flows.root import FlowRoot
-from bridgehead.flows.surroundings import Surroundings
+from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import RESPONSE_FILE, DocumentKind, Profile, RequestStatus
+from bridgehead.host.directories import make_private_dir
 from bridgehead.host.file_errors import FileTaken
-from bridgehead.host.files import make_private_dir, write_atomic
+from bridgehead.host.files import write_atomic
 
 
 class RespondRequest(NamedTuple):
@@ -37,12 +37,12 @@ class RespondResult(NamedTuple):
     path: Path
 
 
-def respond(request: RespondRequest, surroundings: Surroundings | None = None) -> RespondResult:
+def respond(request: RespondRequest, surroundings: RunInputs | None = None) -> RespondResult:
     """Write the answer; AlreadyAnswered when there is one, NotFound when nobody asked."""
-    around = surroundings or Surroundings()
+    around = surroundings or RunInputs()
     root = FlowRoot.open(request.root)
     files = CheckpointFiles(root, around.clock, around.response_owners, around.size_limits)
-    on_file = Desk(files, Contract.OPEN).request_on_file
+    on_file = Mailbox(files, Contract.OPEN).request_on_file
     wanted = (request.request_id or on_file or "").lower()
     if not wanted:
         raise NotFound(f"no request waits in {root.path}", hint="bridgehead pending lists what waits")
@@ -64,7 +64,7 @@ def write_reply(reply: Reply, request_id: str, files: CheckpointFiles) -> Path:
     return files.response_path
 
 
-def _refuse_unasked(wanted: str, on_file: str | None, root: FlowRoot, around: Surroundings) -> Run | None:
+def _refuse_unasked(wanted: str, on_file: str | None, root: FlowRoot, around: RunInputs) -> Run | None:
     """The run that asked, if the journal knows it; a program without a journal asks through the file alone."""
     owner = None
     if root.journal.exists():

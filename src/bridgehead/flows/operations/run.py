@@ -1,30 +1,125 @@
-"""Start a flow by name, or go on with the one that is paused in a root."""
+"""Start a flow by name, or go on with the one paused in a root; the flags every flow understands, in one table."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from bridgehead.flows.command_line import CommandLine
-from bridgehead.flows.definition import Flow
-from bridgehead.flows.engine import run_flow
-from bridgehead.flows.errors import NoCheckpoint
+from bridgehead.flows.definition import Flow, defaults_of, read_options
+from bridgehead.flows.engine.engine import run_flow
+from bridgehead.flows.engine.run_request import RunInputs, RunOptions, RunRequest, RunResult
+from bridgehead.flows.errors import FlowMistake, NoCheckpoint
+from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Journal, Run
-from bridgehead.flows.options import defaults_of, read_options
-from bridgehead.flows.requests import RunResult
-from bridgehead.flows.root import FlowRoot
-from bridgehead.flows.surroundings import Surroundings
-from bridgehead.flows.words import STATE_FILE
+from bridgehead.flows.words import NOTHING, STATE_FILE
+
+
+class Flag:
+    """One flag: what it sets, and how its value is read (None: it takes none)."""
+
+    def __init__(
+        self, name: str, sets: str, summary: str, read: type[Any] | None = None, choices: tuple[str, ...] = ()
+    ) -> None:
+        self.name = name
+        self.sets = sets
+        self.summary = summary
+        self.read = read
+        self.choices = choices
+
+
+FLAGS: Final = (
+    Flag("--dir", "root", "The flow's root directory; default: the current one.", Path),
+    Flag("--resume", "resume", "Go on with the run that is paused here."),
+    Flag("--fresh", "fresh", "Give up the run that is paused here and start over."),
+    Flag("--wait", "wait_seconds", "Wait SECONDS for the answer before pausing.", float),
+    Flag("--max-retries", "max_retries", "Times a failed request is made again; default 2.", int),
+    Flag("--heuristics-only", "heuristics_only", "Ask no agent: take every fallback at once."),
+    Flag(
+        "--on-missing-agent", "on_missing_agent", "What to do without the agent.", str, ("stop", "fallback")
+    ),
+    Flag("--force-version", "force_version", "Go on although the flow's version has changed."),
+    Flag("--accept-foreign-owner", "accept_foreign_owner", "Take an answer written by another account."),
+    Flag("--tolerant", "tolerant", "Forgive unknown keys and unserialised JSON in an answer."),
+)
+_BY_NAME: Final = {flag.name: flag for flag in FLAGS}
+
+
+class CommandLine(NamedTuple):
+    """A command line, split: the common flags that were given, and the flow's own words."""
+
+    flags: Mapping[str, Any] = NOTHING
+    words: tuple[str, ...] = ()
+
+    @property
+    def root(self) -> Path:
+        """The directory that was named, else the one the command was given in."""
+        return Path(self.flags.get("root") or self.flags.get("here") or Path.cwd())
+
+    def request(self, **rest: Any) -> RunRequest:
+        """The request these flags make; `rest` are the fields that do not come from flags."""
+        flags = self.flags
+        missing = flags.get("on_missing_agent")
+        wait = flags.get("wait_seconds") or 0.0
+        if not wait >= 0:  # also refuses "not a number"
+            raise FlowMistake(f"--wait takes seconds, not {wait:g}")
+        if (flags.get("max_retries") or 0) < 0:
+            raise FlowMistake("--max-retries cannot be negative")
+        return RunRequest(
+            root=self.root,
+            options=RunOptions(
+                max_retries=flags.get("max_retries"),
+                heuristics_only=flags.get("heuristics_only") or None,
+                missing_agent_falls_back=None if missing is None else missing == "fallback",
+            ),
+            resume=bool(flags.get("resume")),
+            fresh=bool(flags.get("fresh")),
+            wait_seconds=wait,
+            force_version=bool(flags.get("force_version")),
+            accept_foreign_owner=bool(flags.get("accept_foreign_owner")),
+            tolerant=bool(flags.get("tolerant")),
+            **rest,
+        )
+
+
+def split_words(words: Sequence[str]) -> CommandLine:
+    """Split a command line; everything after `--`, and every flag not in the table, belongs to the flow."""
+    flags: dict[str, Any] = {}
+    own: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return CommandLine(flags, (*own, *rest))
+        name, equals, value = word.partition("=")
+        flag = _BY_NAME.get(name)
+        if flag is None:
+            own.append(word)
+        elif flag.read is None:
+            flags[flag.sets] = True
+        elif not equals and not rest:
+            raise FlowMistake(f"{name} needs a value")
+        else:
+            flags[flag.sets] = _read(flag, value if equals else rest.pop(0))
+    return CommandLine(flags, tuple(own))
+
+
+def _read(flag: Flag, value: str) -> Any:
+    if flag.choices and value not in flag.choices:
+        raise FlowMistake(f"{flag.name} is {' or '.join(flag.choices)}, not {value!r}")
+    assert flag.read is not None
+    try:
+        return flag.read(value)
+    except ValueError:
+        raise FlowMistake(f"{flag.name} is a number, not {value!r}") from None
 
 
 def run_with_options(
     flow: Flow,
     source: str,
     line: CommandLine,
-    surroundings: Surroundings | None = None,
+    surroundings: RunInputs | None = None,
 ) -> RunResult:
     """Run `flow`, found as `source`, with the settings that stand on a command line."""
-    around = surroundings or Surroundings()
+    around = surroundings or RunInputs()
     line = _at_named_root(line, flow)
     given, defaults = _settings_in(line, flow)
     places = _output_directories(line, flow, around)
@@ -37,12 +132,12 @@ def run_with_options(
 def resume_paused(
     line: CommandLine,
     directory: Path,
-    surroundings: Surroundings | None = None,
+    surroundings: RunInputs | None = None,
     *,
     flow_id: str | None = None,
 ) -> RunResult:
     """Go on with whatever is paused in a root, or with the run that has that id."""
-    around = surroundings or Surroundings()
+    around = surroundings or RunInputs()
     source, paused_id = _paused_in(FlowRoot.open(line.root), flow_id, around)
     from bridgehead.flows.discovery import find_flow
 
@@ -53,7 +148,7 @@ def resume_paused(
     return run_flow(flow, request._replace(resume=True), around)
 
 
-def _paused_in(root: FlowRoot, flow_id: str | None, around: Surroundings) -> tuple[str, str | None]:
+def _paused_in(root: FlowRoot, flow_id: str | None, around: RunInputs) -> tuple[str, str | None]:
     """How the flow that is to go on is found again, and the id of the run that is meant.
 
     A state file says that it is template-create's, with or without a journal.
@@ -77,7 +172,7 @@ def _found(journal: Journal, flow_id: str, root: FlowRoot) -> Run:
     return find_run(journal.runs(), flow_id, root.path)
 
 
-def _output_directories(line: CommandLine, flow: Flow, around: Surroundings) -> tuple[Path, ...]:
+def _output_directories(line: CommandLine, flow: Flow, around: RunInputs) -> tuple[Path, ...]:
     """Only a flow whose state file names its output needs to know (flows §10)."""
     return around.output_directories(line.root) if flow.keeps_state_file else ()
 

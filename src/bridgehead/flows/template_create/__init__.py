@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bridgehead.flows.template_create.orchestrator import TemplateCreateOrchestrator
-from bridgehead.flows.template_create.workflow import template_create
+from bridgehead.flows.template_create.workflow import TemplateCreateOrchestrator, template_create
 
 __all__ = ["TemplateCreateOrchestrator", "template_create"]

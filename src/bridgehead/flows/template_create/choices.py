@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.flows.output_path import is_path
-from bridgehead.flows.template_create.languages import slug
+from bridgehead.flows.files.root import is_path
+from bridgehead.flows.template_create.project.languages import slug
 
 TEMPLATE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{2,49}")
 DEFAULT_SIZE_LIMIT: Final = 50 * 1024
@@ -47,7 +47,7 @@ class Choices:
         return Path(self.output_path)
 
 
-class Option(NamedTuple):
+class ChoiceOption(NamedTuple):
     """One option: the setting, and how its value is read (None: the option alone says yes)."""
 
     sets: str
@@ -161,24 +161,34 @@ def _line(value: str) -> str:
 
 
 OPTIONS: Final = {
-    "--output": Option("output_path", _path, "where the package goes; default: a directory of the project"),
-    "--project": Option(
+    "--output": ChoiceOption(
+        "output_path", _path, "where the package goes; default: a directory of the project"
+    ),
+    "--project": ChoiceOption(
         "project_path", lambda value: os.path.realpath(_path(value)), "the project; as --dir"
     ),
-    "--name": Option("template_name", _name, "name of the template; default: language and architecture"),
-    "--author": Option("author", _line, "recorded in the manifest, replaced by {{Author}} in templates"),
-    "--base-template": Option("base_template", _path, "a directory whose agents/ count as existing"),
-    "--max-templates": Option("max_templates", _count, "at most so many templates; default 20"),
-    "--min-score": Option("min_score", _score, "fail when the package scores less, 0 to 10"),
-    "--claude-md-size-limit": Option("claude_md_size_limit", _size, "cut CLAUDE.md there; default 50KB"),
-    "--force": Option("force", None, "replace an existing package"),
-    "--agents": Option("no_agents", None, "with phases 5 to 7, which is the default"),
-    "--no-agents": Option("no_agents", None, "leave phases 5 to 7 out"),
-    "--heuristic-agents": Option("heuristic_agents", None, "without an agent, add specialists of its own"),
-    "--record-source": Option("record_source", None, "write the project's path into the manifest"),
-    "--no-rules-structure": Option("no_rules_structure", None, "docs/ instead of .claude/rules/"),
-    "--skip-validation": Option("skip_validation", None, "leave out the completeness check of phase 4"),
-    "--validate": Option("validate", None, "write validation-report.md; may be asked for on resume"),
+    "--name": ChoiceOption(
+        "template_name", _name, "name of the template; default: language and architecture"
+    ),
+    "--author": ChoiceOption(
+        "author", _line, "recorded in the manifest, replaced by {{Author}} in templates"
+    ),
+    "--base-template": ChoiceOption("base_template", _path, "a directory whose agents/ count as existing"),
+    "--max-templates": ChoiceOption("max_templates", _count, "at most so many templates; default 20"),
+    "--min-score": ChoiceOption("min_score", _score, "fail when the package scores less, 0 to 10"),
+    "--claude-md-size-limit": ChoiceOption(
+        "claude_md_size_limit", _size, "cut CLAUDE.md there; default 50KB"
+    ),
+    "--force": ChoiceOption("force", None, "replace an existing package"),
+    "--agents": ChoiceOption("no_agents", None, "with phases 5 to 7, which is the default"),
+    "--no-agents": ChoiceOption("no_agents", None, "leave phases 5 to 7 out"),
+    "--heuristic-agents": ChoiceOption(
+        "heuristic_agents", None, "without an agent, add specialists of its own"
+    ),
+    "--record-source": ChoiceOption("record_source", None, "write the project's path into the manifest"),
+    "--no-rules-structure": ChoiceOption("no_rules_structure", None, "docs/ instead of .claude/rules/"),
+    "--skip-validation": ChoiceOption("skip_validation", None, "leave out the completeness check of phase 4"),
+    "--validate": ChoiceOption("validate", None, "write validation-report.md; may be asked for on resume"),
 }
 
 

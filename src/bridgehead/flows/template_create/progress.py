@@ -1,4 +1,4 @@
-"""Show on a terminal how far a run has come: one line on stderr, in place, gone when the run pauses or ends."""
+"""What is said about a run: one progress line on stderr, the summary of each phase, the result at the end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self, TextIO
+from typing import Any, Final, Self, TextIO
 
+from bridgehead.flows.template_create.agents import Recommendation
+from bridgehead.flows.template_create.phases.p4_templates import TemplateSet
+from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet
+from bridgehead.flows.template_create.phases.p9_package import Package
+from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
 from bridgehead.host.terminal import escape_controls, truncate, width
 
 PHASES: Final = 9
@@ -72,3 +78,62 @@ class Progress:
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
+
+
+def fallbacks_of(
+    analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet
+) -> tuple[str, ...]:
+    """Where the run had to do without an agent, and why; never silent (flows §6)."""
+    found = []
+    if analysis.fallback_reason:
+        found.append(f"codebase_analysis: heuristic analysis ({analysis.fallback_reason})")
+    if recommendation.fallback_reason:
+        found.append(f"agent_creation: basic agents ({recommendation.fallback_reason})")
+    reasons = dict.fromkeys(enhanced.fallbacks)  # several requests may have failed for one reason
+    found += [f"agent_enhancement: basic texts kept ({reason})" for reason in reasons]
+    if enhanced.kept_basic and not enhanced.fallbacks:
+        found.append(f"agent_enhancement: basic text kept for {', '.join(enhanced.kept_basic)}")
+    return tuple(found)
+
+
+def summary_of(package: Package, templates: TemplateSet, fallbacks: tuple[str, ...]) -> dict[str, Any]:
+    """What the command prints."""
+    return {
+        "template": package.name,
+        "output_path": package.path,
+        "templates": package.templates,
+        "agents": list(package.agents),
+        "score": package.score,
+        "grade": package.grade,
+        "fallbacks": list(fallbacks),
+        "issues": list(templates.issues),
+        "warnings": list(templates.warnings),
+    }
+
+
+def told(summary: Callable[[Any], str], value: Any) -> str:
+    """A phase restored from a state file may have no result to speak of."""
+    return "restored" if value is None else summary(value)
+
+
+def told_analysis(analysis: CodebaseAnalysis) -> str:
+    return (
+        f"{analysis.primary_language}, {analysis.architecture}, {len(analysis.layers)} layers, "
+        f"{len(analysis.patterns)} patterns, confidence {analysis.overall_confidence:g}"
+        f"{because(analysis.fallback_reason)}"
+    )
+
+
+def told_templates(made: TemplateSet) -> str:
+    return f"{len(made.templates)} templates, completeness {made.completeness_score:g} of 10"
+
+
+def told_enhancement(enhanced: EnhancedSet) -> str:
+    better = len(enhanced.agents) - len(enhanced.kept_basic)
+    return (
+        f"{better} of {len(enhanced.agents)} enhanced{because('; '.join(dict.fromkeys(enhanced.fallbacks)))}"
+    )
+
+
+def because(reason: str) -> str:
+    return f" (fallback: {reason})" if reason else ""

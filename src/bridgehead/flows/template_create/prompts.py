@@ -12,7 +12,7 @@ from typing import Final
 
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.words import Trust
-from bridgehead.flows.log import log_warning
+from bridgehead.flows.errors import log_warning
 
 # About 25 000 tokens; handlers cannot read more in one go.
 BUDGET: Final = 100_000

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bridgehead.flows.errors import FlowMistake
+from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import Refusal
-from bridgehead.host.files import make_dir, read_bounded, write_atomic
+from bridgehead.host.files import read_bounded, write_atomic
 
 LARGEST_BYTES = 1024 * 1024
 

@@ -1,30 +1,33 @@
-"""The template-create flow: nine phases, three of which ask an agent (flows §11)."""
+"""The template-create flow: nine phases, three of which ask an agent (flows §11); for Python programs, with an
+invoker (§8).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from bridgehead.errors import BridgeheadError
-from bridgehead.flows.codec import from_plain
 from bridgehead.flows.definition import flow
-from bridgehead.flows.phases import PhasedContext
-from bridgehead.flows.template_create import agent_enhancement, agent_recommendation, codebase_analysis
-from bridgehead.flows.template_create.agent_enhancement import EnhancedSet
-from bridgehead.flows.template_create.agent_writing import agent_path, render_agent
+from bridgehead.flows.engine.context import PhasedContext
+from bridgehead.flows.engine.engine import run_flow
+from bridgehead.flows.engine.run_request import RunInputs, RunOptions, RunRequest, RunResult
+from bridgehead.flows.interfaces import AgentInvoker
 from bridgehead.flows.template_create.agents import Recommendation
-from bridgehead.flows.template_create.analysis import CodebaseAnalysis
 from bridgehead.flows.template_create.choices import Choices, described_options, read_words, root_in
-from bridgehead.flows.template_create.completeness import check_completeness
-from bridgehead.flows.template_create.documentation import make_documents
-from bridgehead.flows.template_create.manifest import Manifest, make_manifest
-from bridgehead.flows.template_create.package import Contents, Package, assemble
-from bridgehead.flows.template_create.progress import Progress
-from bridgehead.flows.template_create.settings import Settings, make_settings
-from bridgehead.flows.template_create.staging import Staging, refuse_taken
-from bridgehead.flows.template_create.telling import (
+from bridgehead.flows.template_create.phases import p1_analysis, p5_agents, p7_agent_texts
+from bridgehead.flows.template_create.phases.p2_manifest import Manifest, make_manifest
+from bridgehead.flows.template_create.phases.p3_settings import Settings, make_settings
+from bridgehead.flows.template_create.phases.p4_completeness import check_completeness
+from bridgehead.flows.template_create.phases.p4_templates import TemplateSet, make_templates
+from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet, agent_path, render_agent
+from bridgehead.flows.template_create.phases.p8_documentation import make_documents
+from bridgehead.flows.template_create.phases.p9_package import Contents, Package, assemble
+from bridgehead.flows.template_create.progress import (
+    Progress,
     because,
     fallbacks_of,
     summary_of,
@@ -33,8 +36,10 @@ from bridgehead.flows.template_create.telling import (
     told_enhancement,
     told_templates,
 )
-from bridgehead.flows.template_create.templates import TemplateSet, make_templates
-from bridgehead.flows.template_create.tree import read_text
+from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
+from bridgehead.flows.template_create.project.tree import read_text
+from bridgehead.flows.template_create.staging import Staging, refuse_taken
+from bridgehead.flows.values.codec import from_plain
 from bridgehead.flows.words import AgentName
 
 NAMES: Final = {
@@ -73,7 +78,7 @@ def template_create(ctx: PhasedContext, **settings: Any) -> dict[str, Any]:
     given = {key: value for key, value in settings.items() if value is not None}
     choices: Choices = from_plain({"project_path": str(ctx.root), **given}, Choices)
     with Progress() as progress:
-        run = _Run(ctx, choices, progress)
+        run = _TemplateRun(ctx, choices, progress)
         try:
             return run.to_the_end()
         except BridgeheadError:
@@ -83,7 +88,7 @@ def template_create(ctx: PhasedContext, **settings: Any) -> dict[str, Any]:
             raise
 
 
-class _Run:
+class _TemplateRun:
     """One pass over the phases."""
 
     def __init__(self, ctx: PhasedContext, choices: Choices, progress: Progress) -> None:
@@ -113,7 +118,7 @@ class _Run:
     def _analysis(self) -> CodebaseAnalysis:
         found: CodebaseAnalysis | None = self._phase(
             1,
-            lambda ctx: codebase_analysis.run_phase(ctx, self._choices),
+            lambda ctx: p1_analysis.run_phase(ctx, self._choices),
             told_analysis,
             key="codebase_analysis",
             result=CodebaseAnalysis,
@@ -160,7 +165,7 @@ class _Run:
     def _recommendation(self, analysis: CodebaseAnalysis) -> Recommendation:
         found: Recommendation | None = self._phase(
             5,
-            lambda ctx: agent_recommendation.run_phase(ctx, self._choices, analysis),
+            lambda ctx: p5_agents.run_phase(ctx, self._choices, analysis),
             lambda r: f"{len(r.create_new)} to make, {len(r.use_existing)} exist{because(r.fallback_reason)}",
             key="agents",
             result=Recommendation,
@@ -197,7 +202,7 @@ class _Run:
         templates: TemplateSet,
         settings: Settings,
     ) -> EnhancedSet:
-        enhanced = agent_enhancement.run_phase(
+        enhanced = p7_agent_texts.run_phase(
             ctx, basics, analysis, templates.templates, settings, self._choices.project_path
         )
         self._write_agents({agent.name: agent.content for agent in enhanced.agents})
@@ -262,7 +267,7 @@ def refuse_output(output_path: str, force: bool) -> None:
 def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> TemplateSet:
     """Phase 4 with its reading: templates of the example files, then the completeness check."""
     if not analysis.example_files:
-        survey = codebase_analysis.survey_project(choices.project_path, choices.output_path)
+        survey = p1_analysis.survey_project(choices.project_path, choices.output_path)
         analysis = replace(
             analysis,
             example_files=survey.analysis.example_files,
@@ -272,3 +277,25 @@ def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> Template
     texts = {path: text for path in paths if (text := read_text(choices.root, path)) is not None}
     made = make_templates(analysis, texts, author=choices.author, most=choices.max_templates)
     return made if choices.skip_validation else check_completeness(made)
+
+
+class TemplateCreateOrchestrator:
+    """Runs the flow. With an invoker it never pauses; without one it does, and `resume` goes on."""
+
+    def __init__(
+        self, agent_invoker: AgentInvoker | None = None, surroundings: RunInputs | None = None
+    ) -> None:
+        self._surroundings = copy(surroundings) if surroundings else RunInputs()
+        if agent_invoker is not None:
+            self._surroundings.invoker = agent_invoker
+
+    def run(
+        self, project: Path, *words: str, resume: bool = False, heuristics_only: bool = False
+    ) -> RunResult:
+        """Make a template of `project`; `words` are the options of the command line, such as `--output`."""
+        given, defaults = read_words(words, project)
+        options = RunOptions(heuristics_only=heuristics_only or None)
+        request: dict[str, Any] = {"given": given, "defaults": defaults, "options": options, "resume": resume}
+        return run_flow(
+            template_create, RunRequest(root=project, source="template-create", **request), self._surroundings
+        )

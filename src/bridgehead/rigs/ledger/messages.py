@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from bridgehead.rigs.body_hash import body_hash
-from bridgehead.rigs.envelope import Envelope
-from bridgehead.rigs.filenames import RESOLUTION_FILE
-from bridgehead.rigs.markers import listed_status_class
-from bridgehead.rigs.thread import Turn, turn_of
+from bridgehead.rigs.envelope.body_hash import body_hash
+from bridgehead.rigs.envelope.envelope import Envelope
+from bridgehead.rigs.envelope.fields import listed_status_class
+from bridgehead.rigs.envelope.names import RESOLUTION_FILE
+from bridgehead.rigs.threads.thread import Turn, turn_of
 
 
 class Lifecycle(StrEnum):

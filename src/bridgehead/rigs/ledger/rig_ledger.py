@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from bridgehead.errors import ConfigError
-from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.filenames import envelope_at
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.envelope.names import envelope_at
+from bridgehead.rigs.ledger.database import LedgerDatabase
 from bridgehead.rigs.ledger.messages import REPLAYED, Lifecycle, Message, message_of
-from bridgehead.rigs.ledger.swarm import SwarmDatabase
-from bridgehead.rigs.operations.rig import Rig
 from bridgehead.rigs.repositories.records import CommitRecord, Pushed, Rebuilt
-from bridgehead.rigs.sync_results import Reconciled, Replayed
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.views.results import Reconciled, Replayed
 
 DEFAULT_FILE = ".bridge/control-plane.db"
 _HEAD_REF = "HEAD"
@@ -52,7 +52,7 @@ class RigLedger:
     def __init__(self, rig: Rig, path: Path) -> None:
         self._rig = rig
         self._path = path
-        self._database: SwarmDatabase | None = None
+        self._database: LedgerDatabase | None = None
         self._given_up = False
 
     # What operations call: never fails a command
@@ -142,7 +142,7 @@ class RigLedger:
                     database.move(message, Lifecycle.SUPERSEDED, rig=self._own, note=note)
 
     def _insert_missing(
-        self, database: SwarmDatabase, history: Sequence[CommitRecord], thread_id: str | None
+        self, database: LedgerDatabase, history: Sequence[CommitRecord], thread_id: str | None
     ) -> int:
         added = 0
         for message in self._messages(history):
@@ -173,7 +173,7 @@ class RigLedger:
         return len(mine)
 
     def _mark_vanished(
-        self, database: SwarmDatabase, history: Sequence[CommitRecord], thread_id: str | None
+        self, database: LedgerDatabase, history: Sequence[CommitRecord], thread_id: str | None
     ) -> int:
         here = {record.commit for record in history}
         gone = [message for message in database.messages(thread_id) if message.commit_sha not in here]
@@ -210,13 +210,13 @@ class RigLedger:
     def _head(self) -> str:
         return self._rig.repository.head().commit or ""
 
-    def _open(self) -> SwarmDatabase:
+    def _open(self) -> LedgerDatabase:
         if self._database is None:
-            self._database = SwarmDatabase(self._path)
+            self._database = LedgerDatabase(self._path)
         return self._database
 
     @contextmanager
-    def _changing(self) -> Iterator[SwarmDatabase]:
+    def _changing(self) -> Iterator[LedgerDatabase]:
         database = self._open()
         with database.transaction():
             yield database

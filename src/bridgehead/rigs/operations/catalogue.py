@@ -1,18 +1,20 @@
-"""The threads of a bridge as operations ask for them, on top of the envelope index."""
+"""The threads of a bridge as operations ask for them, on top of the envelope index (rigs §8)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bridgehead.rigs.causality import Causality
-from bridgehead.rigs.envelope import Envelope
-from bridgehead.rigs.filenames import is_closed
-from bridgehead.rigs.index import EnvelopeIndex, ThreadListing
-from bridgehead.rigs.index_rows import ListedEnvelope
-from bridgehead.rigs.operations.rig import Rig
+from bridgehead.errors import UserError
+from bridgehead.rigs.envelope.envelope import Envelope
+from bridgehead.rigs.envelope.fields import parse_thread_id
+from bridgehead.rigs.envelope.names import is_closed
 from bridgehead.rigs.repositories.base import Survey
-from bridgehead.rigs.thread import Turn, in_order
-from bridgehead.rigs.verification_kinds import Kind, PathFindings
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.causality import Causality
+from bridgehead.rigs.threads.index import EnvelopeIndex, ThreadListing
+from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.thread import Turn, in_order
+from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
 
 # What makes an envelope count as unverified in a listing, which does not look at signatures (rigs §7).
 _SPOILT = frozenset(
@@ -135,3 +137,23 @@ def catalogue(
         with_history=with_history,
         for_reading=for_reading,
     )
+
+
+class ThreadMissingHere(UserError):
+    """The thread has no directory in this clone."""
+
+    def __init__(self, thread_id: str, root: str) -> None:
+        super().__init__(
+            f'thread "{thread_id}" not found in bridge root {root}',
+            hint="rig-bridge status lists the threads",
+        )
+
+
+def wanted_thread(rig: Rig, typed: str | None) -> str:
+    """The thread somebody asked for, if this clone has it."""
+    if not typed:
+        raise UserError("thread: <thread-id> is required")
+    thread_id = parse_thread_id(typed)
+    if not rig.repository.has_directory(thread_id):
+        raise ThreadMissingHere(thread_id, rig.repository.root)
+    return thread_id

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
-from bridgehead.rigs.drafts import close_subject, draft_close, parse_outcome
-from bridgehead.rigs.filenames import RESOLUTION_FILE
+from bridgehead.rigs.envelope.names import RESOLUTION_FILE
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.operations.drafts import close_subject, draft_close, parse_outcome, refuse_secrets
 from bridgehead.rigs.operations.posting import Post, post, refuse_if_frozen, require_thread
-from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.operations.send import refuse_secrets
-from bridgehead.rigs.peers import closing_recipient
-from bridgehead.rigs.results import Closed
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.thread import closing_recipient
+from bridgehead.rigs.views.results import Closed
 
 
 class CloseRequest(NamedTuple):

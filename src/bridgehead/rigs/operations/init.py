@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.config import new_config, write_config
-from bridgehead.rigs.fields import DISPLAY_NAME_CAP
-from bridgehead.rigs.filenames import CONFIG_PATH
+from bridgehead.rigs.envelope.fields import DISPLAY_NAME_CAP
+from bridgehead.rigs.envelope.names import CONFIG_PATH, RigId
 from bridgehead.rigs.repositories.base import Repository
-from bridgehead.rigs.results import Initialised
-from bridgehead.rigs.rig_id import RigId
+from bridgehead.rigs.views.results import Initialised
 
 HOOK = b"#!/bin/sh\n# Your own checks of envelope commit messages go here.\nexit 0\n"
 EXCLUDED = ".bridge/"
@@ -24,7 +23,7 @@ class InitRequest(NamedTuple):
     force: bool = False
 
 
-class Identity(NamedTuple):
+class NewIdentity(NamedTuple):
     """A request whose values are good, before anything is known about the clone."""
 
     rig_id: RigId
@@ -43,7 +42,7 @@ class DisplayNameTooLong(UserError):
         super().__init__(f"--display-name exceeds {DISPLAY_NAME_CAP}-char cap (it has {length})")
 
 
-def check_identity(request: InitRequest) -> Identity:
+def check_identity(request: InitRequest) -> NewIdentity:
     """The checks that need no repository, in the order of the contract."""
     if not request.rig_id:
         raise UserError("init: --rig-id <id> is required")
@@ -51,7 +50,7 @@ def check_identity(request: InitRequest) -> Identity:
     name = request.display_name
     if name is not None and len(name) > DISPLAY_NAME_CAP:
         raise DisplayNameTooLong(len(name))
-    return Identity(rig_id, name or None)
+    return NewIdentity(rig_id, name or None)
 
 
 class Placed(NamedTuple):
@@ -61,7 +60,7 @@ class Placed(NamedTuple):
     hook_path: str
 
 
-def init(repository: Repository, identity: Identity, *, force: bool) -> Placed:
+def init(repository: Repository, identity: NewIdentity, *, force: bool) -> Placed:
     """Write the configuration and the placeholder hook; commit nothing."""
     with repository.lock():
         if repository.has_file(CONFIG_PATH) and not force:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
-from bridgehead.rigs.fields import parse_new_thread_id
-from bridgehead.rigs.filenames import REQUEST_FILE
+from bridgehead.rigs.envelope.fields import parse_new_thread_id
+from bridgehead.rigs.envelope.names import REQUEST_FILE
+from bridgehead.rigs.operations.drafts import draft_scaffold
 from bridgehead.rigs.operations.init import AlreadyThere
-from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.results import Scaffolded
-from bridgehead.rigs.scaffold import draft_scaffold
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.views.results import Scaffolded
 
 
 class NewRequest(NamedTuple):

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.host.file_errors import FileTaken
-from bridgehead.rigs.drafts import Draft
-from bridgehead.rigs.envelope import MAX_ENVELOPE_BYTES
-from bridgehead.rigs.freeze import ThreadFrozen, read_freeze
-from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.envelope.envelope import MAX_ENVELOPE_BYTES
+from bridgehead.rigs.operations.drafts import Draft
 from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
 from bridgehead.rigs.repositories.records import Identity, Pushed, Rebuilt, Wire
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.freeze import ThreadFrozen, read_freeze
 
 PUSH_TRIES = 5
 _FIRST_BACKOFF_SECONDS = 0.1

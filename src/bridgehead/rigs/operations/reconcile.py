@@ -6,10 +6,10 @@ import sqlite3
 from typing import NamedTuple
 
 from bridgehead.errors import StoreError, UserError
-from bridgehead.rigs.fields import parse_thread_id
+from bridgehead.rigs.envelope.fields import parse_thread_id
 from bridgehead.rigs.ledger.rig_ledger import NoControlPlane, RigLedger
-from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.sync_results import Reconciled, Replayed
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.views.results import Reconciled, Replayed
 
 
 class LedgerRequest(NamedTuple):

@@ -6,23 +6,18 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
-from bridgehead.rigs.attestation import Attestation
-from bridgehead.rigs.drafts import draft_relay, relay_subject
-from bridgehead.rigs.fields import is_body_hash, parse_relay_type
-from bridgehead.rigs.filenames import relay_filename
-from bridgehead.rigs.markers import tidy_status
-from bridgehead.rigs.nonce import RANDOM_BITS, make_nonce
+from bridgehead.rigs.envelope.fields import is_body_hash, parse_relay_type, tidy_status
+from bridgehead.rigs.envelope.names import RELAY_SUFFIX, RigId, parse_recipients, relay_filename
+from bridgehead.rigs.envelope.text import iso_timestamp
+from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.catalogue import catalogue
+from bridgehead.rigs.operations.drafts import draft_relay, refuse_secrets, relay_subject, warn_of_long_tldr
 from bridgehead.rigs.operations.posting import Post, post, require_thread
-from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.operations.send import refuse_secrets, warn_of_long_tldr
-from bridgehead.rigs.peers import relay_recipient
 from bridgehead.rigs.repositories.records import Identity
-from bridgehead.rigs.results import Relayed
-from bridgehead.rigs.rig_id import RELAY_SUFFIX, RigId, parse_recipients
-from bridgehead.rigs.thread import Turn, latest
-from bridgehead.rigs.timestamps import iso_timestamp
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.thread import Turn, latest, relay_recipient
+from bridgehead.rigs.trust.attestation import RANDOM_BITS, Attestation, make_nonce
+from bridgehead.rigs.views.results import Relayed
 
 
 class RelayRequest(NamedTuple):
@@ -208,7 +203,7 @@ def _attest(rig: Rig, key: str, taken: Collection[str]) -> Attestation:
 
 def _thaw_own(rig: Rig, thread_id: str) -> None:
     """Remove this rig's own note, now that the turn it waited for has landed; somebody else's stays."""
-    from bridgehead.rigs.freeze import read_freeze
+    from bridgehead.rigs.threads.freeze import read_freeze
 
     note = rig.repository.freezes().get(thread_id)
     standing = read_freeze(note.text) if note else None

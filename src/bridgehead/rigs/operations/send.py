@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from bridgehead.errors import SecretRefused, UserError
-from bridgehead.rigs.drafts import Draft, draft_send, send_subject
-from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.fields import REVIEWED_TYPE, TLDR_SOFT_CAP, parse_message_type
-from bridgehead.rigs.filenames import REQUEST_FILE, next_filename
-from bridgehead.rigs.markers import listed_status_class, parse_status
+from bridgehead.errors import UserError
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.envelope.fields import (
+    REVIEWED_TYPE,
+    listed_status_class,
+    parse_message_type,
+    parse_status,
+)
+from bridgehead.rigs.envelope.names import REQUEST_FILE, RigId, next_filename, parse_recipients
+from bridgehead.rigs.operations.drafts import (
+    draft_send,
+    edited_scaffold_body,
+    is_scaffold,
+    refuse_secrets,
+    send_subject,
+    warn_of_long_tldr,
+)
 from bridgehead.rigs.operations.posting import Landed, Post, post, refuse_if_frozen, require_thread
-from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.results import Sent
-from bridgehead.rigs.rig_id import RigId, parse_recipients
-from bridgehead.rigs.scaffold import edited_scaffold_body, is_scaffold
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.views.results import Sent
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.reviewed import CouncilMark
+    from bridgehead.rigs.trust.council_mark import CouncilMark
 
 AUTO = "auto"
 
@@ -132,25 +141,6 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         concurrent_with=concurrent,
         row_id=row_id,
     )
-
-
-def warn_of_long_tldr(rig: Rig, tldr: str | None) -> None:
-    """Say so when a summary is none; it is sent all the same."""
-    if tldr is not None and len(tldr) > TLDR_SOFT_CAP:
-        rig.tell(f"warning: tldr is {len(tldr)} chars (>{TLDR_SOFT_CAP} soft cap)")
-
-
-def refuse_secrets(draft: Draft) -> None:
-    """Keep back what looks like a secret, naming its kind and line, never its value."""
-    from bridgehead.host.secrets_scan import scan
-
-    for where, text in (
-        ("body", draft.body),
-        ("tldr", draft.frontmatter.get("tldr")),
-        ("status", draft.frontmatter["status"]),
-    ):
-        for hit in scan(text) if isinstance(text, str) else ():
-            raise SecretRefused(where, hit.kind, hit.line)
 
 
 def _scaffold(rig: Rig, thread_id: str) -> Envelope | None:

@@ -6,19 +6,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bridgehead.rigs.answer_files import WORTH_KEEPING, AnswerFile
-from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.status_view import Status
-from bridgehead.rigs.summary_rows import read_summaries, summaries_as_text
-from bridgehead.rigs.thread import ThreadSummary, dirty_threads, newest_first
-from bridgehead.rigs.timestamps import iso_timestamp
-from bridgehead.rigs.work_tree_state import state_of
+from bridgehead.rigs.envelope.text import iso_timestamp
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.latest_turns import read_summaries, summaries_as_text
+from bridgehead.rigs.threads.output_cache import WORTH_KEEPING, OutputCache, state_of
+from bridgehead.rigs.threads.thread import ThreadSummary, dirty_threads, newest_first
+from bridgehead.rigs.views.listings import Status
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.freeze import Freeze
-    from bridgehead.rigs.index_rows import ListedEnvelope
     from bridgehead.rigs.operations.catalogue import Catalogue
     from bridgehead.rigs.repositories.base import Survey
+    from bridgehead.rigs.threads.freeze import Freeze
+    from bridgehead.rigs.threads.index_rows import ListedEnvelope
 
 WORTH_A_SHORT_CUT = 2000  # envelopes; with fewer, reading all of history takes no time
 MOST_COMMITS = 1000
@@ -37,7 +36,7 @@ def status_of(rig: Rig, known: Catalogue) -> Status:
 
 def standing_freezes(rig: Rig) -> dict[str, Freeze]:
     """The freezes in force, as far as this clone knows."""
-    from bridgehead.rigs.freeze import read_freeze
+    from bridgehead.rigs.threads.freeze import read_freeze
 
     now = rig.now_ms()
     found = {thread: read_freeze(note.text) for thread, note in rig.repository.freezes().items()}
@@ -62,7 +61,7 @@ def _completed(rig: Rig, survey: Survey, threads: Sequence[ThreadSummary]) -> St
 def _summaries(rig: Rig, survey: Survey, *, wide: bool, with_findings: bool) -> list[ThreadSummary]:
     """The threads, newest first: as last summed up if nothing has changed since."""
     form = f"status{'-wide' if wide else ''}{'-findings' if with_findings else ''}"
-    kept = AnswerFile(rig.repository.private_dir, form)
+    kept = OutputCache(rig.repository.private_dir, form)
     state = state_of(survey, rig.repository.stamp, time.time_ns())
     kept_threads = read_summaries(found.text) if (found := kept.find(state)) else None
     if kept_threads is not None:
@@ -80,7 +79,7 @@ def _summaries(rig: Rig, survey: Survey, *, wide: bool, with_findings: bool) -> 
 def _latest(rig: Rig, known: Catalogue) -> dict[str, ListedEnvelope]:
     """The latest envelope of every thread: from the newest commits if they tell, else from all of history."""
     if not known.is_placed:
-        from bridgehead.rigs.latest_turns import placed_latest
+        from bridgehead.rigs.threads.latest_turns import placed_latest
 
         groups = {thread_id: known.listing(thread_id).envelopes for thread_id in known.thread_ids()}
         newest = rig.repository.newest_commits(known.survey.head or "", MOST_COMMITS)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.errors import UserError
-from bridgehead.rigs.filenames import arrives_as_envelope
-from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.envelope.names import arrives_as_envelope
 from bridgehead.rigs.repositories.errors import FetchFailed
 from bridgehead.rigs.repositories.records import Incoming
-from bridgehead.rigs.sync_report import Change, Refusal, SyncReport, report_changes
-from bridgehead.rigs.sync_results import Checked, Synced
-from bridgehead.rigs.verification_kinds import VerificationReport, report_on
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.trust.incoming_changes import Change, Refusal, SyncReport, report_changes
+from bridgehead.rigs.trust.verification_kinds import VerificationReport, report_on
+from bridgehead.rigs.views.results import Checked, Synced
 
 if TYPE_CHECKING:
     from bridgehead.rigs.operations.verification import Subject
@@ -99,8 +99,8 @@ def _verify(rig: Rig, incoming: Incoming, report: SyncReport) -> VerificationRep
         committed_envelopes,
         findings_of,
         subjects_of,
+        tell_finding,
     )
-    from bridgehead.rigs.operations.verify import tell_finding
 
     history = rig.repository.commits_between(incoming.base, incoming.remote_head)
     arriving = committed_envelopes(history, counts=arrives_as_envelope)

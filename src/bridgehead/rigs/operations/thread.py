@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bridgehead.errors import FileError
-from bridgehead.rigs.causality import Divergence
-from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.index_rows import ListedEnvelope
-from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
-from bridgehead.rigs.operations.rig import Rig
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, wanted_thread
 from bridgehead.rigs.operations.verification import Subject, Verifier
 from bridgehead.rigs.repositories.base import Survey
-from bridgehead.rigs.thread_view import ShownEnvelope
-from bridgehead.rigs.verification_kinds import Verification
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.causality import Divergence
+from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.output_cache import WORTH_KEEPING, OutputCache, state_of
+from bridgehead.rigs.trust.verification_kinds import Verification
+from bridgehead.rigs.views.listings import ShownEnvelope
+from bridgehead.rigs.views.terminal import PLAIN, EncodedText, Style
 
 
 class ShownThread(NamedTuple):
@@ -111,3 +114,38 @@ def _read(rig: Rig, path: str) -> Envelope | None:
     except FileError:
         return None
     return found if isinstance(found, Envelope) else None
+
+
+def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: Style = PLAIN) -> Iterable[str]:
+    """The whole of a thread, in pieces; only the plain form is kept."""
+    thread_id = wanted_thread(rig, typed)
+    survey = rig.repository.survey(thread_id)
+    state = state_of(survey, rig.repository.stamp, time.time_ns())
+    kept = OutputCache(rig.repository.private_dir, f"{thread_id}.{'json' if as_json else 'txt'}")
+    found = kept.find(state) if style == PLAIN else None
+    if found is not None:
+        for sentence in found.told:
+            rig.tell(sentence)
+        return EncodedText(found.encoded)
+
+    told = rig.overhear()
+    shown = thread(rig, thread_id, survey)
+    pieces = iter([_json(shown)]) if as_json else _blocks(shown, style)
+    if style == PLAIN and shown.is_self_contained and shown.total >= WORTH_KEEPING:
+        return kept.keeping(state, pieces, told)
+    return pieces
+
+
+def _json(shown: ShownThread) -> str:
+    from json import dumps
+
+    from bridgehead.rigs.views.listings import thread_object
+
+    document = thread_object(shown.thread_id, shown.envelopes, shown.divergences)
+    return dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _blocks(shown: ShownThread, style: Style) -> Iterator[str]:
+    from bridgehead.rigs.views.listings import thread_blocks
+
+    return thread_blocks(shown.thread_id, shown.envelopes, shown.total, style=style)

@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 from bridgehead.errors import ConfigError, UserError
 from bridgehead.host.files import read_bounded, write_atomic
-from bridgehead.rigs.allowed_signers import (
+from bridgehead.rigs.config import read_values, write_config
+from bridgehead.rigs.envelope.names import CONFIG_PATH
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.trust.signers import (
     KeyInvalid,
     Signer,
     parse_public_key,
+    public_key_fingerprint,
     signers,
     with_signer,
     without_signer,
 )
-from bridgehead.rigs.config import read_values, write_config
-from bridgehead.rigs.filenames import CONFIG_PATH
-from bridgehead.rigs.operations.rig import Rig
-from bridgehead.rigs.result_format import LINE_PREFIX, stamped
-from bridgehead.rigs.signing import public_key_fingerprint
+from bridgehead.rigs.views.results import LINE_PREFIX, stamped
 
 DEFAULT_FILE = ".bridge/allowed_signers"
 MAX_BYTES = 1 << 20

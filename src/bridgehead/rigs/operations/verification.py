@@ -1,6 +1,5 @@
-"""Judge envelopes that arrived or are shown: file, history, signature, attestation (rigs §9.4).
-
-Gathers the facts from the repository and hands them to the rules in verdict.py and attestation.py.
+"""Judge envelopes that arrived, are shown or are looked at again: file, history, signature, attestation (rigs
+§9.4).
 """
 
 from __future__ import annotations
@@ -10,21 +9,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from bridgehead.rigs.attestation import (
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.envelope.fields import parse_thread_id
+from bridgehead.rigs.envelope.frontmatter import ParseFailure
+from bridgehead.rigs.envelope.names import envelope_at
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, SignatureCheck
+from bridgehead.rigs.rig import Reviews, Rig
+from bridgehead.rigs.trust.attestation import (
     Signature,
     Witness,
     is_relay_turn,
     relay_findings,
     signature_findings,
 )
-from bridgehead.rigs.envelope import Envelope, parse_envelope
-from bridgehead.rigs.filenames import envelope_at
-from bridgehead.rigs.frontmatter import ParseFailure
-from bridgehead.rigs.operations.rig import Reviews, Rig
-from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, SignatureCheck
-from bridgehead.rigs.verdict import check_envelope, file_findings
-from bridgehead.rigs.verification_kinds import Kind, PathFindings, Verification, sum_up
-from bridgehead.rigs.yaml_core import Value
+from bridgehead.rigs.trust.envelope_problems import check_envelope, file_findings
+from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings, Verification, report_on, sum_up
+from bridgehead.rigs.views.results import Verified
 
 _TOO_LARGE = ParseFailure("the file is larger than an envelope may be")
 
@@ -123,7 +124,7 @@ def _subject(found: Committed, raw: bytes | None, reviews: Reviews | None) -> Su
 
 
 def _review_findings(envelope: Envelope, reviews: Reviews) -> tuple[Kind, ...]:
-    from bridgehead.rigs.reviewed import council_findings
+    from bridgehead.rigs.trust.council_mark import council_findings
 
     message_type = _text(envelope.frontmatter, "type")
     return tuple(council_findings(message_type, envelope.body, reviews.report_sha256))
@@ -175,7 +176,7 @@ class Verifier:
     def _witness(
         self, subject: Subject, relay: Mapping[str, Value], check: SignatureCheck, together: Sequence[Subject]
     ) -> Witness:
-        from bridgehead.rigs.allowed_signers import covers
+        from bridgehead.rigs.trust.signers import covers
 
         parent = _text(relay, "in_reply_to")
         return Witness(
@@ -217,3 +218,26 @@ def findings_of(subjects: Sequence[Subject], verdicts: Iterator[Verification]) -
     return [
         PathFindings(subject.path, found.kinds) for subject, found in zip(subjects, verdicts, strict=True)
     ]
+
+
+class VerifyRequest(NamedTuple):
+    thread_id: str | None = None
+    require_council: bool = False  # else the owner's setting decides
+
+
+def verify(rig: Rig, request: VerifyRequest) -> Verified:
+    """Check every committed envelope, of one thread if one is named. Nonces are compared over the whole repository."""
+    thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
+    history = rig.repository.history(rig.repository.head().commit).commits
+    subjects = subjects_of(rig, committed_envelopes(history), require_council=request.require_council or None)
+    findings = findings_of(subjects, Verifier(rig).judge(subjects))
+    wanted = [found for found in findings if thread_id in (None, found.path.partition("/")[0])]
+    for finding in wanted:
+        tell_finding(rig, finding)
+    return Verified(report_on(wanted))
+
+
+def tell_finding(rig: Rig, finding: PathFindings) -> None:
+    """One line of conversation per envelope with something against it."""
+    if finding.kinds:
+        rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bridgehead.rigs.attestation import Signature
+from bridgehead.rigs.trust.attestation import Signature
 
 REGULAR = "100644"
 SYMLINK = "120000"

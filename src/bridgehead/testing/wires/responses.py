@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from bridgehead.testing.exchange import TOKENS, Answer, CallTool, ErrorReply, Fault, ModelRequest, ToolKind
-from bridgehead.testing.wires.base import Event, Wire, compact, objects, texts_of
-from bridgehead.testing.wires.openai_errors import openai_error
+from bridgehead.testing.wires.base import Event, Wire, compact, objects, openai_error, texts_of
 
 _RESPONSE_ID: Final = "resp_fake_1"
 _CALL_ID: Final = "call_fake_1"

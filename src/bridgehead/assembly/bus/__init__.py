@@ -1,0 +1,1 @@
+"""The bus put together with the record, approvals and models."""

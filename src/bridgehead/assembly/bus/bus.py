@@ -1,0 +1,198 @@
+"""The bus put together with the rest: its settings, its events in the record, approvals, and a model that answers."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.bus.notices import RecordNotices
+from bridgehead.assembly.pending import pending_list
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ScriptedAgent
+from bridgehead.bus.interfaces import Agent, ApprovalRequest, Outside
+from bridgehead.bus.settings import BusSettings
+from bridgehead.config.resolve import Origin
+from bridgehead.contract.events import Event
+from bridgehead.contract.pending import Answer, Question
+from bridgehead.contract.words import Part, PendingKind, PendingState
+from bridgehead.control_plane.records import QuestionKey
+from bridgehead.errors import BridgeheadError, ConfigError
+from bridgehead.host.clock import SystemClock, iso_ms
+from bridgehead.host.files import read_bounded
+
+_log: Final = logging.getLogger("bridgehead.bus")
+SEATS_FILE: Final = ".bridge-settings.json"
+MAX_BYTES: Final = 1 << 20
+MAX_WAITING: Final = 10_000
+
+
+def bus_settings(assembly: Assembly, flags: Mapping[str, Any]) -> BusSettings:
+    """The [bus] table from files and environment, with what was given on the command line on top."""
+    configured = {
+        name.removeprefix("bus."): _plain(resolved.value)
+        for name, resolved in assembly.settings.values.items()
+        if name.startswith("bus.") and resolved.origin is not Origin.DEFAULT
+    }
+    given = {key: value for key, value in flags.items() if value is not None}
+    return BusSettings.parse({**configured, **given})
+
+
+def state_folder(assembly: Assembly, settings: BusSettings) -> StateFolder:
+    """The folder of this bridge: configured, or `bus/` in the user's data directory."""
+    chosen = settings.serving.state
+    return StateFolder(Path(chosen).expanduser() if chosen else assembly.places.data / "bus")
+
+
+def outside(assembly: Assembly, settings: BusSettings) -> tuple[Outside, Callable[[], None]]:
+    """What a running bus borrows, and what ends the borrowing."""
+    announcer = RecordAnnouncer(assembly)
+    agent = agent_for(assembly, settings.serving.assistant)
+    lent = Outside(announcer, RecordApprovals(assembly), agent, RecordNotices(assembly))
+    return lent, announcer.close
+
+
+def agent_for(assembly: Assembly, name: str | None) -> Agent | None:
+    """The agent behind the assistant: `scripted`, or `openai` as .bridge-settings.json describes it."""
+    if name is None:
+        return None
+    if name == "scripted":
+        return ScriptedAgent()
+    if name == "openai":
+        return _chat_completions(assembly)
+    raise UnknownAssistant(name)
+
+
+def _chat_completions(assembly: Assembly) -> Agent:
+    from bridgehead.council.request.settings import load_settings, without_untrusted
+
+    path = assembly.places.project / SEATS_FILE
+    content = read_bounded(path, MAX_BYTES) if path.exists() else None
+    seats = load_settings(None if content is None else content.decode(), SystemClock().now())
+    if content is not None and not assembly.trusted_files.holds(path, content):
+        seats = without_untrusted(seats)
+    entry = seats.bridges.get("openai")
+    base_url = entry.options.get("base_url") if entry is not None else None
+    if entry is None or not isinstance(base_url, str):
+        raise NoEndpoint(path)
+    variable = entry.options.get("api_key_env")
+    key = assembly.environ.get(variable) if isinstance(variable, str) else None
+    return ChatCompletionsAgent(base_url, model=entry.models[0], key=key)
+
+
+class RecordAnnouncer:
+    """Appends events to the record in a thread of its own, so that the bus never waits for a disk."""
+
+    def __init__(self, assembly: Assembly) -> None:
+        self._assembly = assembly
+        self._events: queue.Queue[Event | None] = queue.Queue(MAX_WAITING)
+        self._thread = threading.Thread(target=self._write, name="bus-record", daemon=True)
+        self._thread.start()
+
+    def announce(self, kind: str, data: dict[str, Any]) -> None:
+        event = Event(
+            id=str(uuid4()),
+            kind=kind,
+            part=Part.BUS,
+            at=iso_ms(SystemClock().now()),
+            project=self._assembly.project,
+            data=data,
+        )
+        try:
+            self._events.put_nowait(event)
+        except queue.Full:
+            _log.warning("the record does not keep up; an event of the bus was not kept")
+
+    def close(self) -> None:
+        self._events.put(None)
+        self._thread.join(timeout=10)
+
+    def _write(self) -> None:
+        while (first := self._events.get()) is not None:
+            batch = [first]
+            while not self._events.empty() and len(batch) < 500:
+                event = self._events.get()
+                if event is None:
+                    self._events.put(None)
+                    break
+                batch.append(event)
+            try:
+                with self._assembly.store() as store:
+                    store.append(batch)
+            except BridgeheadError as error:
+                _log.warning("not recorded: %s", error.message)
+
+
+class RecordApprovals:
+    """Questions of the bus as pending items of the record."""
+
+    def __init__(self, assembly: Assembly) -> None:
+        self._assembly = assembly
+
+    def ask(self, request: ApprovalRequest) -> None:
+        expires = SystemClock().now() + timedelta(seconds=request.expires_in_s)
+        question = Question(
+            key=request.key,
+            kind=PendingKind.BUS_APPROVAL,
+            part=Part.BUS,
+            origin="bus",
+            title=request.title,
+            prompt=request.prompt,
+            choices=("yes", "no"),
+            project=self._assembly.project,
+            expires_at=iso_ms(expires),
+        )
+        with self._assembly.store() as store:
+            store.open_pending(question)
+
+    def answer_to(self, key: str) -> str | None:
+        with self._assembly.store(read_only=True) as store:
+            item = store.pending_item(self._key(key))
+        if item.state is PendingState.WITHDRAWN:
+            return "no"
+        if item.answer is None:
+            return None
+        return "yes" if (item.answer.text or "").strip() == "yes" else "no"
+
+    def withdraw(self, key: str) -> None:
+        with self._assembly.store() as store:
+            store.withdraw_pending(self._key(key), reason="the device is gone")
+
+    def answer(self, item_id: str, text: str, by: str) -> None:
+        answer = Answer(text=text, by=by, at=iso_ms(SystemClock().now()))
+        with self._assembly.store() as store:
+            pending_list(self._assembly, store, _log.warning).answer(item_id, answer)
+
+    def _key(self, key: str) -> QuestionKey:
+        return QuestionKey(part=Part.BUS, key=key, project=self._assembly.project)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+class UnknownAssistant(ConfigError):
+    """The assistant names something that cannot answer."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the assistant cannot be {name!r}", hint="use openai (a chat endpoint) or scripted (an echo)"
+        )
+
+
+class NoEndpoint(ConfigError):
+    """No chat endpoint is configured, or its file is not trusted."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} names no base_url for openai that may be used",
+            hint="write one, then: bridgehead config trust",
+        )

@@ -1,0 +1,125 @@
+"""What the record tells people on the bus: notices of the parts, pending items as they open and close (design §1).
+
+The record is followed in a thread of its own. Envelopes awaiting a reply are computed, so the inboxes are looked at
+whenever something was pulled.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.pending import pending_list
+from bridgehead.bus.interfaces import Notice
+from bridgehead.contract.events import RecordedEvent
+from bridgehead.contract.pending import PendingItem
+from bridgehead.contract.words import PendingKind, PendingState
+from bridgehead.control_plane.records import EventFilter, PendingFilter
+from bridgehead.control_plane.stores.base import Store
+from bridgehead.errors import BridgeheadError
+
+_log: Final = logging.getLogger("bridgehead.bus")
+
+PENDING: Final = "pending"
+PULLED: Final = "rig.pulled"
+FOLLOWED: Final = EventFilter(
+    kinds=("notice", "pending.opened", "pending.answered", "pending.withdrawn", PULLED)
+)
+MAX_OPEN: Final = 20
+RETRY_S: Final = 5.0
+
+_NOTICE_KEYS: Final = ("kind", "id", "title", "status")
+Tell = Callable[[Notice], None]
+
+
+class RecordNotices:
+    """Notices from the record."""
+
+    def __init__(self, assembly: Assembly) -> None:
+        self._assembly = assembly
+        self._known_envelopes: set[str] | None = None
+
+    def open_items(self) -> list[Notice]:
+        """What waits for someone now, the newest last."""
+        with self._assembly.store(read_only=True) as store:
+            return [_waiting(item) for item in reversed(self._open(store))]
+
+    def follow(self, tell: Tell) -> Callable[[], None]:
+        """Hand over each new notice from a thread of its own, until the returned function is called."""
+        stop = threading.Event()
+        with self._assembly.store() as store:
+            after = store.last_seq()
+        thread = threading.Thread(
+            target=self._keep_following, args=(after, stop, tell), name="bus-notices", daemon=True
+        )
+        thread.start()
+
+        def end() -> None:
+            stop.set()
+            thread.join(timeout=10)
+
+        return end
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _keep_following(self, after: int, stop: threading.Event, tell: Tell) -> None:
+        while not stop.is_set():
+            try:
+                with self._assembly.store(read_only=True) as store:
+                    if self._known_envelopes is None:
+                        self._new_envelopes(store)
+                    for recorded in store.follow(after, stop=stop, where=FOLLOWED):
+                        for notice in self._notices(store, recorded):
+                            tell(notice)
+                        after = recorded.seq
+            except BridgeheadError as error:
+                # The record may be away for a while (a server that restarts); nothing is missed, `after` stays.
+                _log.warning("notices wait for the record: %s", error.message)
+                stop.wait(RETRY_S)
+
+    def _notices(self, store: Store, recorded: RecordedEvent) -> list[Notice]:
+        event = recorded.event
+        if event.kind == PULLED:
+            return [_waiting(item) for item in self._new_envelopes(store)]
+        if event.kind == "notice":
+            kind, told_id, title, status = (str(event.data.get(key, "")) for key in _NOTICE_KEYS)
+            return [Notice(kind=kind, id=told_id, title=title, status=status)]
+        item = store.pending_item(str(event.data["id"]))
+        if event.kind == "pending.opened":
+            return [_waiting(item)] if item.state is PendingState.OPEN else []
+        return [_closed(item)]
+
+    def _new_envelopes(self, store: Store) -> list[PendingItem]:
+        found = [item for item in self._open(store) if item.question.kind is PendingKind.ENVELOPE]
+        new = [item for item in found if item.id not in (self._known_envelopes or ())]
+        self._known_envelopes = {item.id for item in found}
+        return new
+
+    def _open(self, store: Store) -> list[PendingItem]:
+        return pending_list(self._assembly, store, _log.warning).items(PendingFilter(), limit=MAX_OPEN)
+
+
+def _waiting(item: PendingItem) -> Notice:
+    question = item.question
+    return Notice(
+        kind=PENDING,
+        id=item.id,
+        title=f"{question.origin}: {question.title}",
+        status="needs_you",
+        choices=question.choices,
+    )
+
+
+def _closed(item: PendingItem) -> Notice:
+    """What became of an item; the answer itself may be confidential and stays in the record."""
+    question = item.question
+    return Notice(
+        kind=PENDING,
+        id=item.id,
+        title=f"{question.origin}: {question.title}",
+        status=str(item.state),
+        by=item.answer.by if item.answer is not None else None,
+    )

@@ -1,0 +1,121 @@
+"""The running bus as plain data, read through its operator's door: for the dashboard and whoever else shows it.
+
+The state folder names the door of the bridge that serves from it. Without one, or with one that no longer answers,
+what is left is who is enrolled; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import http.client
+from typing import Final, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.bus.bus import bus_settings, state_folder
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.gateway.status import (
+    BusStatus,
+    LinkStatus,
+    MessageContent,
+    MessageHead,
+    OutcomeCount,
+    ParticipantStatus,
+    Rate,
+    absent,
+)
+from bridgehead.bus.gateway.status_site import RunningBridge, read_running, running_url
+from bridgehead.errors import ConfigError
+
+__all__ = [
+    "BusStatus",
+    "BusView",
+    "LinkStatus",
+    "MessageContent",
+    "MessageHead",
+    "OutcomeCount",
+    "ParticipantStatus",
+    "Rate",
+    "bus_address",
+    "bus_view",
+    "message_content",
+]
+
+Shape = TypeVar("Shape", bound=msgspec.Struct)
+
+PATIENCE_S: Final = 2.0
+MAX_BYTES: Final = 16 * 1024 * 1024
+
+
+class BusView(msgspec.Struct, frozen=True, kw_only=True):
+    """The bus of one state folder: its status while it runs, otherwise why there is none and who is enrolled."""
+
+    state: str
+    """The folder."""
+    running: bool
+    note: str | None = None
+    """Why nothing is running, as a sentence."""
+    status: BusStatus | None = None
+    enrolled: tuple[ParticipantStatus, ...] = ()
+
+
+def bus_address(assembly: Assembly) -> str | None:
+    """Where participants connect while a bus runs on this machine; the bus itself is not asked."""
+    return running_url(_folder(assembly).path)
+
+
+def bus_view(assembly: Assembly, *, after: int = 0, participant: str = "", topic: str = "") -> BusView:
+    """How the bus stands now. `after` is the last head already seen; the other two narrow the tail."""
+    folder = _folder(assembly)
+    bridge = read_running(folder.path)
+    if bridge is None:
+        return _not_running(folder, "no bus is running on this machine")
+    status = _ask(bridge, "/status", BusStatus, after=after)
+    if status is None:
+        return _not_running(folder, "the bus that ran here does not answer any more")
+    narrowed = msgspec.structs.replace(status, tail=_narrowed(status, participant, topic))
+    return BusView(state=str(folder.path), running=True, status=narrowed)
+
+
+def message_content(assembly: Assembly, number: int) -> MessageContent | None:
+    """What the message with this number carries; None when it is gone or was too large to be kept."""
+    bridge = read_running(_folder(assembly).path)
+    return None if bridge is None else _ask(bridge, "/message", MessageContent, number=number)
+
+
+def _folder(assembly: Assembly) -> StateFolder:
+    return state_folder(assembly, bus_settings(assembly, {}))
+
+
+def _narrowed(status: BusStatus, participant: str, topic: str) -> tuple[MessageHead, ...]:
+    sources = {p.source for p in status.participants if p.id == participant and p.source is not None}
+    return tuple(
+        head
+        for head in status.tail
+        if head.topic.startswith(topic)
+        and (not participant or head.source in sources or sources.intersection(head.destination))
+    )
+
+
+def _not_running(folder: StateFolder, note: str) -> BusView:
+    try:
+        enrolled = tuple(absent(record) for record in folder.records().values())
+    except ConfigError as error:
+        return BusView(state=str(folder.path), running=False, note=f"{note}; {error.message}")
+    return BusView(state=str(folder.path), running=False, note=note, enrolled=enrolled)
+
+
+def _ask(bridge: RunningBridge, path: str, kind: type[Shape], **query: int) -> Shape | None:
+    """One answer of the bridge; None when nobody answers as that bridge would."""
+    connection = http.client.HTTPConnection("127.0.0.1", bridge.port, timeout=PATIENCE_S)
+    token = {"Authorization": f"Bearer {bridge.token}"}
+    try:
+        connection.request("GET", f"{path}?{urlencode(query)}", headers=token)
+        answer = connection.getresponse()
+        content = answer.read(MAX_BYTES)
+        return msgspec.json.decode(content, type=kind) if answer.status == http.client.OK else None
+    except (OSError, http.client.HTTPException, msgspec.DecodeError):
+        return None
+    finally:
+        connection.close()

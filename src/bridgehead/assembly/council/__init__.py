@@ -1,0 +1,1 @@
+"""Councils put together with this machine, the record and the other parts."""

@@ -1,0 +1,256 @@
+"""What a council tells the record: its run, the lines of its seats, refusals, and what waits for a person."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.journal import StoredCalls, StoredCouncil
+from bridgehead.assembly.notices import NoticeStatus, announce_notice
+from bridgehead.contract.events import Event
+from bridgehead.contract.pending import Answer, Question
+from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState, RunState
+from bridgehead.control_plane.records import FINAL_STATES, PendingFilter, QuestionKey, Run
+from bridgehead.council.calls import CallFailed
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport
+from bridgehead.errors import BridgeheadError
+from bridgehead.host.clock import Clock, iso_ms
+
+MOST_WAITING: Final = 10_000
+MOST_ANSWERED: Final = 1_000
+BATCH: Final = 200
+CLOSING_SECONDS: Final = 10.0
+RETRY: Final = "retry"
+CHOICES: Final = (RETRY, "skip")
+
+logger = logging.getLogger(__name__)
+
+
+class CouncilRecord:
+    """Writes to the record what becomes of one council."""
+
+    def __init__(self, assembly: Assembly, kept: StoredCouncil, clock: Clock) -> None:
+        self._assembly = assembly
+        self._kept = kept
+        self._clock = clock
+
+    def save(
+        self, state: RunState, *, event: str | None = None, facts: Mapping[str, Any] | None = None
+    ) -> None:
+        """Keep where the council stands, with the event that says so."""
+        now = iso_ms(self._clock.now())
+        with self._assembly.store() as store:
+            known = store.run(self._kept.review_id)
+            data = {**(known.data if known else {}), **_settled(self._kept), **(facts or {})}
+            run = self._run(state, data, now)
+            store.save_run(run, events=[self.event(event, data)] if event else [])
+
+    def _run(self, state: RunState, data: Mapping[str, Any], now: str) -> Run:
+        return Run(
+            id=self._kept.review_id,
+            part=Part.COUNCIL,
+            kind=self._kept.request.verb,
+            title=self._kept.title,
+            state=state,
+            started_at=self._kept.started_at,
+            updated_at=now,
+            project=self._assembly.project,
+            ended_at=now if state in FINAL_STATES else None,
+            data=dict(data),
+        )
+
+    def failed(self, why: str) -> None:
+        """The council broke off; whatever is wrong with the record must not hide what is wrong with the council."""
+        try:
+            self.save(RunState.FAILED, event="run.ended", facts={"failure": why})
+        except BridgeheadError as error:
+            logger.warning("not recorded: %s", error.message)
+        self.notice(NoticeStatus.FAILED)
+
+    def notice(self, status: NoticeStatus, verdict: str = "") -> None:
+        """Let those know who are not watching; a record that cannot be written keeps nobody from the report."""
+        kept = self._kept
+        title = f"{verdict}: {kept.title}" if verdict else kept.title
+        try:
+            with self._assembly.store() as store:
+                announce_notice(
+                    store,
+                    kind="council",
+                    id=kept.review_id,
+                    title=title,
+                    status=status,
+                    project=self._assembly.project,
+                )
+        except BridgeheadError as error:
+            logger.warning("nobody was told: %s", error.message)
+
+    def event(self, kind: str, data: Mapping[str, Any]) -> Event:
+        return Event(
+            id=str(uuid4()),
+            kind=kind,
+            part=Part.COUNCIL,
+            at=iso_ms(self._clock.now()),
+            project=self._assembly.project,
+            run_id=self._kept.review_id,
+            data=dict(data),
+        )
+
+    def open_halted(self, halted: Sequence[Mapping[str, str]], journal: StoredCalls) -> None:
+        """A converted bridge becomes something to answer; it does not hold the run open (council §3)."""
+        with self._assembly.store() as store:
+            for entry in halted:
+                bridge = entry["bridge"]
+                message, seating = journal.halt_message(bridge), journal.seating(bridge)
+                store.open_pending(
+                    Question(
+                        key=self._halted_key(bridge, seating),
+                        kind=PendingKind.HALTED_RUNTIME,
+                        part=Part.COUNCIL,
+                        origin=f"runtime {bridge}",
+                        title=f"halted: {entry['halt_reason']} (council {self._kept.review_id})",
+                        prompt=message,
+                        choices=CHOICES,
+                        project=self._assembly.project,
+                        run_id=self._kept.review_id,
+                        advice=message or None,
+                        context={"bridge": bridge, "review_id": self._kept.review_id, "seating": seating},
+                    )
+                )
+
+    def answered_retry(self, journal: StoredCalls) -> list[str]:
+        """Bridges of this council whose last halt was answered with `retry`, which has not been done yet."""
+        where = PendingFilter(
+            states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), run_id=self._kept.review_id
+        )
+        with self._assembly.store(read_only=True) as store:
+            items = store.pending(where)
+        wanted = [item.question for item in items if item.answer and _says_retry(item.answer)]
+        told = [(str(asked.context["bridge"]), asked.context.get("seating")) for asked in wanted]
+        return [bridge for bridge, seating in told if journal.seating(bridge) == seating]
+
+    def withdraw_halted(self, bridges: Sequence[str], journal: StoredCalls) -> None:
+        """These are seated again: nobody has to answer for them any more."""
+        with self._assembly.store() as store:
+            for bridge in bridges:
+                asked = self._halted_key(bridge, journal.seating(bridge))
+                key = QuestionKey(part=Part.COUNCIL, key=asked, project=self._assembly.project)
+                try:
+                    store.withdraw_pending(key, reason="the bridge was seated again")
+                except BridgeheadError:
+                    continue  # it was never asked about
+
+    def _halted_key(self, bridge: str, seating: int) -> str:
+        return f"{self._kept.review_id}/{bridge}/{seating}"
+
+
+def councils_told_to_retry(assembly: Assembly) -> frozenset[str]:
+    """Councils of this project with a halted bridge that somebody answered for."""
+    where = PendingFilter(
+        states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), project=assembly.project
+    )
+    with assembly.store(read_only=True) as store:
+        items = store.pending(where, limit=MOST_ANSWERED)
+    return frozenset(item.question.run_id or "" for item in items)
+
+
+class RecordObserver:
+    """Appends the lines of a running council in a thread of its own, so that no seat waits for a disk."""
+
+    def __init__(self, assembly: Assembly, record: CouncilRecord, refused: Iterable[str] = ()) -> None:
+        """`refused`: bridges whose last call was refused, in whichever process."""
+        self._assembly = assembly
+        self._record = record
+        self._refused = set(refused)
+        self._events: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
+        self._thread = threading.Thread(target=self._write, name="council-record", daemon=True)
+        self._thread.start()
+
+    def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
+        self._put("council.event", {"bridge": bridge, **line})
+
+    def refused(self, bridge: str, failed: CallFailed) -> None:
+        self._refused.add(bridge)
+        facts = {"bridge": bridge, "reason": failed.reason, "error_class": failed.error_class.value}
+        self._put("council.refused", facts)
+
+    def accepted(self, bridge: str) -> None:
+        if bridge in self._refused:
+            self._refused.discard(bridge)
+            self._put("council.accepted", {"bridge": bridge})
+
+    def close(self) -> None:
+        self._events.put(None)
+        self._thread.join(timeout=CLOSING_SECONDS)
+
+    def _put(self, kind: str, data: Mapping[str, Any]) -> None:
+        try:
+            self._events.put_nowait(self._record.event(kind, data))
+        except queue.Full:
+            logger.warning("the record does not keep up; an event of the council was not kept")
+
+    def _write(self) -> None:
+        while (first := self._events.get()) is not None:
+            batch = [first]
+            while len(batch) < BATCH and not self._events.empty():
+                event = self._events.get()
+                if event is None:
+                    self._events.put(None)
+                    break
+                batch.append(event)
+            self._append(batch)
+
+    def _append(self, batch: Sequence[Event]) -> None:
+        try:
+            with self._assembly.store() as store:
+                store.append(batch)
+        except BridgeheadError as error:
+            logger.warning("not recorded: %s", error.message)
+
+
+def _says_retry(answer: Answer) -> bool:
+    return answer.status is AnswerStatus.SUCCESS and (answer.text or "").strip() == RETRY
+
+
+def _settled(kept: StoredCouncil) -> dict[str, Any]:
+    """What was known before the first call."""
+    task = kept.task
+    return {
+        "scope": task.scope_text,
+        "bridges": list(kept.bridges),
+        "task_type": task.task_type.value,
+        "mode": task.mode.value if task.mode else None,
+        "intensity": task.intensity.value,
+        "domains": list(task.domains),
+        "files": task.files,
+        "loc": task.loc,
+    }
+
+
+def report_facts(report: CouncilReport | AbortedReport, files: Mapping[str, str]) -> dict[str, Any]:
+    """What the record says about a report."""
+    facts: dict[str, Any] = {"report": dict(files), "timestamp": report.timestamp, "waiting_for": []}
+    if isinstance(report, AbortedReport):
+        return {**facts, "status": report.status, "abort_reason": report.abort_reason}
+    counts: dict[str, int] = {}
+    for entry in report.findings():
+        name = entry.severity.value if entry.severity else "unrated"
+        counts[name] = counts.get(name, 0) + 1
+    return {
+        **facts,
+        "status": "COMPLETED",
+        "verdict": report.verdict,
+        "gate_verdict": report.gate_verdict,
+        "findings": counts,
+        "dismissed": len(report.dismissed_findings),
+        "skipped": dict(report.skip_reasons),
+        "usage": msgspec.to_builtins(report.usage),
+        "seats": list(report.bridges_available),
+        "pending": [entry["bridge"] for entry in report.bridges_pending],
+    }

@@ -1,0 +1,293 @@
+"""Files a council reads and keeps: seat settings, dismissals, finding history, scopes of open councils, and its
+lock.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.journal import StoredCouncil, StoredScope
+from bridgehead.council.findings.history import FindingRecord
+from bridgehead.council.findings.tree import current_name
+from bridgehead.council.request.settings import Settings, load_settings, without_untrusted
+from bridgehead.council.scope.git import GitFailed, repository_at
+from bridgehead.council.scope.resolve import resolve_scope
+from bridgehead.council.scope.scope import MOST_TEXT_BYTES, Scope
+from bridgehead.errors import BridgeheadError, ConfigError, FileError, LockTimeout, UserError
+from bridgehead.host.clock import iso_ms
+from bridgehead.host.directories import make_dir, make_private_dir
+from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.locks import FileLock, LockReentered, read_holder
+
+SEATS_FILE: Final = ".bridge-settings.json"
+DISMISSALS_FILE: Final = ".bridgehead/dismissals.toml"
+IGNORE_FILE: Final = ".bridgehead/.gitignore"
+IGNORE_RULES: Final = "*\n!dismissals.toml\n"
+MOST_BYTES: Final = 1 << 20
+MOST_HISTORY_BYTES: Final = 64 << 20
+
+
+class SeatsFile(NamedTuple):
+    """`.bridge-settings.json` as it stands; text None when there is none."""
+
+    text: str | None
+    trusted: bool
+
+    def settings(self, now: dt.datetime) -> Settings:
+        read = load_settings(self.text, now)
+        return read if self.trusted else without_untrusted(read)
+
+    def document(self) -> dict[str, Any] | None:
+        """The file as it was written; None when it is no JSON object."""
+        try:
+            written = json.loads(self.text or "{}")
+        except ValueError:
+            return None
+        return written if isinstance(written, dict) else None
+
+    def refuse_loss(self) -> None:
+        """A file that cannot be understood is not written over."""
+        if self.document() is None:
+            raise ConfigError(
+                f"{SEATS_FILE} is no JSON object, so it was not written again",
+                hint="correct it, or remove it",
+            )
+
+
+def read_seats_file(assembly: Assembly) -> SeatsFile:
+    path = assembly.places.project / SEATS_FILE
+    if not path.exists():
+        return SeatsFile(None, trusted=True)
+    content = read_bounded(path, MOST_BYTES, root=assembly.places.project)
+    return SeatsFile(content.decode("utf-8", "replace"), assembly.trusted_files.holds(path, content))
+
+
+def write_seats_file(assembly: Assembly, seats: SeatsFile, now: dt.datetime) -> None:
+    """Write the user's choices again, freshly dated; a trusted file stays trusted (council §13)."""
+    document = seats.document() or {}
+    bridges = document.setdefault("bridges", {})
+    if isinstance(bridges, dict):
+        for name in ("claude", "gemini", "codex", "opencode"):
+            bridges.setdefault(name, {"enabled": True})
+    document["updated"] = iso_ms(now)
+    path = assembly.places.project / SEATS_FILE
+    write_atomic(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n", root=path.parent)
+    if seats.text is not None and seats.trusted:
+        assembly.trusted_files.add(path)
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What earlier runs of a project found."""
+
+    review_id: str | None = None
+    records: tuple[FindingRecord, ...] = ()
+
+
+def read_history(assembly: Assembly) -> History:
+    """The history; a broken or missing file is none, because it only compares."""
+    try:
+        return msgspec.json.decode(read_bounded(_history_path(assembly), MOST_HISTORY_BYTES), type=History)
+    except (FileError, OSError, msgspec.DecodeError):
+        return History()
+
+
+def records_in_scope(history: History, scope: Scope, project: Path) -> tuple[FindingRecord, ...]:
+    """The records this scope can say something about; one of a file that is there but not looked at stays as it is."""
+    hidden = {entry.path for entry in scope.left_out}
+
+    def is_concerned(record: FindingRecord) -> bool:
+        path = None if record.path is None else current_name(record.path, scope.renames)
+        return path is None or path in scope.texts or path in hidden or not (project / path).exists()
+
+    return tuple(filter(is_concerned, history.records))
+
+
+def carried_history(
+    before: History, compared: Sequence[FindingRecord], after: Sequence[FindingRecord], review_id: str
+) -> History:
+    """The history with the compared records replaced by what became of them."""
+    taken = {record.key for record in (*compared, *after)}
+    untouched = [record for record in before.records if record.key not in taken]
+    return History(review_id=review_id, records=(*after, *untouched))
+
+
+def write_history(assembly: Assembly, history: History) -> None:
+    path = _history_path(assembly)
+    make_private_dir(path.parent)
+    write_atomic(path, msgspec.json.encode(history), private=True)
+
+
+def _history_path(assembly: Assembly) -> Path:
+    digest = hashlib.sha256(assembly.project.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return assembly.places.data / "findings" / f"{digest}.json"
+
+
+Tables = tuple[dict[str, Any], ...]
+
+
+def read_dismissals(project: Path) -> Tables:
+    """The entries of the dismissals file as it stands."""
+    path = project / DISMISSALS_FILE
+    if not path.exists():
+        return ()
+    return parse_dismissals(read_bounded(path, MOST_BYTES, root=project), str(path))
+
+
+def dismissals_at(project: Path, environment: Any, commit: str | None) -> Tables:
+    """The entries of the file in the revision a change is compared with."""
+    git = repository_at(project, environment)
+    if git is None or commit is None:
+        return ()
+    try:
+        content = git.run("cat-file", "blob", f"{commit}:./{DISMISSALS_FILE}")
+    except GitFailed:
+        return ()
+    return parse_dismissals(content, f"{DISMISSALS_FILE} of {commit[:12]}")
+
+
+def parse_dismissals(content: bytes, name: str) -> Tables:
+    import tomllib
+
+    try:
+        document = tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
+        raise ConfigError(f"{name} is not valid TOML: {error}", hint="correct the line it names") from error
+    entries = document.get("dismissed", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigError(f"{name}: dismissals are [[dismissed]] tables")
+    return tuple(_plain(entry) for entry in entries)
+
+
+def append_dismissal(project: Path, entry: dict[str, Any]) -> Path:
+    """Append one entry, leaving everything that is there as it is written."""
+    import tomlkit
+
+    path = project / DISMISSALS_FILE
+    make_dir(path.parent, root=project)
+    if not (project / IGNORE_FILE).exists():
+        write_atomic(project / IGNORE_FILE, IGNORE_RULES, root=project)
+    read_dismissals(project)  # a file that cannot be read must not be written over
+    before = read_bounded(path, MOST_BYTES, root=project).decode() if path.exists() else ""
+    table = tomlkit.table()
+    table.update(entry)
+    added = tomlkit.document()
+    entries = tomlkit.aot()
+    entries.append(table)
+    added.append("dismissed", entries)
+    gap = "" if not before else ("\n" if before.endswith("\n") else "\n\n")
+    write_atomic(path, before + gap + tomlkit.dumps(added), root=project)
+    return path
+
+
+def _plain(entry: dict[str, Any]) -> dict[str, Any]:
+    """Dates as text: an entry is kept with its council as JSON, and read the same either way."""
+    return {
+        key: value.isoformat() if isinstance(value, dt.date | dt.time) else value
+        for key, value in entry.items()
+    }
+
+
+# Long enough for somebody who only looks whether the lock is held.
+WAIT_SECONDS: Final = 1.0
+
+
+class CouncilBusy(UserError):
+    """Another process works on this council."""
+
+    def __init__(self, review_id: str, holder: str | None) -> None:
+        by = f" ({holder})" if holder else ""
+        super().__init__(
+            f"council {review_id} is being held by another process{by}",
+            hint="wait until it ends, or stop it; nothing was changed",
+        )
+
+
+@contextmanager
+def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
+    """Be the only process that works on this council."""
+    path = _path(assembly, review_id)
+    make_private_dir(path.parent)
+    lock = FileLock(path, WAIT_SECONDS)
+    try:
+        lock.acquire()
+    except LockTimeout as error:
+        raise CouncilBusy(review_id, read_holder(path)) from error
+    try:
+        yield
+        # Removed while it is held: who waits for it sees that it is gone and makes a new one.
+        with suppress(FileNotFoundError):
+            path.unlink()
+    finally:
+        lock.release()
+
+
+def was_left_behind(assembly: Assembly, review_id: str) -> bool:
+    """Whether the process that held this council on this machine is gone without having ended it."""
+    path = _path(assembly, review_id)
+    if not path.exists():
+        return False
+    lock = FileLock(path, 0.0)
+    try:
+        lock.acquire()
+    except (LockTimeout, LockReentered):
+        return False
+    lock.release()
+    return True
+
+
+def _path(assembly: Assembly, review_id: str) -> Path:
+    return assembly.places.data / "locks" / f"council-{review_id}.lock"
+
+
+# Texts, a diff of them, and what JSON adds.
+MOST_SCOPE_BYTES: Final = 4 * MOST_TEXT_BYTES
+
+
+class StoredScopes:
+    """One private file per open council, in the user's data directory."""
+
+    def __init__(self, assembly: Assembly) -> None:
+        self._assembly = assembly
+
+    def keep(self, review_id: str, scope: Scope) -> None:
+        path = self._path(review_id)
+        make_private_dir(path.parent)
+        write_atomic(path, msgspec.json.encode(StoredScope.of(scope)), private=True)
+
+    def kept(self, review_id: str) -> Scope | None:
+        """The scope as it was kept; None when the council was closed, or the file cannot be read."""
+        try:
+            content = read_bounded(self._path(review_id), MOST_SCOPE_BYTES)
+            return msgspec.json.decode(content, type=StoredScope).scope()
+        except (FileError, OSError, msgspec.DecodeError):
+            return None
+
+    def forget(self, review_id: str) -> None:
+        with suppress(FileNotFoundError):
+            self._path(review_id).unlink()
+
+    def resolve(self, kept: StoredCouncil) -> Scope | None:
+        """What the council looked at, as it is on disk now; None when there is nothing of it any more."""
+        project = self._assembly.places.project
+        try:
+            return resolve_scope(
+                kept.scope_request,
+                project=project,
+                cwd=project,
+                environment=self._assembly.environ,
+                allow_words=kept.request.meaning.takes_words,
+            )
+        except BridgeheadError:
+            return None
+
+    def _path(self, review_id: str) -> Path:
+        return self._assembly.places.data / "scopes" / f"{review_id}.json"

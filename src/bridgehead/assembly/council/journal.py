@@ -1,0 +1,294 @@
+"""A council as the flow journal stores it: enough to build the same run again in another process (council §4)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.assembly.council.request import CouncilRequest
+from bridgehead.contract.report import BridgeReport
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.words import TaskType
+from bridgehead.council.calls import Call, Input, Interrupted, Retried, SeatReported, UserAnswered
+from bridgehead.council.council import CouncilRun
+from bridgehead.council.findings.history import FindingRecord
+from bridgehead.council.findings.tree import Tree
+from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.request.domains import load_registry
+from bridgehead.council.request.plan import CouncilPlan, Dismissals
+from bridgehead.council.scope.material import scope_material
+from bridgehead.council.scope.scope import Scope, ScopeRequest
+from bridgehead.council.scope.withheld import LeftOut
+from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.journals.sqlite import SqliteJournal
+from bridgehead.flows.words import RunStatus
+from bridgehead.host.clock import Clock, iso_ms
+
+
+class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
+    """The request and everything that was settled before the first call."""
+
+    request: CouncilRequest
+    task: BridgeInput
+    bridges: tuple[str, ...]
+    route: str
+    today: dt.date
+    secret: bytes
+    started_at: str
+    scope_request: ScopeRequest
+    """What was looked at in the end, with paths from the project's root."""
+    scope_fingerprint: str
+    settings_text: str | None = None
+    settings_trusted: bool = False
+    coordinator: str | None = None
+    withdrawal_guard: bool = True
+    dismissals: tuple[dict[str, Any], ...] = ()
+    base_dismissals: tuple[dict[str, Any], ...] | None = None
+    records: tuple[FindingRecord, ...] = ()
+    previous_review_id: str | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    discovery: dict[str, Any] = {}
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> StoredCouncil:
+        """A council from its stored form."""
+        request = stored["request"]
+        return msgspec.convert({**stored, "request": {**request, "options": request}}, cls)
+
+    def stored(self) -> dict[str, Any]:
+        """As it is written down: the options stand among the other fields of the request."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        document["request"] |= document["request"].pop("options")
+        return document
+
+    @property
+    def review_id(self) -> str:
+        return self.task.session_id
+
+    @property
+    def title(self) -> str:
+        return f"{self.request.verb} of {self.task.scope_text}"
+
+    def plan(self) -> CouncilPlan:
+        """The plan these facts make; the same whenever it is asked for."""
+        return CouncilPlan(
+            task=self.task,
+            bridges=self.bridges,
+            today=self.today,
+            route=self.route,
+            options=self.request.options,
+            coordinator=self.coordinator,
+            dismissals=Dismissals(self.dismissals, self.base_dismissals),
+            records=self.records,
+            previous_review_id=self.previous_review_id,
+            notes=self.notes,
+            warnings=self.warnings,
+        )
+
+
+class StoredScope(msgspec.Struct, frozen=True, kw_only=True):
+    """A scope as it was reviewed; texts that no model may see are not kept."""
+
+    described: tuple[str, ...]
+    texts: dict[str, str]
+    left_out: tuple[LeftOut, ...]
+    diff: str | None
+    renames: dict[str, str]
+    commit: str | None
+    base_commit: str | None
+    dirty: bool
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, scope: Scope) -> StoredScope:
+        return cls(
+            described=scope.described,
+            texts=dict(scope.texts),
+            left_out=scope.left_out,
+            diff=scope.diff,
+            renames=dict(scope.renames),
+            commit=scope.commit,
+            base_commit=scope.base_commit,
+            dirty=scope.dirty,
+            warnings=scope.warnings,
+        )
+
+    def scope(self) -> Scope:
+        return Scope(
+            described=self.described,
+            texts=self.texts,
+            left_out=self.left_out,
+            diff=self.diff,
+            renames=self.renames,
+            commit=self.commit,
+            base_commit=self.base_commit,
+            dirty=self.dirty,
+            warnings=self.warnings,
+        )
+
+
+def make_run(kept: StoredCouncil, scope: Scope) -> CouncilRun:
+    """The run of a kept council over a scope."""
+    return CouncilRun(kept.plan(), surroundings_of(kept, scope))
+
+
+def seat_reports(kept: StoredCouncil, scope: Scope, inputs: Sequence[Input]) -> list[BridgeReport]:
+    """The last report of every seat, found by going through what happened once more."""
+    if not inputs:
+        return []
+    run = make_run(kept, scope)
+    turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
+    last = {report.bridge: report for turn in turns for report in turn.bridge_reports}
+    return [last[bridge] for bridge in kept.bridges if bridge in last]
+
+
+def surroundings_of(kept: StoredCouncil, scope: Scope) -> RunInputs:
+    """What the pure parts of the council are given besides the plan."""
+    named = [path for path in scope.described if path in scope.texts]
+    # A file that may not be shown is there all the same: a citation of it is unreadable, not invented.
+    hidden: Mapping[str, str | None] = dict.fromkeys((entry.path for entry in scope.left_out), None)
+    return RunInputs(
+        registry=load_registry(),
+        secret=kept.secret,
+        # What is made in an implementation is in no tree yet: there is nothing to check its notes against.
+        tree=None if kept.task.task_type is TaskType.IMPLEMENTATION else Tree.of({**hidden, **scope.texts}),
+        renames=scope.renames,
+        material=scope_material(scope.texts, scope.diff),
+        scope_files=tuple(named),
+        withdrawal_guard=kept.withdrawal_guard,
+    )
+
+
+NAME: Final = "council"
+VERSION: Final = "1"
+JOURNAL_FILE: Final = "councils.db"
+
+_INPUT: Final = "input"
+_STARTED: Final = "started"
+_inputs: Final = msgspec.json.Decoder(Input)
+
+
+class CouncilJournal:
+    """All councils of a project that can be taken up again. A request that is refused leaves no journal behind."""
+
+    def __init__(self, project: Path, clock: Clock) -> None:
+        self._root = FlowRoot.open(project)
+        self._clock = clock
+
+    @cached_property
+    def _journal(self) -> SqliteJournal:
+        self._root.prepare()
+        return SqliteJournal(self._path)
+
+    @property
+    def _path(self) -> Path:
+        return self._root.private / JOURNAL_FILE
+
+    def begin(self, kept: StoredCouncil) -> None:
+        at = self._now()
+        self._journal.begin(
+            Run(
+                id=kept.review_id,
+                name=NAME,
+                version=VERSION,
+                source=NAME,
+                root=str(self._root.path),
+                status=RunStatus.RUNNING,
+                input=kept.stored(),
+                created=at,
+                updated=at,
+            )
+        )
+
+    def kept(self, review_id: str) -> StoredCouncil | None:
+        run = self._journal.run(review_id)
+        return None if run is None else StoredCouncil.read(run.input)
+
+    def ids(self) -> list[str]:
+        """Ids of all councils, newest first."""
+        return [run.id for run in self._journal.runs()] if self._path.exists() else []
+
+    def is_open(self, review_id: str) -> bool:
+        run = self._journal.run(review_id)
+        return run is not None and not run.status.ended
+
+    def calls_of(self, review_id: str) -> StoredCalls:
+        return StoredCalls(self._journal, review_id, self._clock)
+
+    def wait(self, review_id: str) -> None:
+        """The council has a seat that may still answer."""
+        self._journal.hold(review_id, (), at=self._now())
+
+    def take_up(self, review_id: str) -> None:
+        self._journal.claim(review_id, version=VERSION, at=self._now())
+
+    def end(self, review_id: str) -> None:
+        self._journal.end(review_id, RunStatus.COMPLETED, at=self._now())
+
+    def close(self) -> None:
+        if "_journal" in vars(self):
+            self._journal.close()
+
+    def _now(self) -> str:
+        return iso_ms(self._clock.now())
+
+
+class StoredCalls:
+    """The calls of one council (`CallJournal`); remembers a signal that ended the run in this process."""
+
+    def __init__(self, journal: SqliteJournal, review_id: str, clock: Clock) -> None:
+        self._journal = journal
+        self._review_id = review_id
+        self._clock = clock
+        records = journal.lookup(review_id).values()
+        self._inputs: list[Input] = [
+            _inputs.decode(record.result or "") for record in records if record.kind == _INPUT
+        ]
+        self.signal: str | None = None
+
+    def inputs(self) -> Sequence[Input]:
+        return tuple(self._inputs)
+
+    def started(self, call: Call, at: str) -> None:
+        path = f"{_STARTED}/{call.key}"
+        self._append(path, _STARTED, at, input_sha=call.prompt_sha256)
+
+    def fed(self, happened: Input) -> None:
+        if isinstance(happened, Interrupted):
+            self.signal = happened.signal
+        text = msgspec.json.encode(happened).decode()
+        path = f"{_INPUT}#{len(self._inputs)}"
+        self._append(path, _INPUT, iso_ms(self._clock.now()), result=text)
+        self._inputs.append(happened)
+
+    def halt_message(self, bridge: str) -> str:
+        """What a halted bridge said a person should do."""
+        said = [one.report for one in self._inputs if isinstance(one, SeatReported)]
+        return next((one.halt_message or "" for one in reversed(said) if one.bridge == bridge), "")
+
+    def seating(self, bridge: str) -> int:
+        """How often the bridge was seated: once, and again after every retry."""
+        again = [one for one in self._inputs if isinstance(one, Retried | UserAnswered)]
+        return 1 + sum(one.bridge == bridge for one in again)
+
+    def _append(
+        self, path: str, kind: str, at: str, *, input_sha: str | None = None, result: str | None = None
+    ) -> None:
+        record = Record(
+            path=path,
+            kind=kind,
+            input_sha=input_sha,
+            status="completed",
+            result=result,
+            error=None,
+            started=at,
+            ended=at,
+        )
+        self._journal.append(self._review_id, record)

@@ -1,0 +1,325 @@
+"""From a request to a council that can begin: scope, context, questions, seats, route (council §13, §16).
+
+Everything that can be refused is refused here, before anything is written or called.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.files import (
+    SeatsFile,
+    dismissals_at,
+    read_dismissals,
+    read_history,
+    read_seats_file,
+    records_in_scope,
+)
+from bridgehead.assembly.council.journal import StoredCouncil
+from bridgehead.assembly.council.request import ASK, CouncilRequest, refuse_contradictions
+from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
+from bridgehead.contract.words import TaskType
+from bridgehead.council.findings.references import find_references
+from bridgehead.council.request.clarify import (
+    Clarifier,
+    ClarifyingQuestion,
+    Request,
+    ScopeClarification,
+    read_context,
+)
+from bridgehead.council.request.domains import load_registry
+from bridgehead.council.request.plan import (
+    DEBATE_PROTOCOL,
+    DEEP_COUNCIL,
+    CouncilOptions,
+    Routed,
+    route_request,
+)
+from bridgehead.council.request.settings import Settings, seats_by_default
+from bridgehead.council.runtimes import find_runtime
+from bridgehead.council.runtimes.machine import Machine
+from bridgehead.council.scope.git import repository_at
+from bridgehead.council.scope.resolve import resolve_scope
+from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest
+from bridgehead.council.seating.preflight import discovery_manifest, executor_type, host_bridge
+from bridgehead.errors import UserError
+from bridgehead.host.clock import Clock, iso_ms
+
+CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+ID_LENGTH: Final = 6
+FIRST_AVAILABLE: Final = ("claude", "codex", "gemini", "opencode", "openai")
+# Names of files say what a request is about; beyond these nothing new is learned from them.
+MOST_NAMES: Final = 500
+MOST_DRAWS: Final = 100
+
+AskQuestion = Callable[[ClarifyingQuestion], str | None]
+
+
+class UnknownHost(UserError):
+    """A host seat for an agent nobody can name."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "--host-seat: it is not known which agent runs this command",
+            hint="name it: --host-seat claude|codex|gemini|opencode",
+        )
+
+
+class ReviewIdTaken(UserError):
+    """An id that names an earlier council."""
+
+    def __init__(self, review_id: str) -> None:
+        super().__init__(
+            f"there is a council {review_id!r} already", hint=f"bridgehead council resume {review_id}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A council ready to begin, and what was settled on the way."""
+
+    kept: StoredCouncil
+    scope: Scope
+    settled: ScopeClarification
+    seats: SeatsFile
+
+
+def open_council(
+    assembly: Assembly,
+    request: CouncilRequest,
+    *,
+    machine: Machine,
+    clock: Clock,
+    is_taken: Callable[[str], bool],
+    ask: AskQuestion | None = None,
+) -> Opened:
+    """Settle everything about a council; `ask` puts the questions of §16 to the user, None asks nobody."""
+    refuse_contradictions(request)
+    for name in request.options.runtimes:
+        find_runtime(name)
+    if request.review_id is not None and is_taken(request.review_id):
+        raise ReviewIdTaken(request.review_id)
+    now = clock.now()
+    opening = _Opening(assembly, request)
+    settled = opening.clarify(ask)
+    looked_at = opening.scope_request(settled)
+    scope = opening.resolved(looked_at)
+    seats = read_seats_file(assembly)
+    settings = seats.settings(now)
+    if request.options.rewrites_settings:
+        seats.refuse_loss()
+    routed = route_request(
+        " ".join([request.task, *request.scope.paths]),
+        domains=len(settled.domains),
+        explicit_route=request.meaning.route,
+        explicit_intensity=request.options.intensity,
+    )
+    executor = executor_type(machine.environment)
+    options = msgspec.structs.replace(request.options, host_seat=_host_seat(request.options, executor))
+    request = msgspec.structs.replace(request, options=options)
+    task = _task(request, settled, scope, routed, request.review_id or _new_id(is_taken))
+    history = read_history(assembly)
+    kept = StoredCouncil(
+        request=request,
+        task=task,
+        bridges=_bridges(options, settings, task.task_type, routed.route),
+        route=routed.route,
+        today=now.date(),
+        secret=secrets.token_bytes(32),
+        started_at=iso_ms(now),
+        scope_request=opening.from_root(looked_at),
+        scope_fingerprint=scope.fingerprint,
+        settings_text=seats.text,
+        settings_trusted=seats.trusted,
+        coordinator=settings.coordinator,
+        withdrawal_guard=settings.withdrawal_guard,
+        dismissals=read_dismissals(assembly.places.project),
+        base_dismissals=_base_dismissals(assembly, request, machine, scope),
+        records=records_in_scope(history, scope, assembly.places.project),
+        previous_review_id=history.review_id,
+        notes=tuple(f"assumed: {one}" for one in settled.assumptions),
+        warnings=_warnings(
+            settings,
+            scope,
+            rewritten=options.rewrites_settings,
+            makes=task.task_type is TaskType.IMPLEMENTATION,
+        ),
+        discovery=discovery_manifest(machine, None, executor),
+    )
+    return Opened(kept, scope, settled, seats)
+
+
+class _Opening:
+    """What the request is about."""
+
+    def __init__(self, assembly: Assembly, request: CouncilRequest) -> None:
+        self._assembly = assembly
+        self._request = request
+        self._project = assembly.places.project
+        self._given = self._named_in_words() if request.verb == ASK else request.scope
+
+    def clarify(self, ask: AskQuestion | None) -> ScopeClarification:
+        """Ask at most three questions about what is open, or nobody; the rest is assumed."""
+        scope = self.resolved(self._given) if self._given.kinds else None
+        request = self._request
+        context = read_context(
+            Request(
+                text=request.task,
+                paths=tuple(scope.texts)[:MOST_NAMES] if scope else (),
+                has_diff=scope is not None and scope.diff is not None,
+                explicit_domains=request.domains,
+                explicit_intent=None if request.verb == ASK else request.verb,
+                scope_given=scope is not None,
+            ),
+            load_registry(),
+        )
+        clarifier = Clarifier(context, load_registry(), has_changes=self._has_changes())
+        while ask is not None and (question := clarifier.question()) is not None:
+            clarifier.answered(ask(question))
+        return clarifier.result()
+
+    def scope_request(self, settled: ScopeClarification) -> ScopeRequest:
+        """The scope that was named, else what was answered, else the changed files, else everything."""
+        if self._given.kinds:
+            return self._given
+        if settled.artifact is not None and (self._assembly.cwd / settled.artifact).exists():
+            return ScopeRequest(paths=(settled.artifact,))
+        changes = ScopeRequest(diff_base="HEAD")
+        if self._has_changes():
+            with suppress(EmptyScope):  # what changed is nothing that may be looked at
+                self.resolved(changes)
+                return changes
+        return ScopeRequest()
+
+    def from_root(self, wanted: ScopeRequest) -> ScopeRequest:
+        """The same request for somebody who stands at the project's root."""
+        cwd, root = self._assembly.cwd, self._project
+        paths = tuple(
+            os.path.relpath(cwd / entry, root) if os.path.lexists(cwd / entry) else entry
+            for entry in wanted.paths
+        )
+        return replace(wanted, paths=paths)
+
+    def resolved(self, wanted: ScopeRequest) -> Scope:
+        return resolve_scope(
+            wanted,
+            project=self._project,
+            cwd=self._assembly.cwd,
+            environment=self._assembly.environ,
+            allow_words=self._request.meaning.takes_words,
+        )
+
+    def _named_in_words(self) -> ScopeRequest:
+        """Files and directories that a free request mentions."""
+        scope, text = self._request.scope, self._request.task
+        if scope.kinds:
+            return scope
+        words = [reference.path for reference in find_references(text)]
+        words += [word.strip(".,;:!?\"'`()") for word in text.split() if "/" in word]
+        there = [word for word in dict.fromkeys(words) if word and self._is_inside(word)]
+        return ScopeRequest(paths=tuple(there))
+
+    def _is_inside(self, word: str) -> bool:
+        try:
+            path = (self._assembly.cwd / word).resolve()
+            return path.exists() and path.is_relative_to(self._project.resolve())
+        except (OSError, ValueError):
+            return False
+
+    def _has_changes(self) -> bool:
+        git = repository_at(self._project, self._assembly.environ)
+        return git is not None and git.head() is not None and git.is_dirty()
+
+
+def _host_seat(options: CouncilOptions, executor: str) -> str | None:
+    """The bridge the calling agent sits for; an empty name asks us to find out."""
+    if options.host_seat is None:
+        return None
+    bridge = options.host_seat or host_bridge(executor)
+    if bridge is None:
+        raise UnknownHost
+    find_runtime(bridge)
+    return bridge
+
+
+def _bridges(options: CouncilOptions, settings: Settings, task_type: TaskType, route: str) -> tuple[str, ...]:
+    """Who sits, in dispatch order."""
+    if options.fallback:
+        return ("claude",)
+    if options.runtimes:
+        chosen = options.runtimes
+    else:
+        chosen = seats_by_default(settings, task_type)
+        if route != DEEP_COUNCIL:
+            chosen = tuple(sorted(chosen, key=_rank_when_one_is_enough))
+        if route == DEBATE_PROTOCOL:
+            chosen = tuple(name for name in chosen if name != "static")
+    host = [options.host_seat] if options.host_seat else []
+    return tuple(dict.fromkeys([*host, *chosen]))
+
+
+def _rank_when_one_is_enough(bridge: str) -> int:
+    return FIRST_AVAILABLE.index(bridge) if bridge in FIRST_AVAILABLE else len(FIRST_AVAILABLE)
+
+
+def _task(
+    request: CouncilRequest, settled: ScopeClarification, scope: Scope, routed: Routed, review_id: str
+) -> BridgeInput:
+    verb = request.meaning
+    task_type = settled.task_type if request.verb == ASK else request.task_type or verb.task_type
+    mode = usual_mode(task_type) if request.verb in (ASK, "debate") else verb.mode
+    return BridgeInput(
+        session_id=review_id,
+        scope=scope.described,
+        task_description=request.task.strip() or f"{request.verb} of {', '.join(scope.described)}",
+        task_type=task_type,
+        domains=settled.domains,
+        context_summary=request.context_summary,
+        intensity=routed.intensity,
+        mode=mode,
+        context_policy=request.options.context_policy or usual_context_policy(mode),
+        files=scope.files,
+        loc=scope.loc,
+        requirements=request.requirements,
+    )
+
+
+def _base_dismissals(
+    assembly: Assembly, request: CouncilRequest, machine: Machine, scope: Scope
+) -> tuple[dict[str, object], ...] | None:
+    if not request.names_a_change:
+        return None
+    return dismissals_at(assembly.places.project, machine.environment, scope.base_commit)
+
+
+def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool) -> tuple[str, ...]:
+    # A project without a settings file is the ordinary case, not one to warn about.
+    said = [code for code in settings.warnings if code != "file_missing"]
+    is_stale = settings.stale and "file_missing" not in settings.warnings and not rewritten
+    stale = ["settings_stale"] if is_stale else []
+    made_on_head = ["uncommitted_left_out"] if makes and scope.dirty else []
+    return (*said, *stale, *made_on_head, *scope.warnings, *_left_out(scope))
+
+
+def _left_out(scope: Scope) -> list[str]:
+    reasons = sorted({entry.reason.value for entry in scope.left_out if entry.reason.value != "ignored"})
+    return [
+        f"left_out:{reason}:{sum(entry.reason.value == reason for entry in scope.left_out)}"
+        for reason in reasons
+    ]
+
+
+def _new_id(is_taken: Callable[[str], bool]) -> str:
+    for _ in range(MOST_DRAWS):
+        drawn = "".join(secrets.choice(CROCKFORD) for _ in range(ID_LENGTH))
+        if not is_taken(drawn):
+            return drawn
+    raise RuntimeError("no free review id was drawn")

@@ -1,0 +1,338 @@
+"""Reports of councils: written in their forms (council §18), found again through the record, judged, dismissed
+from.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.assembly.application import Assembly, append_event
+from bridgehead.assembly.council.files import append_dismissal
+from bridgehead.assembly.council.journal import StoredCouncil
+from bridgehead.assembly.council.opening import Opened
+from bridgehead.contract.report import BridgeReport
+from bridgehead.contract.words import Part, Severity, Verdict
+from bridgehead.control_plane.records import Run, RunFilter
+from bridgehead.council.findings.dismissals import code_of
+from bridgehead.council.findings.tree import Tree
+from bridgehead.council.reporting.render.html import render_html
+from bridgehead.council.reporting.render.markdown import render_markdown
+from bridgehead.council.reporting.render.text import Screen, render_text
+from bridgehead.council.reporting.report import (
+    AbortedReport,
+    CouncilReport,
+    FindingEntry,
+    anchor_of,
+    council_report_from_json,
+)
+from bridgehead.council.reporting.sarif import sarif_of
+from bridgehead.council.request.plan import DEBATE_PROTOCOL
+from bridgehead.council.running.artifacts import COUNCIL, DEBATE, FOLDER, OutputFolder
+from bridgehead.council.scope.resolve import read_working
+from bridgehead.council.scope.working_copies import Implementation
+from bridgehead.errors import NotFound, UserError
+from bridgehead.host.clock import Clock, SystemClock
+from bridgehead.host.directories import make_dir
+from bridgehead.host.files import read_bounded, write_atomic
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a report is, from the project's root."""
+
+    markdown: str
+    json: str
+    html: str
+    patch: str | None = None
+    branch: str | None = None
+
+    @classmethod
+    def of(cls, files: Mapping[str, Any]) -> Written:
+        return msgspec.convert(files, cls)
+
+    @property
+    def files(self) -> dict[str, str]:
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+
+
+def write_report(
+    project: Path,
+    outputs: OutputFolder,
+    report: CouncilReport | AbortedReport,
+    seats: Sequence[BridgeReport],
+    kept: StoredCouncil,
+    made: Implementation | None,
+) -> Written:
+    """Write the report in all its forms; an implementation's patch lies beside them."""
+    written = outputs.write_council(
+        markdown=render_markdown(report, context_summary=kept.task.context_summary),
+        document=msgspec.to_builtins(report),
+        html=render_html(report, seats),
+        kind=DEBATE if kept.route == DEBATE_PROTOCOL else COUNCIL,
+    )
+    patch = None
+    if made is not None and made.files:
+        patch = written.json.removesuffix(".json") + ".patch"
+        write_atomic(project / patch, made.patch, root=project)
+    return Written(
+        markdown=written.markdown,
+        json=written.json,
+        html=written.html,
+        patch=patch,
+        branch=made.branch if made else None,
+    )
+
+
+def write_context(project: Path, opened: Opened, clock: Clock) -> None:
+    """What was understood of the request, for people and for programs (council §16)."""
+    folder = project / FOLDER / "context"
+    make_dir(folder, root=project)
+    ignore = project / FOLDER / ".gitignore"
+    if not ignore.exists():
+        write_atomic(ignore, "*\n", root=project)
+    document = _context(opened)
+    stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    clarified = document.pop("scope_clarification")
+    lines = [f"- {name}: {_told(value)}" for name, value in (document | clarified).items()]
+    write_atomic(folder / f"{stem}.json", text + "\n", root=project)
+    write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
+
+
+def _free_stem(folder: Path, name: str) -> str:
+    """A name no earlier council has used; seconds collide (K36)."""
+    stems = (name, *(f"{name}-{number}" for number in range(2, 10_000)))
+    return next(stem for stem in stems if not (folder / f"{stem}.json").exists())
+
+
+def _context(opened: Opened) -> dict[str, Any]:
+    task, settled = opened.kept.task, opened.settled
+    return {
+        "review_id": task.session_id,
+        "request": task.task_description,
+        "scope": list(opened.scope.described),
+        "files": opened.scope.files,
+        "lines": opened.scope.loc,
+        "left_out": [
+            f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"
+        ],
+        "task_type": task.task_type.value,
+        "domains": list(task.domains),
+        "intensity": task.intensity.value,
+        "route": opened.kept.route,
+        "scope_clarification": {
+            "artifact": settled.artifact,
+            "intent": settled.intent,
+            "domains": list(settled.domains),
+            "constraints": list(settled.constraints),
+            "confidence": settled.confidence.value,
+            "questions_asked": settled.questions_asked,
+            "assumptions": list(settled.assumptions),
+        },
+    }
+
+
+def _told(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+MOST_REPORT_BYTES: Final = 256 << 20
+MOST_LISTED: Final = 500
+
+
+class NoReport(NotFound):
+    """There is nothing to show."""
+
+    def __init__(self, reference: str | None) -> None:
+        if reference:
+            super().__init__(
+                f"no report of council {reference!r} in this project", hint="bridgehead council list"
+            )
+        else:
+            super().__init__("no report in this project yet", hint="bridgehead council review makes one")
+
+
+class NoVerdict(UserError):
+    """A report that was not judged cannot pass or fail a gate."""
+
+    def __init__(self, review_id: str) -> None:
+        super().__init__(f"the report of council {review_id} has no verdict")
+
+
+class CriticalNotAccepted(UserError):
+    """A critical finding is not dismissed in passing."""
+
+    def __init__(self, finding_id: str) -> None:
+        super().__init__(f"{finding_id} is CRITICAL", hint="add --accept-critical if you mean it")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """A report with its files."""
+
+    project: Path
+    review_id: str
+    files: Written
+    report: CouncilReport | AbortedReport
+
+    def document(self) -> dict[str, Any]:
+        return {**msgspec.to_builtins(self.report), "report_files": self.files.files}
+
+    def render(self, form: str, *, width: int, colour: bool) -> str:
+        """The report as text, or the file in that form."""
+        if form == "text":
+            return render_text(self.report, Screen(width=width, colour=colour, saved_at=self.files.markdown))
+        if form == "sarif":
+            if isinstance(self.report, AbortedReport):
+                raise NoVerdict(self.review_id)
+            return json.dumps(sarif_of(self.report).log, ensure_ascii=False, indent=1)
+        name = self.files.html if form == "html" else self.files.markdown
+        return read_bounded(self.project / name, MOST_REPORT_BYTES, root=self.project).decode()
+
+    def gate_verdict(self) -> tuple[Verdict, str]:
+        """What a gate judges."""
+        verdict = self.report.gate_verdict if isinstance(self.report, CouncilReport) else None
+        if verdict is None:
+            raise NoVerdict(self.review_id)
+        return verdict, self.review_id
+
+
+@dataclass(frozen=True, slots=True)
+class DismissRequest:
+    """Live with a finding."""
+
+    finding_id: str
+    reason: str
+    until: dt.date | None = None
+    paths: tuple[str, ...] = ()
+    accept_critical: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DismissedNow:
+    entry: dict[str, Any]
+    path: str
+
+
+class Reports:
+    """The councils the record knows of this project."""
+
+    def __init__(self, assembly: Assembly, clock: Clock | None = None) -> None:
+        self._assembly = assembly
+        self._clock = clock or SystemClock()
+
+    def runs(self, *, limit: int, everywhere: bool = False) -> list[Run]:
+        """The latest first."""
+        project = None if everywhere else self._assembly.project
+        with self._assembly.store(read_only=True) as store:
+            return store.runs(RunFilter(parts=(Part.COUNCIL,), project=project), limit=limit)
+
+    def find(self, reference: str | None, *, everywhere: bool = False) -> StoredReport:
+        """The report of the council whose id begins like this; the newest without one."""
+        known = self.runs(limit=MOST_LISTED, everywhere=everywhere)
+        runs = [run for run in known if isinstance(run.data.get("report"), dict)]
+        if reference is not None:
+            exact = [run for run in runs if run.id == reference]
+            runs = exact or [run for run in runs if run.id.startswith(reference)]
+            if len(runs) > 1:
+                raise UserError(f"{reference!r} begins several councils: {', '.join(run.id for run in runs)}")
+        if not runs:
+            raise NoReport(reference)
+        return self._stored(runs[0])
+
+    def dismiss(self, reference: str | None, request: DismissRequest) -> DismissedNow:
+        """Append the entry of council §25.4; nothing is written when anything about it is wrong."""
+        if not request.reason.strip():
+            raise UserError("--reason is empty", hint="say why the project lives with it")
+        if request.until is not None and request.until < self._clock.now().date():
+            raise UserError(f"--until {request.until} is over", hint="name today or a later day")
+        if not all(path.strip() for path in request.paths):
+            raise UserError("--paths is empty", hint="name files, or leave it out for the finding's own")
+        stored = self.find(reference)
+        if isinstance(stored.report, AbortedReport):
+            raise NotFound(f"council {stored.review_id} has no findings")
+        finding = _finding(stored.report, request.finding_id)
+        if finding.severity is Severity.CRITICAL and not request.accept_critical:
+            raise CriticalNotAccepted(finding.id)
+        entry = self._entry(finding, request)
+        append_dismissal(self._assembly.places.project, entry)
+        facts = {"finding": finding.id, "title": finding.title, "fingerprint": finding.fingerprint}
+        append_event(
+            self._assembly.project,
+            "council.dismissed",
+            facts,
+            run_id=stored.review_id,
+            assembly=self._assembly,
+        )
+        plain = {key: str(value) if isinstance(value, dt.date) else value for key, value in entry.items()}
+        return DismissedNow(plain, ".bridgehead/dismissals.toml")
+
+    def _stored(self, run: Run) -> StoredReport:
+        files = Written.of(run.data["report"])
+        project = Path(run.project)
+        content = read_bounded(project / files.json, MOST_REPORT_BYTES, root=project)
+        return StoredReport(project, run.id, files, council_report_from_json(content))
+
+    def _entry(self, finding: FindingEntry, request: DismissRequest) -> dict[str, Any]:
+        anchor = anchor_of(finding)
+        entry: dict[str, Any] = {
+            "fingerprint": finding.fingerprint,
+            "title": finding.title,
+            "reason": request.reason.strip(),
+            "author": self._author(),
+            "date": self._clock.now().date(),
+        }
+        if request.until is not None:
+            entry["expires"] = request.until
+        if paths := list(request.paths) or ([anchor.path] if anchor else []):
+            entry["paths"] = paths
+        if finding.severity is not None:
+            entry["severity"] = finding.severity.value
+        if (
+            anchor is not None
+            and not finding.weak_identity
+            and (code := code_of(anchor, self._tree(anchor.path)))
+        ):
+            entry["code"] = code
+        if request.accept_critical:
+            entry["accept_critical"] = True
+        return entry
+
+    def _tree(self, path: str) -> Tree:
+        content = read_working(self._assembly.places.project, path)
+        return Tree.of({path: None if content is None else content.decode("utf-8", "replace")})
+
+    def _author(self) -> str:
+        """Who dismisses: git's user where there is one."""
+        from bridgehead.council.scope.git import GitFailed, repository_at
+
+        git = repository_at(self._assembly.places.project, self._assembly.environ)
+        if git is not None:
+            try:
+                name = git.run("config", "user.name").decode("utf-8", "replace").strip()
+            except GitFailed:
+                name = ""
+            if name:
+                return name
+        return self._assembly.environ.get("USER", "unknown")
+
+
+def _finding(report: CouncilReport, finding_id: str) -> FindingEntry:
+    wanted = finding_id.upper()
+    found: Sequence[FindingEntry] = [one for one in _all(report) if one.id.upper() == wanted]
+    if not found:
+        known = ", ".join(one.id for one in _all(report)) or "none"
+        raise NotFound(f"council {report.review_id} has no finding {finding_id!r}", hint=f"it has: {known}")
+    return found[0]
+
+
+def _all(report: CouncilReport) -> Iterator[FindingEntry]:
+    return report.findings()

@@ -1,0 +1,255 @@
+"""One council in one process: what it works with, who watches it, what is written when it pauses or ends (council
+§14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import anyio
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.events import CouncilRecord, RecordObserver, report_facts
+from bridgehead.assembly.council.files import StoredScopes, carried_history, read_history, write_history
+from bridgehead.assembly.council.host_seat import HostSeatRequests
+from bridgehead.assembly.council.journal import (
+    CouncilJournal,
+    StoredCalls,
+    StoredCouncil,
+    make_run,
+    seat_reports,
+)
+from bridgehead.assembly.council.opening import AskQuestion
+from bridgehead.assembly.council.refusals import last_refusals
+from bridgehead.assembly.council.reports import Written, write_report
+from bridgehead.assembly.council.seats import Workplace, local_seats
+from bridgehead.assembly.notices import NoticeStatus
+from bridgehead.contract.words import RunState
+from bridgehead.council.calls import CallFailed, GivenUp, Retried
+from bridgehead.council.council import COUNCIL_LOG, CouncilRun, council_facts
+from bridgehead.council.interfaces import Observer
+from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_code
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport
+from bridgehead.council.request.plan import is_judged
+from bridgehead.council.running.artifacts import Mask, OutputFolder, RunLog
+from bridgehead.council.running.conductor import AskUser, Means, Reported, Waiting, conduct
+from bridgehead.council.runtimes.machine import Machine
+from bridgehead.council.scope.scope import Scope
+from bridgehead.errors import BridgeheadError
+from bridgehead.exit_codes import ExitCode
+from bridgehead.flows.engine.run_request import Pause
+from bridgehead.host.cancel import Cancel
+from bridgehead.host.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who is with a running council: watchers, and somebody to ask; nobody by default."""
+
+    watchers: tuple[Observer, ...] = ()
+    ask: AskQuestion | None = None
+    ask_user: AskUser | None = None
+    handle_signals: bool = False
+    stop: Cancel | None = None
+
+
+class AllWatchers:
+    """Tells all observers."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+
+    def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
+        for observer in self._observers:
+            observer.happened(bridge, line)
+
+    def refused(self, bridge: str, failed: CallFailed) -> None:
+        for observer in self._observers:
+            observer.refused(bridge, failed)
+
+    def accepted(self, bridge: str) -> None:
+        for observer in self._observers:
+            observer.accepted(bridge)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How far a council came in this process."""
+
+    kept: StoredCouncil
+    report: CouncilReport | AbortedReport | None
+    written: Written | None
+    waiting_for: tuple[str, ...] = ()
+    pause: Pause | None = None
+    signal: str | None = None
+
+    def exit_code(self, gate: Gate | None = None) -> ExitCode:
+        report = self.report
+        return council_exit_code(
+            _outcome(report),
+            verdict=report.gate_verdict if isinstance(report, CouncilReport) else None,
+            task_type=self.kept.task.task_type,
+            mode=self.kept.task.mode,
+            gate=gate,
+            abort_reason=report.abort_reason if isinstance(report, AbortedReport) else None,
+            signal=self.signal,
+            pending=("host",) if self.pause is not None else (),
+        )
+
+
+@dataclass
+class CouncilProcess:
+    """A council that was begun or taken up again. The caller holds its lock."""
+
+    assembly: Assembly
+    book: CouncilJournal
+    kept: StoredCouncil
+    scope: Scope
+    record: CouncilRecord
+    machine: Machine
+    clock: Clock
+    resumed: bool = False
+
+    @cached_property
+    def mask(self) -> Mask:
+        return Mask(self.assembly.environ)
+
+    @cached_property
+    def run(self) -> CouncilRun:
+        return make_run(self.kept, self.scope)
+
+    @cached_property
+    def journal(self) -> StoredCalls:
+        return self.book.calls_of(self.kept.review_id)
+
+    @cached_property
+    def outputs(self) -> OutputFolder:
+        project = self.assembly.places.project
+        return OutputFolder(project, self.kept.review_id, self.clock, mask=self.mask, goes_on=self.resumed)
+
+    @cached_property
+    def desk(self) -> HostSeatRequests | None:
+        return HostSeatRequests.of(self.assembly, self.kept, self.clock)
+
+    @cached_property
+    def workplace(self) -> Workplace:
+        return Workplace.prepare(self.assembly, self.kept, self.scope)
+
+    @cached_property
+    def earlier_report(self) -> Written | None:
+        """Where the report of an earlier process is."""
+        if not self.resumed:
+            return None
+        with self.assembly.store(read_only=True) as store:
+            run = store.run(self.kept.review_id)
+        files = run.data.get("report") if run is not None else None
+        return Written.of(files) if isinstance(files, dict) else None
+
+    def conduct(self, company: Audience, wishes: Sequence[Retried | GivenUp] = ()) -> Finished:
+        """Take the council as far as it goes in this process."""
+        with self._failing_aloud():
+            before = len(self.journal.inputs())
+            observer = RecordObserver(self.assembly, self.record, last_refusals(self.assembly))
+            if self.resumed:
+                facts = council_facts(self.kept.task, self.kept.bridges)
+                AllWatchers(company.watchers).happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
+            try:
+                seats = local_seats(
+                    self.assembly, self.kept, self.scope, self.machine, self.clock, self.workplace
+                )
+                means = self._means(company, observer, seats.settings.max_concurrency)
+                ending = anyio.run(conduct, self.run, seats, means, wishes)
+            finally:
+                observer.close()
+            is_new = not self.resumed or len(self.journal.inputs()) > before
+            match ending:
+                case Waiting():
+                    return self._wait(ending, is_new=is_new)
+                case Reported(report) if is_new or self.earlier_report is None:
+                    return self._report(report)
+                case Reported(report):
+                    self._settle()
+                    return Finished(self.kept, report, self.earlier_report, self.run.waiting_for)
+
+    def _means(self, company: Audience, observer: RecordObserver, max_concurrency: int) -> Means:
+        return Means(
+            log=RunLog(self.outputs, AllWatchers((observer, *company.watchers)), self.clock),
+            journal=self.journal,
+            desk=self.desk,
+            ask_user=company.ask_user,
+            clock=self.clock,
+            mask=self.mask,
+            max_concurrency=max_concurrency,
+            handle_signals=company.handle_signals,
+            stop=company.stop,
+        )
+
+    @contextmanager
+    def _failing_aloud(self) -> Iterator[None]:
+        """What ends the council against everybody's will is in the record before it is raised."""
+        try:
+            yield
+        except (BridgeheadError, OSError) as error:
+            self.record.failed(str(error))
+            raise
+
+    def _wait(self, waiting: Waiting, *, is_new: bool) -> Finished:
+        pause = self.desk.pause(waiting.calls) if self.desk is not None and waiting.calls else None
+        asked = tuple(dict.fromkeys([*waiting.bridges, *(call.key.bridge for call in waiting.calls)]))
+        self.book.wait(self.kept.review_id)
+        self.record.save(RunState.WAITING, event="run.waiting", facts={"waiting_for": list(asked)})
+        if is_new:
+            self.record.notice(NoticeStatus.NEEDS_YOU)
+        return Finished(self.kept, None, None, asked, pause)
+
+    def _report(self, report: CouncilReport | AbortedReport) -> Finished:
+        kept, journal = self.kept, self.journal
+        if self.earlier_report is not None and isinstance(report, CouncilReport):
+            report = msgspec.structs.replace(report, supersedes=self.earlier_report.markdown)
+        seats = seat_reports(kept, self.scope, journal.inputs())
+        project = self.assembly.places.project
+        written = write_report(project, self.outputs, report, seats, kept, self.workplace.finish(kept))
+        judged = isinstance(report, CouncilReport) and is_judged(report.task_type, report.mode)
+        if judged and journal.signal is None:
+            history = read_history(self.assembly)
+            records = self.run.records
+            write_history(self.assembly, carried_history(history, kept.records, records, kept.review_id))
+        self.record.open_halted(report.auto_skipped_halted_bridges, journal)
+        self._settle(report_facts(report, written.files), aborted=isinstance(report, AbortedReport))
+        self._tell(report)
+        return Finished(kept, report, written, self.run.waiting_for, signal=journal.signal)
+
+    def _settle(self, facts: Mapping[str, Any] | None = None, *, aborted: bool = False) -> None:
+        """Leave the council open while a rig may still answer, else put everything of it away."""
+        review_id = self.kept.review_id
+        if self.desk is not None:
+            self.desk.end()
+        if self.run.waiting_for:
+            self.book.wait(review_id)
+            state = RunState.WAITING
+        else:
+            self.book.end(review_id)
+            StoredScopes(self.assembly).forget(review_id)
+            Workplace.clear(self.assembly, review_id)
+            state = RunState.FAILED if aborted else RunState.COMPLETED
+        self.record.save(state, event="council.reported" if facts is not None else None, facts=facts)
+
+    def _tell(self, report: CouncilReport | AbortedReport) -> None:
+        """Say that it is over, and that somebody could still help a seat that halted."""
+        if isinstance(report, CouncilReport) and self.journal.signal is None:
+            self.record.notice(NoticeStatus.FINISHED, verdict=str(report.verdict or ""))
+        else:
+            self.record.notice(NoticeStatus.FAILED)
+        if report.auto_skipped_halted_bridges:
+            self.record.notice(NoticeStatus.NEEDS_YOU)
+
+
+def _outcome(report: CouncilReport | AbortedReport | None) -> GateOutcome:
+    if report is None:
+        return GateOutcome.PENDING
+    return GateOutcome.ABORTED if isinstance(report, AbortedReport) else GateOutcome.REPORT

@@ -1,0 +1,357 @@
+"""The seats of a council on this machine: who could sit and why not, where agents work, how rigs are reached
+(council §23, §24).
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.files import SeatsFile, read_seats_file
+from bridgehead.assembly.council.journal import StoredCouncil
+from bridgehead.assembly.council.refusals import last_refusals, retired_bridges
+from bridgehead.assembly.council.reviews import CouncilReviews
+from bridgehead.assembly.rigs.rig import make_rig
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.words import Status, TaskType
+from bridgehead.council.attendance import DISABLED
+from bridgehead.council.reporting.report import STATIC
+from bridgehead.council.request.settings import BridgeSettings, Settings, is_rig
+from bridgehead.council.runtimes import find_runtime, runtime_names
+from bridgehead.council.runtimes.base import NO_CONNECTION, SeatSetup
+from bridgehead.council.runtimes.machine import Machine, ProbeFile
+from bridgehead.council.runtimes.rig import RIG_MARK, RigAnswer, RigRejected, SeatTransport
+from bridgehead.council.runtimes.static.seat import available_analysers
+from bridgehead.council.scope.git import Git, repository_at
+from bridgehead.council.scope.resolve import NoRepository
+from bridgehead.council.scope.scope import Scope
+from bridgehead.council.scope.working_copies import (
+    BRANCH_PREFIX,
+    Implementation,
+    Snapshot,
+    Worktree,
+    make_worktree,
+    take_snapshot,
+)
+from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
+from bridgehead.council.seating.seating import LocalSeats
+from bridgehead.errors import BridgeheadError, NotFound
+from bridgehead.host.clock import Clock, SystemClock, parse_iso
+from bridgehead.rigs.operations.catalogue import catalogue
+from bridgehead.rigs.operations.new import NewRequest, new
+from bridgehead.rigs.operations.send import SendRequest, send
+from bridgehead.rigs.operations.sync import SyncRequest, sync
+from bridgehead.rigs.operations.thread import thread
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.trust.verification_kinds import VerificationState, refuses_pull
+from bridgehead.rigs.views.listings import ShownEnvelope
+
+RESPONSE: Final = "RESPONSE"
+NOT_NAMED: Final = "request_not_named"
+OTHER_RIG: Final = "other_rig"
+
+logger = logging.getLogger(__name__)
+
+
+class RigTransport:
+    """`SeatTransport` over the rigs part. A request is remembered as `thread/file@commit`."""
+
+    def __init__(self, project: Path, review_id: str) -> None:
+        self._project = str(project)
+        self._review_id = review_id
+
+    def knows(self, rig_id: str) -> bool:
+        """Whether the rig has spoken or been spoken to in this repository; the remote may know more than we do."""
+        try:
+            rig = self._rig()
+            return _is_known(rig, rig_id) or (self._synchronised(rig) and _is_known(rig, rig_id))
+        except BridgeheadError as error:
+            logger.warning("rigs cannot be reached: %s", error.message)
+            return False
+
+    def threads(self) -> frozenset[str]:
+        """Every thread of the repository; each is a folder of its root."""
+        try:
+            return frozenset(catalogue(self._rig()).thread_ids())
+        except BridgeheadError as error:
+            logger.warning("rigs cannot be reached: %s", error.message)
+            return frozenset()
+
+    def ask(self, rig_id: str, *, thread: str | None, title: str, body: str) -> str:
+        rig = self._rig()
+        thread_id = thread or f"council-{self._review_id}"
+        if not rig.repository.has_directory(thread_id):
+            new(rig, NewRequest(thread_id))
+        sent = send(rig, SendRequest("REQUEST", thread_id, [rig_id], tldr=title, body=lambda: body))
+        return f"{sent.file_path}@{sent.commit_sha}"
+
+    def answer(self, rig_id: str, request: str) -> RigAnswer | RigRejected | None:
+        """The newest RESPONSE that names our request; one that must not be used says why."""
+        rig = self._rig()
+        self._synchronised(rig)
+        path, _, commit = request.partition("@")
+        thread_id, _, filename = path.partition("/")
+        try:
+            envelopes = list(thread(rig, thread_id).envelopes)
+        except NotFound:
+            return None
+        answers = [one for one in envelopes if one.frontmatter.get("type") == RESPONSE]
+        named = [one for one in answers if _names(one, filename, commit)]
+        if not named:
+            from_rig = [one for one in answers if one.frontmatter.get("from") == rig_id]
+            return RigRejected(NOT_NAMED) if from_rig else None
+        own = [one for one in named if one.frontmatter.get("from") == rig_id]
+        if not own:
+            return RigRejected(OTHER_RIG)
+        return _judged(own[-1])
+
+    def _synchronised(self, rig: Rig) -> bool:
+        """Take in what the remote has, as far as it may be taken in."""
+        try:
+            sync(rig, SyncRequest(auto=True))
+        except BridgeheadError as error:
+            logger.warning("not synchronised: %s", error.message)
+            return False
+        return True
+
+    def _rig(self) -> Rig:
+        return make_rig(self._project, logger.info, CouncilReviews)
+
+
+def _is_known(rig: Rig, rig_id: str) -> bool:
+    return any(rig_id in (turn.sender, *turn.recipients) for turn in catalogue(rig).turns())
+
+
+def _names(envelope: ShownEnvelope, filename: str, commit: str) -> bool:
+    """Whether an envelope says that it answers this request (rigs §9.6)."""
+    references = envelope.frontmatter.get("references")
+    listed = [str(one) for one in references] if isinstance(references, list | tuple) else []
+    reply_to = str(envelope.frontmatter.get("in_reply_to") or "")
+    return any(one and commit.startswith(one) for one in listed) or reply_to in (filename, commit)
+
+
+def _judged(envelope: ShownEnvelope) -> RigAnswer | RigRejected:
+    found = envelope.verification
+    if refuses_pull(found.kinds):
+        return RigRejected(",".join(str(kind) for kind in found.kinds))
+    return RigAnswer(envelope.body, verified=found.state is VerificationState.VERIFIED)
+
+
+def make_machine(assembly: Assembly) -> Machine:
+    """The machine as pre-flight sees it, with what earlier commands found out about its programs."""
+    return Machine(dict(assembly.environ), memory=ProbeFile(_probes(assembly)))
+
+
+def forget_probes(assembly: Assembly) -> None:
+    """Have every program asked again what it can do."""
+    _probes(assembly).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where seats work: the private copy, and for an implementation a checkout of its own."""
+
+    snapshot: Snapshot
+    worktree: Worktree | None = None
+
+    @classmethod
+    def prepare(cls, assembly: Assembly, kept: StoredCouncil, scope: Scope) -> Workplace:
+        snapshot = take_snapshot(scope, folder=_snapshots(assembly), review_id=kept.review_id)
+        if kept.task.task_type is not TaskType.IMPLEMENTATION:
+            return cls(snapshot)
+        git = repository_at(assembly.places.project, assembly.environ)
+        if git is None:
+            raise NoRepository("implement", hint="git init, commit what you have, then repeat")
+        return cls(snapshot, _worktree(git, assembly.places.project, kept.review_id))
+
+    @classmethod
+    def imagined(cls) -> Workplace:
+        """For a dry run: nothing is copied, because nobody will look."""
+        return cls(Snapshot(Path(tempfile.gettempdir()) / "bridgehead-dry-run"))
+
+    @staticmethod
+    def clear(assembly: Assembly, review_id: str) -> None:
+        """Take the copy away; the council is closed."""
+        Snapshot(_snapshots(assembly) / review_id).remove()
+
+    def finish(self, kept: StoredCouncil) -> Implementation | None:
+        """Commit what an implementation changed to its branch."""
+        if self.worktree is None or not self.worktree.path.exists():
+            return None
+        return self.worktree.finish(f"{kept.task.task_description}\n\nMade in council {kept.review_id}.\n")
+
+
+def local_seats(
+    assembly: Assembly,
+    kept: StoredCouncil,
+    scope: Scope,
+    machine: Machine,
+    clock: Clock,
+    workplace: Workplace,
+) -> LocalSeats:
+    """The seats of a kept council."""
+    now = parse_iso(kept.started_at)
+    settings = SeatsFile(kept.settings_text, kept.settings_trusted).settings(now)
+    worktree = workplace.worktree
+    return LocalSeats(
+        task=kept.task,
+        scope=scope,
+        settings=settings,
+        machine=machine,
+        snapshot=workplace.snapshot,
+        clock=clock,
+        wishes=Wishes(
+            reasoning_cap=settings.reasoning_level,
+            max_concurrency=settings.max_concurrency,
+            discovery=kept.discovery,
+        ),
+        worktree=worktree.path if worktree else None,
+        pass_env=assembly.settings.texts("council.pass_env"),
+        host_seat=kept.request.options.host_seat,
+        project=assembly.places.project,
+        transport=_transport(assembly, kept),
+        retired=retired_bridges(assembly),
+    )
+
+
+def rig_threads(project: Path, kept: StoredCouncil) -> frozenset[str]:
+    """Folders of the project that hold envelopes, where the council has a seat on another machine."""
+    if not _has_rigs(kept):
+        return frozenset()
+
+    return RigTransport(project, kept.review_id).threads()
+
+
+def _has_rigs(kept: StoredCouncil) -> bool:
+    return any(bridge.startswith(RIG_MARK) for bridge in kept.bridges)
+
+
+def _transport(assembly: Assembly, kept: StoredCouncil) -> SeatTransport | None:
+    if not _has_rigs(kept):
+        return None
+
+    return RigTransport(assembly.places.project, kept.review_id)
+
+
+def _worktree(git: Git, project: Path, review_id: str) -> Worktree:
+    """The checkout of this council: the one an earlier process made, or a new one."""
+    path = project / ".bridgehead" / "worktrees" / review_id
+    if path.exists():
+        branch = f"{BRANCH_PREFIX}{review_id}"
+        return Worktree(git, path, branch, git.commit(branch))
+    return make_worktree(git, project, review_id)
+
+
+def _snapshots(assembly: Assembly) -> Path:
+    return assembly.places.data / "snapshots"
+
+
+def _probes(assembly: Assembly) -> Path:
+    return assembly.places.data / "probes.json"
+
+
+_NOTHING_TO_DO: Final = BridgeInput(
+    session_id="look", scope=".", task_description="look around", domains=("architecture",)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """One bridge: whether it could sit, how, and what keeps it out."""
+
+    bridge: str
+    can_sit: bool
+    connection: str | None = None
+    version: str | None = None
+    models: tuple[str | None, ...] = ()
+    status: str | None = None
+    reason: str = ""
+    advice: str = ""
+    last_refusal: str | None = None
+    """Why its last call was refused, until one succeeds (council §19)."""
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def look_around(assembly: Assembly) -> list[Availability]:
+    """Every bridge in the order of dispatch, then the rigs that the settings name."""
+    settings = read_seats_file(assembly).settings(SystemClock().now())
+    machine = make_machine(assembly)
+    retired = retired_bridges(assembly)
+    rigs = [name for name in settings.bridges if is_rig(name)]
+    names = runtime_names()
+    # Some programs take seconds to say their version; they are asked side by side.
+    with ThreadPoolExecutor(max_workers=len(names)) as threads:
+        looked = list(threads.map(lambda name: _look(name, assembly, settings, machine, retired), names))
+    refused = last_refusals(assembly)
+    looked = [
+        replace(seat, last_refusal=refused[seat.bridge].reason) if seat.bridge in refused else seat
+        for seat in looked
+    ]
+    return [
+        *looked,
+        *(
+            Availability(name, settings.bridges[name].enabled, "rig", reason="asked by envelope")
+            for name in rigs
+        ),
+    ]
+
+
+def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
+    """One bridge outside a council: how it would be reached here, or why not."""
+    settings = read_seats_file(assembly).settings(SystemClock().now())
+    machine = make_machine(assembly)
+    setup = _setup(bridge, assembly, settings, machine, retired_bridges(assembly))
+    return check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
+
+
+def _setup(
+    bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]
+) -> SeatSetup:
+    return SeatSetup(
+        bridge=bridge,
+        settings=settings.bridges.get(bridge) or BridgeSettings(),
+        environment=machine.environment,
+        pass_env=assembly.settings.texts("council.pass_env"),
+        project=assembly.places.project,
+        retired=bridge in retired,
+    )
+
+
+def _look(
+    bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]
+) -> Availability:
+    setup = _setup(bridge, assembly, settings, machine, retired)
+    if bridge == STATIC:
+        return _look_at_analysers(setup, machine)
+    try:
+        found = check_seat(
+            find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level)
+        )
+    except Exception as error:  # an adapter from outside is a guest, and the others are still to be looked at
+        logger.warning("%s failed while it was looked at", bridge, exc_info=True)
+        return Availability(bridge, False, status=Status.SKIPPED.value, reason=f"its adapter failed: {error}")
+    if isinstance(found, Ready):
+        seat = found.seat
+        return Availability(
+            bridge, True, seat.connection, found.connection.version, seat.models, reason=seat.runtime or ""
+        )
+    return Availability(
+        bridge, False, found.connection, status=found.status.value, reason=found.reason, advice=found.message
+    )
+
+
+def _look_at_analysers(setup: SeatSetup, machine: Machine) -> Availability:
+    if not setup.settings.enabled:
+        return Availability(STATIC, False, status=Status.SKIPPED.value, reason=DISABLED)
+    names = [analyser.name for analyser in available_analysers(setup, machine)]
+    if not names:
+        advice = find_runtime(STATIC).install_hint
+        return Availability(STATIC, False, status=Status.SKIPPED.value, reason=NO_CONNECTION, advice=advice)
+    return Availability(STATIC, True, "embedded", reason=", ".join(names))

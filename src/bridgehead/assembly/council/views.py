@@ -1,0 +1,271 @@
+"""Councils for whoever shows them: the list over all projects, one council as it goes, its report, dismissing from it.
+
+Everything is read from the record and the project's own files, and handed out as plain data, the same for dashboard,
+MCP and command line. Nothing here writes but `dismiss_finding`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.files import was_left_behind
+from bridgehead.assembly.council.live import LiveCouncil, rebuild
+from bridgehead.assembly.council.reports import DismissedNow, DismissRequest, Reports
+from bridgehead.contract.events import Event
+from bridgehead.contract.words import Part, PendingKind, RunState
+from bridgehead.control_plane.records import EventFilter, PendingFilter, Run, RunFilter
+from bridgehead.control_plane.stores.base import Store
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport
+from bridgehead.errors import NotFound
+from bridgehead.host.clock import Clock, SystemClock, parse_iso
+
+PAGE: Final = 50
+EVENTS_AT_ONCE: Final = 1_000
+MOST_HALTED: Final = 1_000
+
+
+class CouncilStatus(StrEnum):
+    """What a person wants to know first. A council can be done and still have a halted seat to be retried."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    """Its process is gone; `council resume` goes on."""
+    WAITING = "waiting"
+    HALTED = "halted"
+    """There is a report, and a seat that could not sit waits for somebody."""
+    DONE = "done"
+    FAILED = "failed"
+
+
+class CouncilLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One council in a list."""
+
+    id: str
+    project: str
+    title: str
+    verb: str
+    scope: str
+    task_type: str | None
+    mode: str | None
+    intensity: str | None
+    status: CouncilStatus
+    verdict: str | None
+    counts: dict[str, int]
+    """Findings that stand, by severity."""
+    seats: tuple[str, ...]
+    waiting_for: tuple[str, ...]
+    started_at: str
+    ended_at: str | None
+    seconds: float
+    cost_usd: float | None
+    abort_reason: str | None = None
+    report: dict[str, str] | None = None
+    """Files of its last report, from the project's root."""
+
+
+class CouncilPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of councils, the newest first; `before` fetches the next one, None ends the list."""
+
+    councils: tuple[CouncilLine, ...]
+    before: str | None = None
+
+
+class CouncilNow(msgspec.Struct, frozen=True, kw_only=True):
+    """One council as it stands; `seq` is the last event seen, to follow from."""
+
+    council: CouncilLine
+    live: LiveCouncil
+    domains: tuple[str, ...]
+    files: int | None
+    loc: int | None
+    calls: int
+    tokens: int | None
+    cost_usd: float | None
+    has_report: bool
+    seq: int
+
+
+class FindingText(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding of a report with what was said about it."""
+
+    finding: dict[str, Any]
+    """The entry of the report: severity, evidence, anchor, evidence_check, confirmation, state, …"""
+    history: tuple[dict[str, Any], ...]
+    """What happened to its sources, in order: raised, challenged, answered, ruled on, changed, noted."""
+    dismissed: dict[str, Any] | None = None
+
+
+class ReportText(msgspec.Struct, frozen=True, kw_only=True):
+    """A report for showing."""
+
+    council: CouncilLine
+    report: dict[str, Any]
+    files: dict[str, str]
+    findings: tuple[FindingText, ...]
+    comparison: dict[str, Any] | None
+
+
+def list_councils(
+    assembly: Assembly,
+    *,
+    limit: int = PAGE,
+    before: str | None = None,
+    project: str | None = None,
+    clock: Clock | None = None,
+) -> CouncilPage:
+    """The councils of all projects, or of one; the newest first."""
+    with assembly.store(read_only=True) as store:
+        runs = store.runs(RunFilter(parts=(Part.COUNCIL,), project=project), limit=limit, before=before)
+        halted = _halted(store)
+    lines = tuple(_line(assembly, run, halted, clock or SystemClock()) for run in runs)
+    return CouncilPage(councils=lines, before=runs[-1].id if len(runs) == limit else None)
+
+
+def council_now(assembly: Assembly, reference: str, *, clock: Clock | None = None) -> CouncilNow:
+    """One council, live or over. `reference`: its id, or the beginning or end of it."""
+    with assembly.store(read_only=True) as store:
+        run = _find(store, reference)
+        halted = _halted(store)
+        recorded = list(_events(store, run.id))
+    live = rebuild(run.data.get("bridges") or (), (event for _, event in recorded))
+    line = _line(assembly, run, halted, clock or SystemClock())
+    return CouncilNow(
+        council=line,
+        live=live,
+        domains=tuple(run.data.get("domains") or ()),
+        files=run.data.get("files"),
+        loc=run.data.get("loc"),
+        calls=live.calls,
+        tokens=live.tokens,
+        cost_usd=live.cost_usd if line.cost_usd is None else line.cost_usd,
+        has_report=isinstance(run.data.get("report"), dict),
+        seq=recorded[-1][0] if recorded else 0,
+    )
+
+
+def council_report(assembly: Assembly, reference: str, *, clock: Clock | None = None) -> ReportText:
+    """The report of a council of any project, each finding with its history."""
+    with assembly.store(read_only=True) as store:
+        run = _find(store, reference)
+        halted = _halted(store)
+        events = [event for _, event in _events(store, run.id)]
+    stored = Reports(_at_home(assembly, run)).find(run.id)
+    report = stored.report
+    return ReportText(
+        council=_line(assembly, run, halted, clock or SystemClock()),
+        report=msgspec.to_builtins(report),
+        files=stored.files.files,
+        findings=() if isinstance(report, AbortedReport) else tuple(_told(report, events)),
+        comparison=None if isinstance(report, AbortedReport) else msgspec.to_builtins(report.comparison),
+    )
+
+
+def dismiss_finding(assembly: Assembly, reference: str, request: DismissRequest) -> DismissedNow:
+    """Live with a finding of a council of any project (council §25.4)."""
+    with assembly.store(read_only=True) as store:
+        run = _find(store, reference)
+    return Reports(_at_home(assembly, run)).dismiss(run.id, request)
+
+
+def _find(store: Store, reference: str) -> Run:
+    run = store.find_run(reference)
+    if run.part is not Part.COUNCIL:
+        raise NotFound(f"{run.id} is no council", hint="bridgehead council list --everywhere")
+    return run
+
+
+def _at_home(assembly: Assembly, run: Run) -> Assembly:
+    """The assembly of the project the council was held in."""
+    return Assembly(Path(run.project), assembly.environ, assembly.flags)
+
+
+def _halted(store: Store) -> frozenset[str]:
+    """Councils with a seat that waits for somebody."""
+    items = store.pending(PendingFilter(kinds=(PendingKind.HALTED_RUNTIME,)), limit=MOST_HALTED)
+    return frozenset(item.question.run_id for item in items if item.question.run_id)
+
+
+def _events(store: Store, run_id: str) -> Iterator[tuple[int, Event]]:
+    seen = 0
+    while page := store.events(EventFilter(run_id=run_id), after=seen, limit=EVENTS_AT_ONCE):
+        for recorded in page:
+            yield recorded.seq, recorded.event
+        seen = page[-1].seq
+
+
+def _line(assembly: Assembly, run: Run, halted: frozenset[str], clock: Clock) -> CouncilLine:
+    data = run.data
+    until = parse_iso(run.ended_at) if run.ended_at else clock.now()
+    return CouncilLine(
+        id=run.id,
+        project=run.project,
+        title=run.title,
+        verb=run.kind,
+        scope=str(data.get("scope") or ""),
+        task_type=data.get("task_type"),
+        mode=data.get("mode"),
+        intensity=data.get("intensity"),
+        status=_status(assembly, run, halted),
+        verdict=data.get("verdict"),
+        counts=dict(data.get("findings") or {}),
+        seats=tuple(data.get("seats") or data.get("bridges") or ()),
+        waiting_for=tuple(data.get("waiting_for") or data.get("pending") or ()),
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        seconds=max(0.0, (until - parse_iso(run.started_at)).total_seconds()),
+        cost_usd=(data.get("usage") or {}).get("cost_usd"),
+        abort_reason=data.get("abort_reason"),
+        report=data.get("report"),
+    )
+
+
+def _status(assembly: Assembly, run: Run, halted: frozenset[str]) -> CouncilStatus:
+    match run.state:
+        case RunState.RUNNING:
+            gone = was_left_behind(assembly, run.id)
+            return CouncilStatus.STOPPED if gone else CouncilStatus.RUNNING
+        case RunState.WAITING:
+            return CouncilStatus.WAITING
+        case RunState.COMPLETED:
+            return CouncilStatus.HALTED if run.id in halted else CouncilStatus.DONE
+        case _:
+            return CouncilStatus.HALTED if run.id in halted else CouncilStatus.FAILED
+
+
+def _told(report: CouncilReport, events: Iterable[Event]) -> Iterator[FindingText]:
+    lines = [event.data for event in events if event.kind == "council.event"]
+    for finding in report.findings():
+        sources = {(one.bridge, one.finding_id) for one in finding.source_findings}
+        names = {name for name in (finding.id, finding.was) if name}
+        history = tuple(_history(lines, sources, names))
+        yield FindingText(finding=msgspec.to_builtins(finding), history=history)
+    for dismissed in report.dismissed_findings:
+        entry = msgspec.to_builtins(dismissed)
+        yield FindingText(finding=entry.pop("finding"), history=(), dismissed=entry)
+
+
+_ABOUT_AN_OUTPUT: Final = {
+    "output": "id",
+    "challenge": "target_finding_id",
+    "response": "target_finding_id",
+    "ruling": "target_finding_id",
+    "state": "id",
+}
+
+
+def _history(
+    lines: Iterable[Mapping[str, Any]], sources: set[tuple[str, str]], names: set[str]
+) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        event = str(line.get("event"))
+        about = line.get(_ABOUT_AN_OUTPUT.get(event, ""))
+        if (line.get("bridge"), about) in sources or (
+            event == "challenge_note" and line.get("finding_id") in names
+        ):
+            yield {key: value for key, value in line.items() if key != "seq"}

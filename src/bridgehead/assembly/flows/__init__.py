@@ -1,0 +1,1 @@
+"""Flows connected to the record, and handlers made of the other parts."""

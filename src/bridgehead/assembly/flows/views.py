@@ -1,0 +1,191 @@
+"""Flows as a page shows them: which there are over all known projects, and one with its steps and open requests.
+
+Reads only. The record knows the projects and what was announced; the journal of a project knows what really happened,
+so it wins where it can be read. Plain frozen data; the one way to answer is `WaitingList.answer(request.item_id, …)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.contract.words import Part, RunState
+from bridgehead.control_plane import records
+from bridgehead.control_plane.stores.base import Store
+from bridgehead.errors import BridgeheadError, NotFound
+from bridgehead.flows.calls import Call
+from bridgehead.flows.journals.base import Run
+from bridgehead.flows.operations.inspect import (
+    ListRequest,
+    StatusRequest,
+    StatusResult,
+    Step,
+    list_runs,
+    status,
+)
+from bridgehead.flows.values.times import utc_text
+from bridgehead.flows.words import ANSWER_SCHEMA, AttemptStatus
+
+
+class FlowSummary(NamedTuple):
+    """One line of a list."""
+
+    id: str
+    name: str
+    state: RunState
+    project: str
+    started_at: str
+    updated_at: str
+    version: str = ""
+    error: str | None = None
+    waits_for: tuple[str, ...] = ()
+    """The agents whose answers are outstanding, the one in the request file first."""
+
+
+class OpenFlowRequest(NamedTuple):
+    """A question that waits for its answer."""
+
+    request_id: str
+    item_id: str | None
+    """Its pending item (`q-12`); None when the flow was run by a program that tells the record nothing."""
+    path: str
+    agent: str
+    phase: int
+    phase_name: str
+    prompt: str
+    schema: Mapping[str, Any] | None
+    """A JSON Schema of the answer, where the flow gave one."""
+    asked_at: str
+    deadline: str | None
+    """None for a request that is still queued behind another: its time has not begun."""
+    attempt: int
+    queued: bool
+
+
+class FlowView(NamedTuple):
+    """One run, looked at closely."""
+
+    summary: FlowSummary
+    settings: Mapping[str, Any]
+    steps: tuple[Step, ...] = ()
+    requests: tuple[OpenFlowRequest, ...] = ()
+    journal_missing: bool = False
+    """The project's journal could not be read, so only what the record was told is shown."""
+
+
+def list_flows(assembly: Assembly, store: Store, *, limit: int = 50) -> tuple[FlowSummary, ...]:
+    """The flows of every project the record knows and of the present one, the latest started first."""
+    kept = store.runs(records.RunFilter(parts=(Part.FLOWS,)), limit=limit)
+    found = {run.id: _recorded(run) for run in kept}
+    for project in {assembly.project, *(run.project for run in kept)}:
+        found.update({summary.id: summary for summary in _journalled_in(project, limit)})
+    return tuple(sorted(found.values(), key=lambda flow: flow.started_at, reverse=True)[:limit])
+
+
+def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
+    """The flow with this id, or the only one whose id ends in it; NotFound when there is none."""
+    try:
+        kept = store.find_run(reference)
+    except NotFound:
+        # A flow of this project that nobody told the record about.
+        return _view(store, status(StatusRequest(Path(assembly.project), reference)))
+    if kept.part is not Part.FLOWS:
+        raise NotFound(f"{kept.id} is not a flow")
+    try:
+        return _view(store, status(StatusRequest(Path(kept.project), kept.id)))
+    except BridgeheadError:
+        return FlowView(_recorded(kept), kept.data.get("input", {}), journal_missing=True)
+
+
+def why_unfit(flow_name: str, request: OpenFlowRequest, answer: str) -> str | None:
+    """Why the flow would not use this answer, judged as the flow itself will; None when it would.
+
+    A shape that only the flow's own program knows is not checked: such an answer is judged when the flow resumes.
+    """
+    from bridgehead.flows.calls import Failed
+    from bridgehead.flows.engine.answers import judge_for
+
+    if flow_name == "template-create":
+        from bridgehead.flows.template_create.answers.judge import THRESHOLDS, judge_answer
+
+        if request.phase not in THRESHOLDS:
+            return None
+        verdict = judge_answer(request.phase, answer)
+    else:
+        verdict = judge_for(None, request.schema)(answer)
+    return str(verdict) if isinstance(verdict, Failed) else None
+
+
+def _journalled_in(project: str, limit: int) -> Iterable[FlowSummary]:
+    try:
+        listed = list_runs(ListRequest(Path(project), limit))
+    except BridgeheadError:
+        return  # the project is gone, or its journal cannot be read: the record's word stands
+    for run in listed.runs:
+        unfinished = listed.unfinished
+        waiting = unfinished.outstanding if unfinished and unfinished.run.id == run.id else ()
+        yield _journalled(run, waiting)
+
+
+def _journalled(run: Run, waiting: Iterable[Call]) -> FlowSummary:
+    return FlowSummary(
+        id=run.id,
+        name=run.name,
+        state=RunState(run.status.value),
+        project=run.root,
+        started_at=run.created,
+        updated_at=run.updated,
+        version=run.version,
+        error=run.error,
+        waits_for=tuple(str(call.current.document["agent_name"]) for call in waiting),
+    )
+
+
+def _recorded(run: records.Run) -> FlowSummary:
+    return FlowSummary(
+        id=run.id,
+        name=run.kind,
+        state=run.state,
+        project=run.project,
+        started_at=run.started_at,
+        updated_at=run.updated_at,
+        version=str(run.data.get("version", "")),
+        error=run.data.get("error"),
+        waits_for=tuple(run.data.get("waits_for", ())),
+    )
+
+
+def _view(store: Store, found: StatusResult) -> FlowView:
+    given = {key: value for key, value in found.run.input.items() if not key.startswith("_")}
+    requests = tuple(_open_request(store, found.run.root, call) for call in found.outstanding)
+    return FlowView(_journalled(found.run, found.outstanding), given, found.steps, requests)
+
+
+def _open_request(store: Store, root: str, call: Call) -> OpenFlowRequest:
+    current = call.current
+    asked = current.document
+    queued = current.status is AttemptStatus.QUEUED
+    return OpenFlowRequest(
+        request_id=current.request_id,
+        item_id=_item_id(store, root, current.request_id),
+        path=call.path,
+        agent=str(asked["agent_name"]),
+        phase=int(asked["phase"]),
+        phase_name=str(asked["phase_name"]),
+        prompt=str(asked["prompt"]),
+        schema=asked.get("context", {}).get(ANSWER_SCHEMA),
+        asked_at=str(asked["created_at"]),
+        deadline=None if queued else utc_text(current.deadline),
+        attempt=current.number + 1,
+        queued=queued,
+    )
+
+
+def _item_id(store: Store, root: str, request_id: str) -> str | None:
+    key = records.QuestionKey(part=Part.FLOWS, key=request_id, project=root)
+    try:
+        return store.pending_item(key).id
+    except NotFound:
+        return None

@@ -1,0 +1,1 @@
+"""Rigs put together with git, the record and the pages that show them."""

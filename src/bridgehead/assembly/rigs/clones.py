@@ -1,0 +1,52 @@
+"""The clones that hold a rig: the present project and those the record has events of. No other place is ever opened."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from bridgehead.contract.words import Part
+from bridgehead.control_plane.records import EventFilter
+from bridgehead.control_plane.stores.base import Store
+from bridgehead.errors import NotFound
+from bridgehead.rigs.envelope.names import CONFIG_PATH
+
+RECENT_EVENTS = 1000
+
+
+class RigClone(NamedTuple):
+    """A clone, and the short name by which addresses speak of it: no path of this machine stands in one."""
+
+    id: str
+    root: str
+
+    @property
+    def name(self) -> str:
+        return Path(self.root).name
+
+
+class CloneUnknown(NotFound):
+    def __init__(self, clone_id: str) -> None:
+        super().__init__(
+            f"no repository {clone_id!r} that holds a rig is known here",
+            hint="a repository is known once a rig command has done something in it",
+        )
+
+
+def clone_id(root: str) -> str:
+    return sha256(root.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def known_clones(here: Path, store: Store) -> list[RigClone]:
+    """The present one first, then those in which something happened last."""
+    recent = store.events(EventFilter(parts=(Part.RIGS,)), limit=RECENT_EVENTS, newest_first=True)
+    places = dict.fromkeys([here, *(Path(found.event.project) for found in recent if found.event.project)])
+    return [RigClone(clone_id(str(place)), str(place)) for place in places if (place / CONFIG_PATH).is_file()]
+
+
+def find_clone(here: Path, store: Store, wanted: str) -> RigClone:
+    for clone in known_clones(here, store):
+        if clone.id == wanted:
+            return clone
+    raise CloneUnknown(wanted)

@@ -1,0 +1,64 @@
+"""A reply written on a page: the same `send` as on the command line, honest about a commit that was not shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bridgehead.assembly.rigs.clones import RigClone
+from bridgehead.assembly.rigs.rig import make_rig
+from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.rigs.operations.send import SendRequest, send
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.views.results import Sent
+
+
+class Reply(NamedTuple):
+    """What was typed."""
+
+    message_type: str
+    recipients: str
+    text: str
+    tldr: str = ""
+    push: bool = True
+    allow_secret: bool = False
+
+
+class NotShared(BridgeheadError):
+    """The envelope is in this clone and nobody else has it."""
+
+    def __init__(self, thread_id: str, cause: BridgeheadError) -> None:
+        super().__init__(
+            f"the reply is committed in {thread_id}, but the others do not have it: {cause.message}",
+            hint="bridgehead rig sync shares it; do not send it again",
+        )
+
+
+def send_reply(clone: RigClone, thread_id: str, reply: Reply, tell: Callable[[str], None]) -> Sent:
+    """Write, commit and, if wanted, push one envelope. Every refusal but `NotShared` leaves nothing behind."""
+    if not reply.text.strip():
+        raise UserError("the reply is empty; nothing was sent")
+    rig = make_rig(clone.root, tell)
+    before = _head(rig)
+    try:
+        return send(
+            rig,
+            SendRequest(
+                reply.message_type,
+                thread_id,
+                [reply.recipients],
+                tldr=reply.tldr.strip() or None,
+                body=lambda: f"{reply.text.rstrip()}\n",
+                push=reply.push,
+                allow_secret=reply.allow_secret,
+            ),
+        )
+    except BridgeheadError as error:
+        # git may fail after the commit was made; whoever is told "failed" would send it twice.
+        if _head(make_rig(clone.root, tell)) == before:
+            raise
+        raise NotShared(thread_id, error) from error
+
+
+def _head(rig: Rig) -> str | None:
+    return rig.repository.head().commit

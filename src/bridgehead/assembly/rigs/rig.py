@@ -1,0 +1,126 @@
+"""A rig at work in a clone: git, the clock, the record and the control plane put together.
+
+Imports little, because rig commands consist of start-up for the most part.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.repositories.base import Repository
+    from bridgehead.rigs.rig import Ledger, Reviews, Rig
+
+
+def make_rig(
+    directory: str, tell: Callable[[str], None], reviews: Callable[[str], Reviews] | None = None
+) -> Rig:
+    """The rig of the clone around `directory`, or NotARepository. `tell` gets the conversation.
+
+    `reviews` makes, from the clone's root, what `sync` and `verify` ask about councils; without it they raise.
+    """
+    from bridgehead.rigs.repositories.git.repository import GitRepository
+
+    repository = GitRepository(directory)
+    return _rig(lambda: repository, tell, reviews)
+
+
+def make_rig_here(tell: Callable[[str], None], reviews: Callable[[str], Reviews]) -> Rig:
+    """The rig of the clone around the current directory, which is looked for when a command needs it."""
+
+    @cache
+    def find_repository() -> Repository:
+        from bridgehead.rigs.envelope.names import CONFIG_PATH
+        from bridgehead.rigs.repositories.git.repository import GitRepository
+
+        repository = GitRepository()
+        if repository.is_tracked(CONFIG_PATH):
+            tell(
+                f"warning: {CONFIG_PATH} is tracked, so other clones take over the identity of this rig; "
+                f"git rm --cached {CONFIG_PATH} ends that"
+            )
+        return repository
+
+    return _rig(find_repository, tell, reviews)
+
+
+def _rig(
+    find_repository: Callable[[], Repository],
+    tell: Callable[[str], None],
+    reviews: Callable[[str], Reviews] | None,
+) -> Rig:
+    import time
+
+    from bridgehead.rigs.rig import Rig
+
+    return Rig(
+        find_repository,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+        random_bits=_random_bits,
+        sleep=time.sleep,
+        tell=tell,
+        announcer=_LateAnnouncer(find_repository, tell),
+        ledger=_make_ledger,
+        reviews=_LateReviews(find_repository, reviews),
+    )
+
+
+def _random_bits(count: int) -> int:
+    from secrets import randbits
+
+    return randbits(count)
+
+
+class _LateAnnouncer:
+    """Opens the record only when there is something to say; it is never needed (rigs §14.6)."""
+
+    def __init__(self, find_repository: Callable[[], Repository], tell: Callable[[str], None]) -> None:
+        self._find_repository = find_repository
+        self._tell = tell
+
+    def announce(self, kind: str, facts: Mapping[str, object]) -> None:
+        from bridgehead.errors import BridgeheadError
+
+        try:
+            from bridgehead.assembly.application import append_event
+
+            append_event(self._find_repository().root, kind, facts)
+        except BridgeheadError as error:
+            self._tell(f"warning: not recorded: {error.message}")
+
+
+class _LateReviews:
+    """Knows of councils only when results are judged, so that other commands need not load them."""
+
+    def __init__(
+        self, find_repository: Callable[[], Repository], reviews: Callable[[str], Reviews] | None
+    ) -> None:
+        self._find_repository = find_repository
+        self._make = reviews
+
+    def are_required(self) -> bool:
+        return self._reviews().are_required()
+
+    def report_sha256(self, council_id: str) -> str | None:
+        return self._reviews().report_sha256(council_id)
+
+    def _reviews(self) -> Reviews:
+        if self._make is None:
+            raise AssertionError("this rig was made without `reviews`: it can neither sync nor verify")
+        return self._make(self._find_repository().root)
+
+
+def _make_ledger(rig: Rig) -> Ledger:
+    """The control plane where one is configured; importing SQLite is not worth it otherwise."""
+    from bridgehead.rigs.rig import Silent
+
+    swarm_db = os.environ.get("SWARM_DB")
+    if not swarm_db and not (rig.settings and rig.settings.control_plane):
+        return Silent()
+    from bridgehead.rigs.ledger.rig_ledger import RigLedger, ledger_path
+
+    path = ledger_path(rig, swarm_db)
+    return RigLedger(rig, path) if path else Silent()

@@ -1,0 +1,275 @@
+"""Threads of rigs as a page shows them: the list over every known clone, one as a timeline, findings as sentences
+(rigs §9.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from bridgehead.assembly.rigs.clones import RigClone
+from bridgehead.assembly.rigs.inbox import envelope_item_id
+from bridgehead.assembly.rigs.rig import make_rig
+from bridgehead.assembly.rigs.views_cache import ThreadSnapshot, judged, look_around, look_at
+from bridgehead.contract.pending import PendingItem
+from bridgehead.contract.words import PendingKind
+from bridgehead.errors import BridgeheadError, NotFound, UserError
+from bridgehead.rigs.envelope.envelope import Envelope
+from bridgehead.rigs.envelope.names import is_rig_id
+from bridgehead.rigs.envelope.text import iso_timestamp
+from bridgehead.rigs.operations.catalogue import Catalogue, wanted_thread
+from bridgehead.rigs.operations.status import standing_freezes
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.freeze import Freeze
+from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.thread import ThreadSummary, Turn
+from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings, Verification, VerificationState
+
+SENTENCES: Final = {
+    Kind.PARSE_FAILED: "the file is no envelope",
+    Kind.SCHEMA_INVALID: "its fields are not what an envelope must have",
+    Kind.BODY_HASH_MISMATCH: "the body was changed after it was sealed",
+    Kind.RIG_ID_INVALID: "a rig is named in a way no rig can be named",
+    Kind.BODY_HASH_ABSENT: "it carries no hash of its body",
+    Kind.THREAD_MISMATCH: "it says it belongs to another thread",
+    Kind.SYMLINK: "the file is a link, which is never followed",
+    Kind.REWRITTEN: "it was changed after it was committed",
+    Kind.RELAY_FIELDS_MISSING: "it speaks for a person but lacks the fields that say who and when",
+    Kind.RELAY_FROM_NOT_RELAY: "it claims to speak for a person but comes from a rig that does not",
+    Kind.RELAY_UNSIGNED: "it speaks for a person but its commit is not signed",
+    Kind.SIGNATURE_BAD: "the signature of its commit does not hold",
+    Kind.SIGNER_UNKNOWN: "it is signed by a key that nobody here vouches for",
+    Kind.ATTESTER_MISMATCH: "the key that signed it is not the one it names",
+    Kind.PARENT_UNKNOWN: "what it answers is not in this thread",
+    Kind.NONCE_REPLAYED: "its nonce was used before: it may be a replay",
+    Kind.ATTESTED_TIME_SKEW: "the time it names is not the time it was made",
+}
+
+
+def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:
+    """Why an envelope stands as it does, at least one sentence."""
+    if verification.state is VerificationState.VERIFIED:
+        return ("signed by a key this clone vouches for; the body is the one that was sealed",)
+    if verification.kinds:
+        return tuple(SENTENCES[kind] for kind in verification.kinds)
+    if not committed:
+        return ("not committed yet",)
+    if not signed:
+        return ("its commit is not signed",)
+    return ("signed, but this clone keeps no list of allowed signers",)
+
+
+PAGE_LENGTH: Final = 50
+MOST_BODY: Final = 20_000
+"""Characters of one body that are shown; the file has the rest."""
+_HEADER: Final = frozenset({"from", "to", "date", "type", "status", "tldr", "thread", "body_hash"})
+
+
+class ThreadLine(NamedTuple):
+    """One line of a list."""
+
+    summary: ThreadSummary
+    waiting: int
+    """Envelopes of it that wait for this rig."""
+    frozen: Freeze | None
+    known: Catalogue
+
+    @property
+    def heads(self) -> int:
+        """How many turns do not know of each other; worked out for those who ask only."""
+        return len(self.known.causality(self.id).heads())
+
+    @property
+    def id(self) -> str:
+        return self.summary.thread_id
+
+
+class CloneView(NamedTuple):
+    """A clone and its threads, newest first; with a `problem` it could not be read."""
+
+    clone: RigClone
+    rig_id: str = ""
+    threads: tuple[ThreadLine, ...] = ()
+    uncommitted: int = 0
+    unpushed: int = 0
+    problem: str | None = None
+
+    @property
+    def waiting(self) -> int:
+        return sum(line.waiting for line in self.threads)
+
+    @property
+    def open(self) -> int:
+        return sum(not line.summary.is_closed for line in self.threads)
+
+
+class EnvelopeView(NamedTuple):
+    """One envelope with what speaks for and against it."""
+
+    number: int
+    """Its place in the thread, counted from one."""
+    turn: Turn
+    at: str
+    """When it was committed; empty while it is not."""
+    fields: tuple[tuple[str, str], ...]
+    """Whatever else its front matter says."""
+    body: str
+    left_out: int
+    """Characters of the body that are not shown."""
+    verification: Verification
+    reasons: Sequence[str]
+    is_head: bool
+    item_id: str | None
+    """Under which it is answered, where it waits for this rig."""
+
+
+class ThreadView(NamedTuple):
+    """One page of a thread, oldest first."""
+
+    clone: RigClone
+    rig_id: str
+    thread_id: str
+    is_closed: bool
+    frozen: str | None
+    """Who froze it and until when."""
+    total: int
+    start: int
+    envelopes: tuple[EnvelopeView, ...]
+    heads: tuple[EnvelopeView, ...]
+    """Where it diverged: the turns that do not know of each other. Otherwise empty."""
+    rigs: tuple[str, ...]
+    """Who wrote in it, in the order of their first words."""
+    unreadable: tuple[PathFindings, ...]
+
+    @property
+    def latest(self) -> Turn | None:
+        return self.envelopes[-1].turn if self.envelopes else None
+
+    @property
+    def partners(self) -> tuple[str, ...]:
+        """Whom a reply may address: the others, whoever wrote or was written to last first."""
+        named = (rig for one in reversed(self.envelopes) for rig in (one.turn.sender, *one.turn.recipients))
+        return tuple(dict.fromkeys(rig for rig in named if rig != self.rig_id and is_rig_id(rig)))
+
+
+class ThreadUnknown(NotFound):
+    def __init__(self, thread_id: str, clone: RigClone) -> None:
+        super().__init__(f"there is no thread {thread_id!r} in {clone.name}")
+
+
+def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
+    """Every thread of a clone. `waiting` is what waits for someone, from the waiting list."""
+    told: list[str] = []
+    try:
+        rig = make_rig(clone.root, told.append)
+        known, found = look_around(rig)
+        freezes = standing_freezes(rig)
+        rig_id = str(rig.config.rig_id)
+    except BridgeheadError as error:
+        return CloneView(clone, problem=error.message)
+    counted = _waiting_by_thread(rig, waiting)
+    return CloneView(
+        clone,
+        rig_id,
+        tuple(
+            ThreadLine(one, counted.get(one.thread_id, 0), freezes.get(one.thread_id), known)
+            for one in found.threads
+        ),
+        len(found.dirty_files),
+        len(found.unpushed_commits),
+    )
+
+
+def view_thread(
+    clone: RigClone, thread_id: str, waiting: Sequence[PendingItem], *, start: int | None = None
+) -> ThreadView:
+    """A page of a thread: from `start`, counted from zero, or the last one."""
+    rig = make_rig(clone.root, lambda _: None)
+    look = look_at(rig, _thread_there(rig, thread_id, clone))
+    total = len(look.envelopes)
+    if start is None:
+        start = max(0, (total - 1) // PAGE_LENGTH * PAGE_LENGTH)
+    page = look.envelopes[start : start + PAGE_LENGTH]
+    heads = [look.envelopes[number] for number in look.heads]
+    shown = _shown(rig, look, list(dict.fromkeys([*page, *heads])), _item_ids(waiting))
+    freeze = standing_freezes(rig).get(thread_id)
+    return ThreadView(
+        clone=clone,
+        rig_id=str(rig.settings.rig_id) if rig.settings else "",
+        thread_id=thread_id,
+        is_closed=look.is_closed,
+        frozen=f"{freeze.rig} until {freeze.expires}" if freeze else None,
+        total=total,
+        start=start,
+        envelopes=tuple(shown[one.path] for one in page if one.path in shown),
+        heads=tuple(shown[one.path] for one in heads if one.path in shown),
+        rigs=tuple(look.rigs),
+        unreadable=look.unreadable,
+    )
+
+
+def _thread_there(rig: Rig, thread_id: str, clone: RigClone) -> str:
+    try:
+        return wanted_thread(rig, thread_id)
+    except UserError:
+        raise ThreadUnknown(thread_id, clone) from None
+
+
+def _shown(
+    rig: Rig, look: ThreadSnapshot, envelopes: Sequence[ListedEnvelope], item_ids: frozenset[str]
+) -> dict[str, EnvelopeView]:
+    """By path; one that went away while we were looking is left out."""
+    read = look.known.read(envelopes)
+    verdicts = judged(rig, look, envelopes)
+    return {
+        listed.path: _envelope(rig, look, listed, content, verdict, item_ids)
+        for listed, content, verdict in zip(envelopes, read, verdicts, strict=True)
+        if content is not None
+    }
+
+
+def _envelope(
+    rig: Rig,
+    look: ThreadSnapshot,
+    listed: ListedEnvelope,
+    content: Envelope,
+    verdict: Verification,
+    item_ids: frozenset[str],
+) -> EnvelopeView:
+    number = look.numbers[listed.path]
+    committed = listed.committed_at is not None
+    item_id = envelope_item_id(rig.repository.root, listed.path)
+    return EnvelopeView(
+        number=number + 1,
+        turn=listed.turn,
+        at=iso_timestamp((listed.committed_at or 0) * 1000) if committed else "",
+        fields=tuple(_other_fields(content.frontmatter)),
+        body=content.body[:MOST_BODY],
+        left_out=max(0, len(content.body) - MOST_BODY),
+        verification=verdict,
+        reasons=reasons_for(verdict, committed=committed, signed=listed.signed),
+        is_head=number in look.heads,
+        item_id=item_id if item_id in item_ids else None,
+    )
+
+
+def _other_fields(frontmatter: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name, value in frontmatter.items():
+        if name not in _HEADER and value is not None:
+            yield name, value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _item_ids(waiting: Sequence[PendingItem]) -> frozenset[str]:
+    return frozenset(item.id for item in waiting if item.question.kind is PendingKind.ENVELOPE)
+
+
+def _waiting_by_thread(rig: Rig, waiting: Sequence[PendingItem]) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for item in waiting:
+        question = item.question
+        if question.kind is PendingKind.ENVELOPE and question.project == rig.repository.root:
+            thread_id = str(question.context["thread"])
+            counted[thread_id] = counted.get(thread_id, 0) + 1
+    return counted

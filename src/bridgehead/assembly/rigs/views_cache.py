@@ -1,0 +1,164 @@
+"""Views of a clone, kept while nothing in it has changed: pages ask again every few seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
+from bridgehead.rigs.operations.inbox import waiting_envelopes
+from bridgehead.rigs.operations.status import status_of
+from bridgehead.rigs.operations.thread import verify_listed
+from bridgehead.rigs.operations.verification import allowed_signers_file
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.output_cache import state_of
+from bridgehead.rigs.trust.verification_kinds import PathFindings, Verification
+from bridgehead.rigs.views.listings import Status
+
+Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+
+
+class Cache(Generic[Key, Answer]):
+    """One answer for each key, good while what it was made from, its `state`, is the same; those used last are kept."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[Key, tuple[Hashable, Answer]] = {}
+        self._lock = threading.Lock()
+
+    def recall(self, key: Key, state: Hashable) -> Answer | None:
+        with self._lock:
+            known = self._kept.pop(key, None)
+            if known is None or known[0] != state:
+                return None
+            self._kept[key] = known  # used last, forgotten last
+            return known[1]
+
+    def keep(self, key: Key, state: Hashable, answer: Answer) -> Answer:
+        with self._lock:
+            self._kept.pop(key, None)
+            self._kept[key] = (state, answer)
+            while len(self._kept) > self._most:
+                del self._kept[next(iter(self._kept))]
+        return answer
+
+    def recall_or(self, key: Key, state: Hashable, make: Callable[[], Answer]) -> Answer:
+        """The answer kept, or a new one; it is made outside the lock, at worst twice at the same time."""
+        known = self.recall(key, state)
+        return self.keep(key, state, make()) if known is None else known
+
+
+MOST_CLONES: Final = 8
+MOST_INBOXES: Final = 100
+MOST_LOOKS: Final = 16
+MOST_VERDICTS: Final = 10_000
+
+
+class ThreadSnapshot(NamedTuple):
+    """A thread as it lies in a clone."""
+
+    known: Catalogue
+    envelopes: tuple[ListedEnvelope, ...]
+    """Oldest first."""
+    numbers: dict[str, int]
+    """The place of each path among them."""
+    heads: tuple[int, ...]
+    """Places of the turns that do not know of each other; empty while the thread is one line."""
+    rigs: tuple[str, ...]
+    is_closed: bool
+    unreadable: tuple[PathFindings, ...]
+
+
+Inbox = Sequence[tuple[ListedEnvelope, Verification]]
+
+_clones: Cache[str, Catalogue] = Cache(MOST_CLONES)
+_statuses: Cache[str, Status] = Cache(MOST_CLONES)
+_inboxes: Cache[str, Inbox] = Cache(MOST_INBOXES)
+_looks: Cache[tuple[str, str], ThreadSnapshot] = Cache(MOST_LOOKS)
+_verdicts: Cache[tuple[str, str], Verification] = Cache(MOST_VERDICTS)
+
+
+def look_around(rig: Rig) -> tuple[Catalogue, Status]:
+    """All threads of a clone as they lie now, and how they stand. Freezes end by themselves: ask for them anew."""
+    known, state = _look_around(rig)
+    if state is None:
+        return known, status_of(rig, known)
+    shared = (state, known.survey.ahead)
+    return known, _statuses.recall_or(rig.repository.root, shared, lambda: status_of(rig, known))
+
+
+def look_into_inbox(rig: Rig) -> Inbox:
+    """What waits for a rig, newest first."""
+    known, state = _look_around(rig)
+    if state is None:
+        return waiting_envelopes(rig, known)
+    judged_with = (state, _stamp(allowed_signers_file(rig)))
+    return _inboxes.recall_or(rig.repository.root, judged_with, lambda: waiting_envelopes(rig, known))
+
+
+def _look_around(rig: Rig) -> tuple[Catalogue, str | None]:
+    """The look, and the state of which it tells; without one it is not remembered."""
+    repository = rig.repository
+    survey = repository.survey()
+    state = state_of(survey, repository.stamp, time.time_ns())
+
+    def look() -> Catalogue:
+        return catalogue(rig, survey=survey, with_findings=True)
+
+    return look() if state is None else _clones.recall_or(repository.root, state, look), state
+
+
+def look_at(rig: Rig, thread_id: str) -> ThreadSnapshot:
+    """Everything about a thread that does not need its bodies or signatures."""
+    repository = rig.repository
+    survey = repository.survey(thread_id)
+    state = state_of(survey, repository.stamp, time.time_ns())
+
+    def look() -> ThreadSnapshot:
+        return _look(catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id)
+
+    return look() if state is None else _looks.recall_or((repository.root, thread_id), state, look)
+
+
+def judged(rig: Rig, look: ThreadSnapshot, envelopes: Sequence[ListedEnvelope]) -> list[Verification]:
+    """What speaks for and against envelopes of a thread, in the order given."""
+    root, head = rig.repository.root, look.known.survey.head
+    signers = _stamp(allowed_signers_file(rig))
+
+    def judged_with(envelope: ListedEnvelope) -> Hashable:
+        # A relay turn is judged against the whole repository: its nonce must be new, its parent known.
+        return (envelope, signers, head if envelope.is_relay else None)
+
+    found = {one.path: _verdicts.recall((root, one.path), judged_with(one)) for one in envelopes}
+    missing = [envelope for envelope in envelopes if found[envelope.path] is None]
+    for envelope, fresh in zip(missing, verify_listed(rig, look.known, missing), strict=True):
+        found[envelope.path] = _verdicts.keep((root, envelope.path), judged_with(envelope), fresh)
+    return [verdict for envelope in envelopes if (verdict := found[envelope.path]) is not None]
+
+
+def _look(known: Catalogue, thread_id: str) -> ThreadSnapshot:
+    listing = known.listing(thread_id)
+    envelopes = tuple(sorted(listing.envelopes, key=lambda envelope: envelope.turn.order_key()))
+    numbers = {envelope.path: place for place, envelope in enumerate(envelopes)}
+    divergence = known.causality(thread_id).divergence()
+    return ThreadSnapshot(
+        known,
+        envelopes,
+        numbers,
+        tuple(sorted(numbers[turn.path] for turn in divergence.heads)) if divergence else (),
+        tuple(dict.fromkeys(envelope.turn.sender for envelope in envelopes)),
+        known.is_closed(thread_id),
+        listing.unreadable,
+    )
+
+
+def _stamp(path: Path | None) -> str:
+    if path is None:
+        return ""
+    found = path.stat()
+    return f"{path}\0{found.st_ino}.{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}"

@@ -1,0 +1,1 @@
+"""Who may take part: credentials, enrolment, join files, certificates, the state folder."""

@@ -1,0 +1,177 @@
+"""Certificates of a gateway: the configured files or one of our own, TLS contexts, the URL participants are told
+(bus §10.1).
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import ipaddress
+import socket
+import ssl
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.settings import Address, BusSettings
+from bridgehead.errors import ConfigError
+from bridgehead.host.directories import make_private_dir
+from bridgehead.host.files import write_atomic
+
+if TYPE_CHECKING:
+    from cryptography.x509 import GeneralName
+
+
+YEARS: Final = 10
+
+
+def make_certificate(names: Iterable[str]) -> tuple[bytes, bytes]:
+    """A self-made certificate for these names and addresses, and its key, both PEM."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bridgehead bus")])
+    begins = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins)
+        .not_valid_after(begins + datetime.timedelta(days=365 * YEARS))
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return (
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
+    )
+
+
+def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:
+    """The self-made certificate and key in `folder`, made at the first call."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    if not (cert.exists() and key.exists()):
+        make_private_dir(folder)
+        names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", "::1", host))
+        names.pop("0.0.0.0", None)
+        names.pop("::", None)
+        certificate, private = make_certificate(names)
+        write_atomic(key, private, private=True)
+        write_atomic(cert, certificate, private=True)
+    return cert, key
+
+
+def certificate_der(path: Path) -> bytes:
+    """The first certificate of a PEM file in DER."""
+    try:
+        text = path.read_text("ascii")
+        begin, end = text.index("-----BEGIN CERTIFICATE-----"), text.index("-----END CERTIFICATE-----")
+        return ssl.PEM_cert_to_DER_cert(text[begin : end + len("-----END CERTIFICATE-----")] + "\n")
+    except (OSError, ValueError) as error:
+        raise UnusableCertificate(path, str(error)) from error
+
+
+def fingerprint(certificate: bytes) -> str:
+    """SHA-256 of a certificate in DER, as a join file names it."""
+    return hashlib.sha256(certificate).hexdigest()
+
+
+def server_context(cert: Path, key: Path, *, client_ca: Path | None, allow_tls12: bool) -> ssl.SSLContext:
+    """TLS for a listener; with `client_ca` clients may show a certificate, and only that authority's count."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2 if allow_tls12 else ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise UnusableCertificate(cert, str(error)) from error
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(client_ca)
+        except (OSError, ssl.SSLError) as error:
+            raise UnusableCertificate(client_ca, str(error)) from error
+        # Optional in the handshake, so that who shows none is refused with a reason at the upgrade.
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def certified_participant(certificate: bytes) -> str | None:
+    """The participant a client certificate names (bus §10.2 point 3); None for none or several."""
+    from cryptography import x509
+
+    loaded = x509.load_der_x509_certificate(certificate)
+    try:
+        names = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+    prefix = "urn:bridgehead:participant:"
+    uris = [
+        uri for uri in names.get_values_for_type(x509.UniformResourceIdentifier) if uri.startswith(prefix)
+    ]
+    if uris:
+        return uris[0][len(prefix) :] if len(uris) == 1 else None
+    hosts = names.get_values_for_type(x509.DNSName)
+    return hosts[0] if len(hosts) == 1 else None
+
+
+def _general_name(name: str) -> GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+class UnusableCertificate(ConfigError):
+    """A certificate, key or authority file cannot be used."""
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(
+            f"{path} cannot be used for TLS: {cause}", hint="it must be PEM, with the key that belongs to it"
+        )
+
+
+FRAMED_PATH: Final = "/bridge/v1"
+
+
+class TlsFiles(msgspec.Struct, frozen=True):
+    """The gateway's certificate, and what participants may know of it."""
+
+    context: ssl.SSLContext
+    certificate: bytes
+
+    @classmethod
+    def prepare(cls, settings: BusSettings, folder: StateFolder) -> TlsFiles | None:
+        """The configured certificate or a self-made one; None where connections are plain."""
+        serving = settings.serving
+        if not settings.uses_tls:
+            return None
+        if serving.tls_cert is not None and serving.tls_key is not None:
+            cert, key = Path(serving.tls_cert), Path(serving.tls_key)
+        else:
+            cert, key = ensure_certificate(folder.tls_folder, Address.parse(serving.listen).host)
+        authority = Path(serving.client_ca) if serving.client_ca is not None else None
+        context = server_context(cert, key, client_ca=authority, allow_tls12=serving.allow_tls12)
+        return cls(context, certificate_der(cert))
+
+
+def public_url(settings: BusSettings, bound: str | None = None) -> str:
+    """The URL join files carry: the configured one, or made from the address of the gateway."""
+    address = Address.parse(bound or settings.serving.listen)
+    host = socket.gethostname() if address.host in ("0.0.0.0", "::") else address.host
+    scheme = "wss" if settings.uses_tls else "ws"
+    return f"{scheme}://{Address(host, address.port)}{FRAMED_PATH}"

@@ -1,0 +1,131 @@
+"""Who a participant is (bus §10.2): the challenge and its answer, tokens, and what the server keeps of both. Pure.
+
+Keys and tokens are made from randomness that is passed in, compared in constant time, and never part of a message.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections import deque
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from bridgehead.bus.wire.frames import from_base64
+
+KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 32
+NO_BINDING: Final = bytes(32)
+"""The certificate binding of a plain loopback connection."""
+
+_CLIENT: Final = b"bridgehead-v1 client"
+_SERVER: Final = b"bridgehead-v1 server"
+
+
+class Credential(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the server keeps for one participant: the HMAC key, or the hash of its token."""
+
+    key: str | None = None
+    """Base64; needed as it is, because HMAC is symmetric."""
+    token_sha256: str | None = None
+    expires: str | None = None
+    """ISO 8601 in UTC; None never expires."""
+    revoked: bool = False
+    """Stays as a mark, so that a client certificate of the same name is refused too."""
+
+    def __post_init__(self) -> None:
+        if self.expires is not None and datetime.fromisoformat(self.expires).tzinfo is None:
+            raise ValueError(f"{self.expires!r} has no time zone")
+
+
+class Challenge(msgspec.Struct, frozen=True):
+    """Everything both sides of an HMAC handshake sign."""
+
+    participant: str
+    server_nonce: bytes
+    client_nonce: bytes
+    binding: bytes
+
+    def client_mac(self, key: bytes) -> bytes:
+        return self._mac(key, _CLIENT)
+
+    def server_mac(self, key: bytes) -> bytes:
+        return self._mac(key, _SERVER)
+
+    def _mac(self, key: bytes, who: bytes) -> bytes:
+        signed = who + b"\x00" + self.server_nonce + self.client_nonce + self.binding
+        return hmac.new(key, signed + self.participant.encode(), hashlib.sha256).digest()
+
+
+def certificate_binding(certificate: bytes | None) -> bytes:
+    """The SHA-256 of the server's certificate (DER), 32 zero bytes without one."""
+    return NO_BINDING if certificate is None else hashlib.sha256(certificate).digest()
+
+
+def make_token(participant_id: str, random: bytes) -> str:
+    """A bearer token; it names its participant, so that the server need not try them all."""
+    return f"{participant_id}.{base64.urlsafe_b64encode(random).decode('ascii').rstrip('=')}"
+
+
+def token_participant(token: str) -> str:
+    """The participant a token claims to belong to."""
+    return token.rpartition(".")[0]
+
+
+def token_hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def token_fits(credential: Credential | None, token: str, now: datetime) -> bool:
+    """Whether this is the participant's token and it is still good; takes as long for an unknown participant."""
+    stored = credential.token_sha256 if credential is not None else None
+    fits = hmac.compare_digest(stored or "0" * 64, token_hash(token))
+    return fits and stored is not None and credential is not None and not is_expired(credential, now)
+
+
+def mac_fits(credential: Credential | None, challenge: Challenge, mac: bytes) -> bool:
+    """Whether the client proved that it has the participant's key; takes as long for an unknown participant."""
+    key = from_base64(credential.key, KEY_BYTES) if credential is not None else None
+    fits = hmac.compare_digest(challenge.client_mac(key or NO_BINDING), mac)
+    return fits and key is not None
+
+
+def is_expired(credential: Credential, now: datetime) -> bool:
+    return credential.expires is not None and now >= datetime.fromisoformat(credential.expires)
+
+
+def bearer_token(authorization: str | None) -> str | None:
+    """The token of an `Authorization: Bearer` header."""
+    scheme, _, token = (authorization or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+class FailedAttempts:
+    """Failed authentications by address within the last minute; too many, and the next is not even looked at."""
+
+    def __init__(self, *, limit: int = 20, window_s: float = 60.0, addresses: int = 10_000) -> None:
+        self._limit = limit
+        self._window_s = window_s
+        self._addresses = addresses
+        self._recent: dict[str, deque[float]] = {}
+
+    def too_many(self, address: str, now: float) -> bool:
+        recent = self._recent.get(address)
+        if recent is None:
+            return False
+        while recent and now - recent[0] >= self._window_s:
+            recent.popleft()
+        if not recent:
+            del self._recent[address]
+        return len(recent) >= self._limit
+
+    def note(self, address: str, now: float) -> None:
+        """One more failed."""
+        recent = self._recent.pop(address, None) or deque(maxlen=self._limit)
+        recent.append(now)
+        self._recent[address] = recent
+        while len(self._recent) > self._addresses:
+            del self._recent[next(iter(self._recent))]

@@ -1,0 +1,197 @@
+"""Adding, changing, showing and revoking participants: the operations behind `bus participant` and `bus policy`."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import tomllib
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.bus.access.credentials import KEY_BYTES, Credential, is_expired, make_token, token_hash
+from bridgehead.bus.access.join_file import JoinFile, write_join_file
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.participants.record import (
+    RECORD_KEYS,
+    ParticipantRecord,
+    check_participant_id,
+    parse_record,
+)
+from bridgehead.bus.wire.frames import to_base64
+from bridgehead.errors import NotFound, UserError
+from bridgehead.host.clock import Clock, iso_ms
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
+_LONGEST_S: Final = 100 * 365 * _UNITS["d"]
+
+
+class Enrolment(msgspec.Struct, frozen=True):
+    """What was asked for with `bus participant add`."""
+
+    participant: str
+    table: dict[str, Any]
+    url: str
+    cert_sha256: str | None
+    token: bool = False
+    expires_in_s: float | None = None
+
+
+class ListedParticipant(msgspec.Struct, frozen=True):
+    """One row of `bus participant list`."""
+
+    id: str
+    role: str
+    mode: str
+    credential: str
+    """`key`, `token`, `expired`, `revoked` or `none`."""
+    expires: str | None
+
+
+def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | None = None) -> JoinFile:
+    """Make record, credential and join file; the join file is the only place where the secret is ever shown."""
+    check_participant_id(request.participant)
+    with folder.editing():
+        # Checked before anything is written; an existing record keeps what was not given again.
+        table = {**folder.tables().get(request.participant, {}), **request.table}
+        parse_record(request.participant, table)
+        join, credential = _issue(request, clock)
+        if path is not None:
+            # First, so that whoever cannot be given a secret is neither enrolled nor locked out.
+            write_join_file(path, join)
+        folder.put_table(request.participant, table)
+        folder.put_credential(request.participant, credential)
+    return join
+
+
+def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
+    expires = None
+    if request.expires_in_s is not None:
+        expires = iso_ms(clock.now() + timedelta(seconds=request.expires_in_s))
+    if request.token:
+        token = make_token(request.participant, secrets.token_bytes(KEY_BYTES))
+        join = JoinFile(1, request.url, request.participant, token=token, cert_sha256=request.cert_sha256)
+        return join, Credential(token_sha256=token_hash(token), expires=expires)
+    if expires is not None:
+        raise ExpiryNeedsToken
+    key = to_base64(secrets.token_bytes(KEY_BYTES))
+    join = JoinFile(1, request.url, request.participant, key=key, cert_sha256=request.cert_sha256)
+    return join, Credential(key=key)
+
+
+def revoke(folder: StateFolder, participant_id: str) -> None:
+    """Take the credential away; a running bridge closes the connection. The record stays."""
+    with folder.editing():
+        known = folder.credentials().get(participant_id)
+        if known is None and participant_id not in folder.tables():
+            raise UnknownParticipant(participant_id, "is not a participant here")
+        if known is not None and known.revoked:
+            raise UnknownParticipant(participant_id, "is revoked already")
+        folder.put_credential(participant_id, Credential(revoked=True))
+
+
+def listing(folder: StateFolder, now: datetime) -> list[ListedParticipant]:
+    """Everybody who has a record, in the order of the file."""
+    credentials = folder.credentials()
+    return [
+        ListedParticipant(
+            record.id,
+            record.role,
+            record.mode,
+            _kind(credentials.get(record.id), now),
+            credentials[record.id].expires if record.id in credentials else None,
+        )
+        for record in folder.records().values()
+    ]
+
+
+def _kind(credential: Credential | None, now: datetime) -> str:
+    if credential is None:
+        return "none"
+    if credential.revoked:
+        return "revoked"
+    if is_expired(credential, now):
+        return "expired"
+    return "key" if credential.key is not None else "token"
+
+
+def find_record(folder: StateFolder, participant_id: str) -> ParticipantRecord:
+    record = folder.records().get(participant_id)
+    if record is None:
+        raise UnknownParticipant(participant_id, "is not a participant here")
+    return record
+
+
+def set_key(folder: StateFolder, participant_id: str, key: str, value: str) -> ParticipantRecord:
+    """Change one key of a record: `tts`, `grants.notices`, `policy.blacklisted_skills`, …"""
+    with folder.editing():
+        tables = folder.tables()
+        if participant_id not in tables:
+            raise UnknownParticipant(participant_id, "is not a participant here")
+        table = tables[participant_id]
+        name, _, inner = key.partition(".")
+        if name not in RECORD_KEYS:
+            raise UnknownKey(key)
+        if inner:
+            if not isinstance(outer := table.get(name, {}), dict):
+                raise UnknownKey(key)
+            table[name] = {**outer, inner: _value(value)}
+        else:
+            table[name] = _value(value)
+        return folder.put_table(participant_id, table)
+
+
+def _value(text: str) -> Any:
+    """A TOML value; what is none is a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
+def parse_duration(text: str) -> float:
+    """`90d`, `12h`, `30m`: seconds; a century at most."""
+    number, unit = text[:-1], text[-1:]
+    seconds = int(number) * _UNITS.get(unit, 0) if _NUMBER.fullmatch(number) else 0
+    if not 0 < seconds <= _LONGEST_S:
+        raise BadDuration(text)
+    return float(seconds)
+
+
+class UnknownParticipant(NotFound):
+    """No such participant."""
+
+    def __init__(self, participant_id: str, what: str) -> None:
+        super().__init__(
+            f"{participant_id!r} {what}", hint="bridgehead bus participant list shows who is enrolled"
+        )
+
+
+class UnknownKey(UserError):
+    """A record has no such key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"a participant record has no key {key!r}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}"
+        )
+
+
+class ExpiryNeedsToken(UserError):
+    """Only tokens expire."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "--expires is for tokens; a device key lasts until it is revoked", hint="add --token"
+        )
+
+
+class BadDuration(UserError):
+    """Not a length of time."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"{text!r} is no length of time", hint="write a number and s, m, h, d or w, such as 90d"
+        )

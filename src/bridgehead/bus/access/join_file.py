@@ -1,0 +1,89 @@
+"""The join file: all a participant needs to find its bridge and prove who it is (bus §17). Mode 0600."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bridgehead.bus.access.credentials import KEY_BYTES
+from bridgehead.bus.participants.record import PARTICIPANT_ID
+from bridgehead.bus.settings import check_bridge_url, url_problem
+from bridgehead.bus.wire.frames import from_base64
+from bridgehead.errors import UserError
+from bridgehead.host.files import read_bounded, write_atomic
+
+MAX_BYTES: Final = 16 * 1024
+_FINGERPRINT: Final = re.compile(r"[0-9A-Fa-f]{64}")
+
+
+class JoinFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `bus participant add` writes and every client reads."""
+
+    v: int
+    url: str
+    participant: str
+    key: str | None = None
+    token: str | None = None
+    cert_sha256: str | None = None
+
+
+def read_join_file(path: Path) -> JoinFile:
+    """Read and check a join file."""
+    try:
+        join = msgspec.json.decode(read_bounded(path, MAX_BYTES), type=JoinFile)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadJoinFile(path, str(error)) from error
+    if problem := _problem(join):
+        raise BadJoinFile(path, problem)
+    return join
+
+
+def write_join_file(path: Path, join: JoinFile) -> None:
+    """Write it for its owner only; another participant's or some other file is not replaced."""
+    check_bridge_url(join.url)
+    if path.exists():
+        try:
+            owner = read_join_file(path).participant
+        except BadJoinFile:
+            owner = None
+        if owner != join.participant:
+            raise JoinFileTaken(path)
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(join), indent=2) + b"\n", private=True)
+
+
+def _problem(join: JoinFile) -> str | None:
+    if join.v != 1:
+        return f"version {join.v} is not known here"
+    if problem := url_problem(join.url):
+        return f"url {problem}"
+    if PARTICIPANT_ID.fullmatch(join.participant) is None:
+        return "participant is no participant id"
+    if (join.key is None) == (join.token is None):
+        return "it needs either a key or a token"
+    if join.key is not None and from_base64(join.key, KEY_BYTES) is None:
+        return "key is no device key"
+    if join.cert_sha256 is not None and _FINGERPRINT.fullmatch(join.cert_sha256) is None:
+        return "cert_sha256 is no fingerprint"
+    return None
+
+
+class BadJoinFile(UserError):
+    """A file given as join file is none."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            f"{path} is no usable join file: {problem}",
+            hint="bridgehead bus participant add ID makes one on the machine of the bridge",
+        )
+
+
+class JoinFileTaken(UserError):
+    """Something else lies where the join file should go."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} exists and belongs to something else; nothing was added", hint="name another with --join"
+        )

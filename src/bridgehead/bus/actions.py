@@ -1,0 +1,150 @@
+"""What a bridge decides: small frozen values that its shell carries out in order. Pure."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Literal
+
+import msgspec
+
+from bridgehead.bus.wire.message import Message
+
+Direction = Literal["in", "out"]
+
+
+class CloseCode(IntEnum):
+    """WebSocket close codes of bus §10.2; the name in lower case is the reason text."""
+
+    GOING_AWAY = 1001
+    NOT_AUTHENTICATED = 4001
+    REVOKED = 4003
+    SLOW_CONSUMER = 4008
+    REPLACED = 4009
+    VIOLATIONS = 4029
+
+    @property
+    def reason(self) -> str:
+        return self.name.lower()
+
+
+class ToBus(msgspec.Struct, frozen=True, gc=False):
+    """Write this message to the hub."""
+
+    message: Message
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """One message on its way to one participant, as the participant will read it."""
+
+    topic: str
+    body: bytes
+    """Compact JSON of the message; its length is what queues are bounded by (B-42)."""
+    hops: int
+    hub_session: str | None
+    offered_at: float
+    signal: str = "destination"
+
+
+class ToParticipant(msgspec.Struct, frozen=True, gc=False):
+    """Hand this message to the participant's transport."""
+
+    participant: str
+    delivery: Delivery
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Tell the participant that its message was not taken (bus §10.4)."""
+
+    participant: str
+    code: str
+    details: dict[str, Any] = {}
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """The participant is connected under this source."""
+
+    participant: str
+    source: str
+    first: bool
+    """Whether it was unknown before; False for a reconnect within grace."""
+
+
+class Left(msgspec.Struct, frozen=True):
+    """The participant's connection ended; `gone` when it is no longer known."""
+
+    participant: str
+    gone: bool
+    reason: str
+
+
+class Close(msgspec.Struct, frozen=True):
+    """Close the participant's present connection."""
+
+    participant: str
+    code: CloseCode
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """The one thing that became of one message for one participant (B-70)."""
+
+    participant: str
+    direction: Direction
+    topic: str | None
+    outcome: Literal["delivered", "dropped", "expired", "refused"]
+    reason: str | None = None
+    session_id: str | None = None
+    size: int = 0
+    waited_s: float = 0.0
+
+    @property
+    def word(self) -> str:
+        """`delivered`, `dropped:echo`, `refused:malformed`, …"""
+        return self.outcome if self.reason is None else f"{self.outcome}:{self.reason}"
+
+
+class HubIgnored(msgspec.Struct, frozen=True):
+    """A hub message that takes no part in anything: `twin`, `duplicate` or `malformed` (B-72)."""
+
+    reason: str
+
+
+class SourceKept(msgspec.Struct, frozen=True):
+    """Remember the participant's source beyond this process."""
+
+    participant: str
+    source: str
+
+
+class HubIdKept(msgspec.Struct, frozen=True):
+    """Remember which hub session stands for the participant's local one."""
+
+    participant: str
+    hub_id: str
+    local_id: str
+
+
+class HubIdDropped(msgspec.Struct, frozen=True):
+    """A mapping was given up to keep the map bounded."""
+
+    participant: str
+    hub_id: str
+
+
+class SkillKept(msgspec.Struct, frozen=True):
+    """Remember that the participant registered this skill, so that it can be deregistered after a restart."""
+
+    participant: str
+    hub_id: str
+    skill_id: str
+
+
+class SkillDropped(msgspec.Struct, frozen=True):
+    """The skill is deregistered."""
+
+    participant: str
+    hub_id: str
+    skill_id: str
+
+
+Remembered = SourceKept | HubIdKept | HubIdDropped | SkillKept | SkillDropped
+Effect = ToBus | ToParticipant | Refused | Joined | Left | Close | Outcome | HubIgnored | Remembered

@@ -1,0 +1,1 @@
+"""The embedded assistant (bus §15): decisions, host, agents."""

@@ -1,0 +1,103 @@
+"""Agents the assistant can ask: any Chat Completions endpoint, or fixed answers without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
+from bridgehead.errors import ProtocolError
+
+if TYPE_CHECKING:
+    import httpx
+
+
+TIMEOUT_S: Final = 120.0
+MAX_ANSWER_TOKENS: Final = 400
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+class ChatCompletionsAgent:
+    """One stateless call for each question; nothing goes anywhere but to `base_url`."""
+
+    def __init__(self, base_url: str, *, model: str | None = None, key: str | None = None) -> None:
+        self._url = base_url.rstrip("/")
+        self._model = model
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._client: httpx.AsyncClient | None = None
+
+    async def ask(self, question: AgentQuestion) -> AgentAnswer:
+        client = self._opened()
+        body = {
+            "model": self._model or await self._first_model(client),
+            "messages": [{"role": "user", "content": question.prompt}],
+            "max_tokens": MAX_ANSWER_TOKENS,
+        }
+        return AgentAnswer(_text(await self._json(client, "POST", "/chat/completions", body)))
+
+    def _opened(self) -> httpx.AsyncClient:
+        import httpx
+
+        if self._client is None:
+            # Proxies of the user are for the outside; a server on this machine is reached directly.
+            local = urlsplit(self._url).hostname in _LOOPBACK
+            self._client = httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not local, headers=self._headers)
+        return self._client
+
+    async def _first_model(self, client: httpx.AsyncClient) -> str:
+        listed = (await self._json(client, "GET", "/models", None)).get("data")
+        if not isinstance(listed, list) or not listed or not isinstance(listed[0], dict):
+            raise ModelFailed(self._url, "it lists no models; name one in the settings")
+        self._model = str(listed[0].get("id"))
+        return self._model
+
+    async def _json(
+        self, client: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        import httpx
+
+        try:
+            reply = await client.request(method, self._url + path, json=body)
+            document = reply.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise ModelFailed(self._url, str(error) or type(error).__name__) from error
+        if reply.status_code != 200 or not isinstance(document, dict):
+            raise ModelFailed(self._url, f"HTTP {reply.status_code}")
+        return document
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+
+def _text(document: dict[str, Any]) -> str:
+    choices = document.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else {}
+    message = first.get("message") if isinstance(first, dict) else None
+    content = message.get("content") if isinstance(message, dict) else None
+    return content if isinstance(content, str) else ""
+
+
+class ModelFailed(ProtocolError):
+    """The model endpoint did not answer as it should."""
+
+    def __init__(self, url: str, cause: str) -> None:
+        super().__init__(f"the model at {url} failed: {cause}", hint="bridgehead doctor looks at it")
+
+
+ECHO: Final = "You said: {text}"
+
+
+class ScriptedAgent:
+    """Answers by looking the words up, whatever their case."""
+
+    def __init__(self, answers: Mapping[str, str] | None = None, *, otherwise: str = ECHO) -> None:
+        self._answers = {said.casefold(): answer for said, answer in (answers or {}).items()}
+        self._otherwise = otherwise
+        self.asked: list[AgentQuestion] = []
+
+    async def ask(self, question: AgentQuestion) -> AgentAnswer:
+        self.asked.append(question)
+        known = self._answers.get(question.text.strip().casefold())
+        return AgentAnswer(self._otherwise.replace("{text}", question.text) if known is None else known)

@@ -1,0 +1,248 @@
+"""What a participant sent, on its way to the hub: every check of bus §6 in its order. Pure.
+
+Nothing after the policy gate alters the session; what `admit` returns is injected as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.bus.bridge.settings import BridgeSettings
+from bridgehead.bus.participants.limits import frame_may_be_deep, is_deeper_than
+from bridgehead.bus.participants.managed_sessions import ManagedSessions
+from bridgehead.bus.participants.participants import Participant, Register, Terms
+from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.wire.message import (
+    Malformed,
+    Message,
+    decode_json,
+    destinations,
+    has_malformed_carrier,
+    read_value,
+    session_rejected,
+    sound_message,
+)
+from bridgehead.bus.wire.session import DEFAULT, Session, hub_session_id, session_id
+from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, UPDATE_DEFAULT, has_twin_marker, to_spec
+
+
+class _Absent:
+    """No decoded value was given."""
+
+
+ABSENT: Final = _Absent()
+
+
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    """A message that may go to the hub, in specification names."""
+
+    message: Message
+    hub_session: str
+    local_session: str
+    hops: int
+
+
+class Denied(msgspec.Struct, frozen=True):
+    """A message that is refused with an error frame (bus §10.4)."""
+
+    code: str
+    details: dict[str, Any] = {}
+    topic: str | None = None
+    announce: Message | None = None
+    """What the hub is told about it."""
+    session: Session | None = None
+    """Its session after translation, for `ovos.policy.denied` (B-54)."""
+
+    def diagnostic(self, bridge_id: str) -> Message:
+        """What the hub is told of a refusal, where the bridge is set to do so."""
+        context: dict[str, Any] = {"source": bridge_id}
+        if self.session is not None:
+            context["session"] = self.session
+        return Message(POLICY_DENIED, dict(self.details), context)
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """A message that stock clients send unasked: dropped without an error."""
+
+    reason: str
+    topic: str
+
+
+class Admission:
+    """The inbound side of one bridge."""
+
+    def __init__(
+        self, settings: BridgeSettings, register: Register, secret: bytes, managed: ManagedSessions
+    ) -> None:
+        self._hop_limit = settings.hop_limit
+        self._hidden_source = settings.hidden_source
+        self._nat = settings.nat
+        self._register = register
+        self._secret = secret
+        self._managed = managed
+
+    def admit(
+        self, participant: Participant, frame: bytes, value: object, hops: object, now: float
+    ) -> Admitted | Denied | Ignored:
+        """Decide about one frame; `value` is its message where the frame has already been decoded."""
+        terms = participant.terms
+        if len(frame) > terms.max_frame_bytes:
+            return Denied("too_large")
+        read = value if isinstance(value, Message) else _read(terms, frame, value)
+        if not participant.bucket.take(now):
+            return Denied("rate_limited", topic=_topic_of(read))
+        if type(hops) is not int or not 0 <= hops <= self._hop_limit:
+            return _hops_denied(hops, _topic_of(read))
+        if frame_may_be_deep(frame, terms.max_depth) and _is_too_deep(read, terms.max_depth):
+            return Denied("too_large", topic=_topic_of(read))
+        if not isinstance(read, Message):
+            accepted = read_value(read)
+            if isinstance(accepted, Malformed):
+                return _malformed(accepted, _topic_of(read))
+            read = accepted.message
+        return self._consider(participant, read, hops)
+
+    def _consider(self, participant: Participant, message: Message, hops: int) -> Admitted | Denied | Ignored:
+        terms = participant.terms
+        if not terms.takes_freely(message.type) or has_malformed_carrier(message) or has_twin_marker(message):
+            if (objection := self._objection(participant, message)) is not None:
+                return objection
+            message = (to_spec(message) or message) if terms.speaks_legacy else message
+        context = {**message.context, "source": participant.source}
+        if "destination" in context and (foreign := self._readdress(participant, context)):
+            return self._policy_denied(participant, message, "destination", foreign)
+        return self._seat(participant, message, context, hops)
+
+    def _objection(self, participant: Participant, message: Message) -> Denied | Ignored | None:
+        """What keeps the message out, in the order of bus §6, None if nothing does."""
+        if message.type.count(":") > 1:
+            # A bridge is a producer, so one colon is the most it writes (B-06).
+            return Denied("malformed", {"reason": "type_syntax"}, message.type)
+        if has_malformed_carrier(message):
+            rejected = session_rejected(message)
+            return Denied("malformed", {"reason": "malformed_carrier"}, message.type, rejected)
+        if has_twin_marker(message):
+            return Ignored("twin", message.type)
+        if message.type == UPDATE_DEFAULT or is_bare_sync(message):
+            return Ignored("session_bootstrap", message.type)
+        named = to_spec(message) if participant.terms.speaks_legacy else message
+        if named is not None and not participant.record.may_publish(named.type):
+            return self._policy_denied(participant, named, "type", named.type)
+        return None
+
+    def _readdress(self, participant: Participant, context: dict[str, Any]) -> str | None:
+        """Take the hidden id out of `context`; returns another participant's source, which needs a grant (B-55)."""
+        addressed = destinations(context)
+        if self._hidden_source is not None and self._hidden_source in addressed:
+            _remove_destination(context, self._hidden_source)
+        if participant.record.has(Grant.PEER_MESSAGING):
+            return None
+        return next((name for name in addressed if self._is_anothers(name, participant)), None)
+
+    def _is_anothers(self, name: str, participant: Participant) -> bool:
+        holder = self._register.by_source(name)
+        return holder is not None and holder is not participant
+
+    def _seat(
+        self, participant: Participant, message: Message, context: dict[str, Any], hops: int
+    ) -> Admitted | Denied:
+        """Give the message its session on the hub: translated, placed, gated. `context` is its own to change."""
+        located = self._session_on_hub(participant, context.get("session"))
+        if located is None:
+            return self._policy_denied(participant, message, "session_id", DEFAULT)
+        local, hub_session, session = located
+        terms = participant.terms
+        context["session"] = terms.gate(session) if terms.gates_sessions else session
+        data = message.data
+        if message.type == SYNC and local != hub_session:
+            data = translate_sync(data, local, hub_session)
+        return Admitted(Message(message.type, data, context), hub_session, local, hops)
+
+    def _session_on_hub(
+        self, participant: Participant, carried: Session | None
+    ) -> tuple[str, str, Session] | None:
+        """The local id, the hub's, and the session with it; None where the default session is not granted."""
+        if participant.terms.is_managed:
+            session = self._managed.current(participant.record)
+            own = session_id(session)
+            return own, own, session
+        local = session_id(carried)
+        if local == DEFAULT and participant.terms.may_use_default_session:
+            return DEFAULT, DEFAULT, {"session_id": DEFAULT} if carried is None else carried
+        if not self._nat:
+            return None if local == DEFAULT or carried is None else (local, local, carried)
+        hub_id = participant.hub_ids.get(local) or hub_session_id(self._secret, participant.id, local)
+        return local, hub_id, {**(carried or {}), "session_id": hub_id}
+
+    def _policy_denied(self, participant: Participant, message: Message, field: str, value: str) -> Denied:
+        located = self._session_on_hub(participant, message.context.get("session"))
+        session = located[2] if located is not None and located[1] != DEFAULT else None
+        return Denied("policy_denied", {"field": field, "value": value}, message.type, None, session)
+
+
+def translate_sync(data: dict[str, Any], known_as: str, becomes: str) -> dict[str, Any]:
+    """The payload of a session sync with the identical id inside it translated too (B-23)."""
+    inner = data.get("session")
+    if not isinstance(inner, dict) or "session_id" not in inner or session_id(inner) != known_as:
+        return data
+    return {**data, "session": {**inner, "session_id": becomes}}
+
+
+def is_bare_sync(message: Message) -> bool:
+    """A legacy client's request for the default session: a sync that brings none (bus §11.2)."""
+    return message.type == SYNC and not isinstance(message.data.get("session"), dict)
+
+
+def _read(terms: Terms, frame: bytes, value: object) -> object:
+    if value is ABSENT:
+        message = sound_message(frame)
+        if message is not None:
+            return message
+        value = decode_json(frame)
+    if terms.is_managed and isinstance(value, dict) and "type" not in value:
+        return _spoken(value)
+    return value
+
+
+def _hops_denied(hops: object, topic: str | None) -> Denied:
+    if not isinstance(hops, int) or isinstance(hops, bool) or hops < 0:
+        return Denied("malformed", {"reason": "hops_invalid"}, topic)
+    return Denied("hop_limit", topic=topic)
+
+
+def _malformed(read: Malformed, topic: str | None) -> Denied:
+    return Denied("too_large") if read.too_deep else Denied("malformed", {"reason": read.reason}, topic)
+
+
+def _is_too_deep(read: object, limit: int) -> bool:
+    value = [read.data, read.context] if isinstance(read, Message) else read
+    return isinstance(value, dict | list) and is_deeper_than(value, limit)
+
+
+def _spoken(read: dict[str, Any]) -> object:
+    """Text of an opaque channel as an utterance (B-34); a language only if the channel states it for this text."""
+    text, lang = read.get("text"), read.get("lang")
+    if not isinstance(text, str) or not text.strip():
+        return read
+    data: dict[str, Any] = {"utterances": [text]}
+    if isinstance(lang, str) and lang:
+        data["lang"] = lang
+    utterance_id = read.get("utterance_id")
+    context = {"utterance_id": utterance_id} if isinstance(utterance_id, str) and utterance_id else {}
+    return {"type": HANDLE, "data": data, "context": context}
+
+
+def _remove_destination(context: dict[str, Any], hidden: str) -> None:
+    value = context.pop("destination")
+    left = {"destination": [name for name in value if name != hidden]} if isinstance(value, list) else {}
+    if destinations(left):
+        context |= left
+
+
+def _topic_of(read: object) -> str | None:
+    if isinstance(read, Message):
+        return read.type
+    topic = read.get("type") if isinstance(read, dict) else None
+    return topic if isinstance(topic, str) and topic else None

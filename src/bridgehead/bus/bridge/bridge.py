@@ -1,0 +1,396 @@
+"""A bus bridge without I/O (bus §5): feed it what happened, carry out what it returns, in order.
+
+Time is passed in as seconds that never run backwards. Hub connection, participant transports and storage belong to
+the shell around it (relay.py); the vectors and the property tests drive this class directly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from bridgehead.bus.actions import (
+    Close,
+    CloseCode,
+    Effect,
+    HubIgnored,
+    Joined,
+    Left,
+    Outcome,
+    Refused,
+    SourceKept,
+    ToBus,
+)
+from bridgehead.bus.bridge.admission import ABSENT, Admission, Admitted, Denied, Ignored
+from bridgehead.bus.bridge.deliveries import Deliveries
+from bridgehead.bus.bridge.echoes import Echo, EchoTable, RestartEchoes
+from bridgehead.bus.bridge.hub_names import HubNames
+from bridgehead.bus.bridge.registrations import Registrations
+from bridgehead.bus.bridge.routing import Heard, Router
+from bridgehead.bus.bridge.settings import BridgeSettings
+from bridgehead.bus.participants.managed_sessions import ManagedSessions
+from bridgehead.bus.participants.participants import (
+    Participant,
+    Register,
+    RememberedState,
+    TooManyParticipants,
+)
+from bridgehead.bus.participants.record import ParticipantRecord
+from bridgehead.bus.participants.sources import Sources
+from bridgehead.bus.wire.message import Message, has_malformed_carrier
+from bridgehead.bus.wire.session import DEFAULT, session_id
+from bridgehead.bus.wire.topics import HANDLED, SPEAK_B64, TRACKED, has_twin_marker
+
+
+class Bridge:
+    """Every decision of one bridge: who is known, what goes in, what comes out, what became of it."""
+
+    def __init__(
+        self,
+        settings: BridgeSettings,
+        *,
+        secret: bytes,
+        random_word: Callable[[], str],
+        own_hub: bool = False,
+        remembered: RememberedState | None = None,
+        records: Mapping[str, ParticipantRecord] | None = None,
+        is_enrolled: Callable[[str], bool] = lambda _participant_id: False,
+        now: float = 0.0,
+    ) -> None:
+        past = remembered or RememberedState()
+        reserved = (*settings.reserved_names, settings.hidden_source or settings.bridge_id)
+        self.settings = settings
+        self.known = Register()
+        self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word, is_enrolled)
+        self._managed = ManagedSessions(secret, limit=settings.max_participants)
+        self._intake = Admission(settings, self.known, secret, self._managed)
+        self._router = Router(settings, self.known)
+        self._names = HubNames(settings.profile, own_hub=own_hub)
+        self._echoes = EchoTable()
+        self._deliveries = Deliveries(settings, self.known)
+        self._registrations = Registrations(settings, self.known)
+        self._restart = RestartEchoes(now if past.sources else None)
+        self.taken = self.offered = 0
+        """Messages of and for participants so far; taken + offered = outcomes + held + queued (B-70)."""
+        self._hub_is_up = True
+        self._stopping = False
+        self._restore(past, records or {}, now)
+
+    def _restore(self, past: RememberedState, records: Mapping[str, ParticipantRecord], now: float) -> None:
+        """After a restart everybody remembered counts as disconnected at this moment (bus §13)."""
+        for participant_id in past.sources:
+            if (record := records.get(participant_id)) is not None:
+                self.recall(record, past, now)
+            else:
+                self._registrations.abandon(participant_id, past.skills.get(participant_id, ()))
+
+    def recall(self, record: ParticipantRecord, past: RememberedState, now: float) -> None:
+        """Know a participant again as one that has just left: with its source, its sessions and its skills."""
+        if record.id not in past.sources:
+            return
+        self._sources.remember(record.id, past.sources[record.id])
+        participant = self.known.add(record, self._sources.assign(record, None), now)
+        for hub_id, local in past.hub_ids.get(record.id, {}).items():
+            if self.settings.nat and hub_id == local:
+                continue  # from a time without translation; kept, it would let this id through for good (B-25)
+            self.known.own(participant, hub_id, local)
+            participant.hub_ids[local] = hub_id
+        for hub_id, skill in past.skills.get(record.id, ()):
+            self.known.track(participant, hub_id, skill)
+        self._own_managed(participant)
+        self.known.leaves(participant, now, self.settings.grace_s)
+
+    # -- participants come and go --------------------------------------------------------------------------------
+
+    def connected(self, record: ParticipantRecord, now: float, *, claim: object = None) -> list[Effect]:
+        """A participant was authenticated and its transport takes messages."""
+        effects = self.tick(now)
+        participant = self.known.get(record.id)
+        if participant is None:
+            return effects + self._welcome(record, claim, now)
+        if participant.connected:
+            effects.append(Close(record.id, CloseCode.REPLACED))
+        participant.apply(record, now)
+        self._own_managed(participant)
+        participant.connected, participant.stalled = True, False
+        effects.append(Joined(record.id, participant.source, first=False))
+        return effects + self._deliveries.catch_up(participant, now)
+
+    def _welcome(self, record: ParticipantRecord, claim: object, now: float) -> list[Effect]:
+        if len(self.known) >= self.settings.max_participants:
+            raise TooManyParticipants(self.settings.max_participants)
+        participant = self.known.add(record, self._sources.assign(record, claim), now)
+        self._own_managed(participant)
+        kept: list[Effect] = [] if record.ephemeral else [SourceKept(record.id, participant.source)]
+        return [*kept, Joined(record.id, participant.source, first=True)]
+
+    def _own_managed(self, participant: Participant) -> None:
+        """A managed participant owns its session before it has said anything in it (B-14)."""
+        if participant.record.mode == "manage":
+            managed = self._managed.session_id(participant.record)
+            self.known.own(participant, managed, managed)
+
+    def disconnected(self, participant_id: str, now: float, *, goodbye: bool = False) -> list[Effect]:
+        """The participant's connection ended; with a goodbye it does not come back."""
+        effects = self.tick(now)
+        participant = self.known.get(participant_id)
+        if participant is None or not participant.connected:
+            return effects
+        self.known.leaves(participant, now, self.settings.grace_s)
+        if goodbye or self.settings.grace_s == 0:
+            return effects + self._gone(participant, now, "goodbye" if goodbye else "disconnected")
+        effects.append(Left(participant_id, gone=False, reason="disconnected"))
+        return effects + self._deliveries.set_aside(participant, now)
+
+    def revoked(self, participant_id: str, now: float) -> list[Effect]:
+        """The participant's credential was withdrawn."""
+        participant = self.known.get(participant_id)
+        effects: list[Effect] = []
+        if participant is not None:
+            if participant.connected:
+                effects.append(Close(participant_id, CloseCode.REVOKED))
+            effects += self._gone(participant, now, "revoked")
+        self._sources.forget(participant_id)
+        self._managed.forget(participant_id)  # the next one of this name is somebody else
+        return effects
+
+    def moved(self, participant_id: str, now: float) -> list[Effect]:
+        """The participant came back at another bridge of the deployment; what it has registered is not cleaned up."""
+        participant = self.known.get(participant_id)
+        if participant is None:
+            return []
+        effects: list[Effect] = [Close(participant_id, CloseCode.REPLACED)] if participant.connected else []
+        effects.append(Left(participant_id, gone=True, reason="moved"))
+        effects += self._deliveries.give_up(participant, now, "expired", None)
+        self.known.remove(participant)
+        return effects
+
+    def clean_up(self, hub_session: str, skill_id: str, now: float) -> list[Effect]:
+        """Deregister a skill of a participant that left with another bridge."""
+        return self._originate([self._registrations.deregistration(hub_session, skill_id)], now)
+
+    def record_changed(self, record: ParticipantRecord, now: float) -> None:
+        """A changed record counts from the next message on (B-30)."""
+        participant = self.known.get(record.id)
+        if participant is not None:
+            participant.apply(record, now)
+            self._own_managed(participant)
+
+    def tick(self, now: float) -> list[Effect]:
+        """Let the time be `now`: grace periods end."""
+        effects: list[Effect] = []
+        if now < self.known.due_at:
+            return effects
+        for participant in self.known.expired(now, self.settings.grace_s):
+            effects += self._gone(participant, now, "grace_over")
+        return effects
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do at the latest."""
+        return None if self.known.due_at == math.inf else self.known.due_at
+
+    def _gone(self, participant: Participant, now: float, reason: str) -> list[Effect]:
+        effects: list[Effect] = [Left(participant.id, gone=True, reason=reason)]
+        effects += self._deliveries.give_up(participant, now, "expired", None)
+        owed, dropped = self._registrations.withdraw_all(participant)
+        effects += dropped
+        self.known.remove(participant)
+        if participant.record.ephemeral:
+            self._sources.forget(participant.id)
+            self._managed.forget(participant.id)
+        return effects + self._originate(owed, now)
+
+    # -- the hub --------------------------------------------------------------------------------------------------
+
+    def hub_opened(self, now: float) -> list[Effect]:
+        """The hub can be written to; what is owed to it goes first."""
+        self._hub_is_up = True
+        owed, dropped = self._registrations.take_owed()
+        return dropped + self._originate(owed, now)
+
+    def hub_lost(self) -> None:
+        """The hub cannot be written to."""
+        self._hub_is_up = False
+
+    def stop(self, now: float) -> list[Effect]:
+        """Going away: nothing more is taken, and what waits is dropped."""
+        self._stopping = True
+        effects: list[Effect] = []
+        for participant in self.known:
+            effects += self._deliveries.give_up(participant, now, "dropped", "shutdown")
+        return effects
+
+    def _originate(self, messages: list[Message], now: float) -> list[Effect]:
+        """Messages of the bridge itself; without a hub they wait, because they stay owed (B-46)."""
+        if not self._hub_is_up:
+            self._registrations.owe(messages)
+            return []
+        return [self._written(message, None, 0, now) for message in messages]
+
+    def _written(self, message: Message, author: str | None, hops: int, now: float) -> ToBus:
+        if self._names.translates:
+            message = self._names.written(message, now)
+        self._echoes.wrote(message, author, hops, now)
+        return ToBus(message)
+
+    def heard(self, message: Message, now: float) -> list[Effect]:
+        """The hub carried `message`: offer it to whom it concerns."""
+        effects: list[Effect] = [] if now < self.known.due_at else self.tick(now)
+        echo = self._echoes.answer(message, now)
+        if echo is not None and (only := self._router.only_hearer(message)) and only.id == echo.author:
+            self.offered += 1
+            hub_session = message.context["session"]["session_id"]
+            effects.append(Outcome(only.id, "out", message.type, "dropped", "echo", hub_session))
+        elif (reason := self._ignored_for(message, echo, now)) is not None:
+            effects.append(HubIgnored(reason))
+        else:
+            self._offer(self._understood(message, echo), now, effects)
+        return effects
+
+    def _ignored_for(self, message: Message, echo: Echo | None, now: float) -> str | None:
+        if has_malformed_carrier(message):
+            return "malformed"
+        if has_twin_marker(message):
+            return "twin"
+        if self._names.translates and echo is None and self._names.is_copy(message, now):
+            return "duplicate"
+        return None
+
+    def _understood(self, message: Message, echo: Echo | None) -> Heard:
+        carried = message.context.get("session")
+        hub_session = session_id(carried)
+        named = None if carried is None else hub_session
+        if self._names.translates:
+            message = self._names.read(message)
+        return Heard(message, hub_session, echo, named, 1 if echo is None else echo.hops + 1)
+
+    def _adopt_session(self, heard: Heard) -> None:
+        for participant, _signal in self.known.by_session(heard.hub_session):
+            if participant.record.mode == "manage":
+                self._managed.adopt(participant.record, heard.message.context["session"])
+
+    def _offer(self, heard: Heard, now: float, effects: list[Effect]) -> None:
+        """Offer the message to everybody it concerns, adding what follows to `effects`."""
+        if heard.message.type == HANDLED and heard.hub_session != DEFAULT:
+            self._adopt_session(heard)
+        rendered = False
+        for participant, signal in self._router.recipients(heard):
+            self.offered += 1
+            obstacle = self._router.obstacle(participant, heard)
+            if obstacle is None and self._restart.lasts:
+                obstacle = self._restart.obstacle(participant, heard.message, now)
+            if obstacle is None:
+                message = self._router.addressed_to(participant, heard)
+                effects += self._deliveries.deliver(participant, message, heard, signal, now)
+            else:
+                effects.append(self._deliveries.dropped(participant, heard, obstacle))
+                rendered = rendered or obstacle == "rendered"
+        if rendered:
+            spoken = heard.message.forward(SPEAK_B64, heard.message.data)
+            effects.append(self._written(spoken, None, 0, now))
+
+    # -- messages from participants -------------------------------------------------------------------------------
+
+    def received(
+        self,
+        participant_id: str,
+        frame: bytes,
+        now: float,
+        value: object = ABSENT,
+        hops: object = 0,
+    ) -> list[Effect]:
+        """A participant sent a frame; `value` is the message in it where the frame has been decoded already."""
+        effects: list[Effect] = [] if now < self.known.due_at else self.tick(now)
+        participant = self.known.get(participant_id)
+        if participant is None or not participant.connected:
+            return effects
+        self.taken += 1
+        verdict = self._intake.admit(participant, frame, value, hops, now)
+        if isinstance(verdict, Admitted):
+            effects += self._inject(participant, verdict, len(frame), now)
+            return effects
+        if isinstance(verdict, Ignored):
+            outcome = Outcome(
+                participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame)
+            )
+            return [*effects, outcome]
+        return effects + self._refuse(participant, verdict, len(frame), now)
+
+    def _inject(self, participant: Participant, admitted: Admitted, size: int, now: float) -> list[Effect]:
+        message, hub_session = admitted.message, admitted.hub_session
+        if self._stopping or not self._hub_is_up:
+            obstacle = "shutdown" if self._stopping else "hub_down"
+            return [Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size)]
+        tracked = message.type in TRACKED
+        if tracked and not self._registrations.has_room(participant, admitted):
+            crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)
+            return self._refuse(participant, crowded, size, now)
+        effects: list[Effect] = []
+        if hub_session not in (DEFAULT, participant.latest_session):
+            effects, owed = self._registrations.own_session(participant, admitted)
+            effects += self._originate(owed, now)
+        if admitted.hops or participant.hops:
+            participant.hops[hub_session] = admitted.hops
+        if tracked:
+            effects += self._registrations.note(participant, admitted)
+        if participant.site is not None or "site_id" in message.context["session"]:
+            self.known.place(participant, self._router.site_of(message))
+        effects.append(self._written(message, participant.id, admitted.hops, now))
+        effects.append(Outcome(participant.id, "in", message.type, "delivered", None, hub_session, size))
+        return effects
+
+    def _refuse(self, participant: Participant, denied: Denied, size: int, now: float) -> list[Effect]:
+        effects: list[Effect] = [Refused(participant.id, denied.code, denied.details)]
+        if self._hub_is_up and not self._stopping:
+            if denied.announce is not None:
+                effects.append(self._written(denied.announce, None, 0, now))
+            elif denied.code == "policy_denied" and self._may_announce_denial(participant, now):
+                effects.append(self._written(denied.diagnostic(self.settings.bridge_id), None, 0, now))
+        effects.append(Outcome(participant.id, "in", denied.topic, "refused", denied.code, None, size))
+        return effects + self._strike(participant, now)
+
+    def _strike(self, participant: Participant, now: float) -> list[Effect]:
+        """One more violation; too many within a minute end the connection (bus §10.5)."""
+        if not participant.violations.too_many(now):
+            return []
+        close = Close(participant.id, CloseCode.VIOLATIONS)
+        return [close, *self.disconnected(participant.id, now)]
+
+    def charged(self, participant_id: str, now: float) -> list[Effect]:
+        """A frame that is no message counts towards the rate too; empty unless it was too much."""
+        participant = self.known.get(participant_id)
+        if participant is None or participant.bucket.take(now):
+            return []
+        return [Refused(participant_id, "rate_limited", {}), *self._strike(participant, now)]
+
+    def _may_announce_denial(self, participant: Participant, now: float) -> bool:
+        last = participant.denied_event_at
+        if not self.settings.policy_denied_event or (last is not None and now - last < 1.0):
+            return False
+        participant.denied_event_at = now
+        return True
+
+    def hops_in(self, hub_session: str) -> int:
+        """Bridges the last utterance of this session had crossed when it came in here."""
+        return max((p.hops.get(hub_session, 0) for p, _ in self.known.by_session(hub_session)), default=0)
+
+    def relayed(self, message: Message, author: str, hops: int, now: float) -> list[Effect]:
+        """A message that came from an upstream bridge; its echo is offered to everybody it concerns."""
+        if not self._hub_is_up or self._stopping:
+            return []
+        return [self._written(message, author, hops, now)]
+
+    # -- transports -----------------------------------------------------------------------------------------------
+
+    def stalled(self, participant_id: str) -> None:
+        """The participant's transport takes nothing more for now."""
+        if (participant := self.known.get(participant_id)) is not None:
+            participant.stalled = True
+
+    def drained(self, participant_id: str, now: float) -> list[Effect]:
+        """The participant's transport takes everything again."""
+        participant = self.known.get(participant_id)
+        if participant is None or not participant.connected:
+            return []
+        participant.stalled = False
+        return self._deliveries.catch_up(participant, now)

@@ -1,0 +1,127 @@
+"""What became of messages, counted (B-72, bus §10.6), and the same in the form Prometheus reads. No payload, ever."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import Final
+
+from bridgehead.bus.actions import Outcome
+
+LATENCY_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
+MAX_PARTICIPANTS: Final = 20_000
+BOOKED_AT_ONCE: Final = 256
+
+Kind = tuple[str, str, str]
+"""Direction, outcome, and the reason or an empty text."""
+
+_what_counts: Final = attrgetter("participant", "direction", "outcome", "reason", "waited_s")
+
+
+class Histogram:
+    """How often a duration fell into which range."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(LATENCY_BOUNDS_S) + 1)
+        self._sum = 0.0
+
+    def note(self, seconds: float, times: int = 1) -> None:
+        self._counts[bisect_left(LATENCY_BOUNDS_S, seconds)] += times
+        self._sum += seconds * times
+
+    def lines(self, name: str) -> Iterator[str]:
+        yield f"# TYPE {name} histogram"
+        total = 0
+        for bound, count in zip((*map(str, LATENCY_BOUNDS_S), "+Inf"), self._counts, strict=True):
+            total += count
+            yield f'{name}_bucket{{le="{bound}"}} {total}'
+        yield f"{name}_sum {self._sum:.6f}"
+        yield f"{name}_count {total}"
+
+
+class OutcomeCounters:
+    """Counters of one bridge. Outcomes are collected and booked many at a time; whoever reads finds all of them."""
+
+    def __init__(self) -> None:
+        self._unbooked: list[Outcome] = []
+        self.count: Final = self._unbooked.append
+        """Note one outcome; `book_if_due` keeps what is noted from growing."""
+        self._outcomes: Counter[Kind] = Counter()
+        self._own: dict[str, Counter[Kind]] = {}
+        self.hub_ignored: Counter[str] = Counter()
+        self._to_bus = Histogram()
+        self._to_participant = Histogram()
+
+    def book_if_due(self) -> None:
+        if len(self._unbooked) >= BOOKED_AT_ONCE:
+            self._book()
+
+    def _book(self) -> None:
+        # Most outcomes are like others and nothing waited, so few are left once equal ones are counted.
+        equal = Counter(map(_what_counts, self._unbooked))
+        self._unbooked.clear()
+        for (participant_id, direction, outcome, reason, waited_s), times in equal.items():
+            kind = (direction, outcome, reason or "")
+            self._outcomes[kind] += times
+            self._account(participant_id)[kind] += times
+            if outcome == "delivered":
+                (self._to_bus if direction == "in" else self._to_participant).note(waited_s, times)
+
+    def _account(self, participant_id: str) -> Counter[Kind]:
+        own = self._own.get(participant_id)
+        if own is None:
+            while len(self._own) >= MAX_PARTICIPANTS:
+                del self._own[next(iter(self._own))]
+            own = self._own[participant_id] = Counter()
+        return own
+
+    @property
+    def outcomes(self) -> Counter[Kind]:
+        """How often each (direction, outcome, reason) was the end of a message."""
+        self._book()
+        return self._outcomes
+
+    @property
+    def total(self) -> int:
+        return sum(self.outcomes.values())
+
+    def of(self, participant_id: str) -> Counter[str]:
+        """The outcomes of one participant."""
+        self._book()
+        return Counter(dict(_named(self._own.get(participant_id, Counter()))))
+
+    def forget(self, participant_id: str) -> None:
+        self._book()
+        self._own.pop(participant_id, None)
+
+    def prometheus(self, figures: Iterable[tuple[str, str, int]] = ()) -> str:
+        """All counters as text; `figures` are (name, meaning, value) of this moment."""
+        lines = [
+            "# HELP bridgehead_bus_messages_total What became of messages.",
+            "# TYPE bridgehead_bus_messages_total counter",
+        ]
+        lines += [
+            f'bridgehead_bus_messages_total{{direction="{direction}",outcome="{outcome}",reason="{reason}"}} {count}'
+            for (direction, outcome, reason), count in sorted(self.outcomes.items())
+        ]
+        lines += [
+            "# HELP bridgehead_bus_hub_ignored_total Hub messages that took no part.",
+            "# TYPE bridgehead_bus_hub_ignored_total counter",
+        ]
+        lines += [
+            f'bridgehead_bus_hub_ignored_total{{reason="{reason}"}} {count}'
+            for reason, count in sorted(self.hub_ignored.items())
+        ]
+        lines += self._to_bus.lines("bridgehead_bus_to_bus_seconds")
+        lines += self._to_participant.lines("bridgehead_bus_to_participant_seconds")
+        for name, meaning, value in figures:
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value}"]
+        return "\n".join(lines) + "\n"
+
+
+def _named(own: Counter[Kind]) -> Iterator[tuple[str, int]]:
+    for (direction, outcome, reason), count in own.items():
+        yield f"{direction} {outcome}" + (f":{reason}" if reason else ""), count

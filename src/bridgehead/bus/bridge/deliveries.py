@@ -1,0 +1,112 @@
+"""Handing messages over, or keeping them within bounds until that is possible (B-41 to B-43, B-70). Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bridgehead.bus.actions import Close, CloseCode, Delivery, Effect, Left, Outcome, ToParticipant
+from bridgehead.bus.bridge.routing import Heard
+from bridgehead.bus.bridge.settings import BridgeSettings
+from bridgehead.bus.participants.participants import Participant, Register
+from bridgehead.bus.wire.message import Message, encode
+
+
+class Deliveries:
+    """The way out of one bridge; every offered message ends in exactly one outcome."""
+
+    def __init__(self, settings: BridgeSettings, known: Register) -> None:
+        self._settings = settings
+        self._known = known
+
+    def deliver(
+        self, participant: Participant, message: Message, heard: Heard, signal: str, now: float
+    ) -> list[Effect]:
+        """Hand the message over now, queue it behind a slow transport, or hold it for a reconnect."""
+        delivery = Delivery(heard.message.type, encode(message), heard.hops, heard.named_session, now, signal)
+        if not participant.connected:
+            return self._hold(participant, delivery, now)
+        if not participant.stalled:
+            return [ToParticipant(participant.id, delivery), _delivered(participant, delivery, 0.0)]
+        bounds = self._settings
+        if participant.queued.fits(delivery, count=bounds.max_queued, size=bounds.max_queued_bytes):
+            participant.queued.append(delivery)
+            return []
+        return self._cut_off(participant, delivery, now)
+
+    def dropped(self, participant: Participant, heard: Heard, reason: str) -> Outcome:
+        """The outcome of a message that was offered but does not go."""
+        return Outcome(participant.id, "out", heard.message.type, "dropped", reason, heard.named_session)
+
+    def catch_up(self, participant: Participant, now: float) -> list[Effect]:
+        """Hand over everything that waited, oldest first."""
+        effects: list[Effect] = []
+        for delivery in (*participant.held.take_all(), *participant.queued.take_all()):
+            waited = max(0.0, now - delivery.offered_at)
+            effects += (ToParticipant(participant.id, delivery), _delivered(participant, delivery, waited))
+        return effects
+
+    def set_aside(self, participant: Participant, now: float) -> list[Effect]:
+        """At an ordinary disconnect the unsent messages wait for the reconnect."""
+        effects: list[Effect] = []
+        for delivery in participant.queued.take_all():
+            effects += self._hold(participant, delivery, now)
+        return effects
+
+    def give_up(
+        self,
+        participant: Participant,
+        now: float,
+        outcome: Literal["expired", "dropped"],
+        reason: str | None,
+    ) -> list[Effect]:
+        """Everything that waits gets its outcome without having been sent."""
+        waiting = (*participant.held.take_all(), *participant.queued.take_all())
+        return [_lost(participant, delivery, outcome, reason, now) for delivery in waiting]
+
+    def _hold(self, participant: Participant, delivery: Delivery, now: float) -> list[Effect]:
+        bounds = self._settings
+        dropped = participant.held.hold(delivery, count=bounds.max_held, size=bounds.max_held_bytes)
+        return [_lost(participant, lost, "dropped", "hold_overflow", now) for lost in dropped]
+
+    def _cut_off(self, participant: Participant, delivery: Delivery, now: float) -> list[Effect]:
+        """A participant that does not read loses its connection, not the others their time (B-43)."""
+        unsent = (*participant.queued.take_all(), delivery)
+        self._known.leaves(participant, now, self._settings.grace_s)
+        return [
+            Close(participant.id, CloseCode.SLOW_CONSUMER),
+            Left(participant.id, gone=False, reason="slow_consumer"),
+            *(_lost(participant, lost, "dropped", "slow_consumer", now) for lost in unsent),
+        ]
+
+
+def _delivered(participant: Participant, delivery: Delivery, waited_s: float) -> Outcome:
+    return Outcome(
+        participant.id,
+        "out",
+        delivery.topic,
+        "delivered",
+        None,
+        delivery.hub_session,
+        len(delivery.body),
+        waited_s,
+    )
+
+
+def _lost(
+    participant: Participant,
+    delivery: Delivery,
+    outcome: Literal["dropped", "expired"],
+    reason: str | None,
+    now: float,
+) -> Outcome:
+    waited = max(0.0, now - delivery.offered_at)
+    return Outcome(
+        participant.id,
+        "out",
+        delivery.topic,
+        outcome,
+        reason,
+        delivery.hub_session,
+        len(delivery.body),
+        waited,
+    )

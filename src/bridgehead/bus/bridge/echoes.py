@@ -1,0 +1,179 @@
+"""Which hub messages are our own coming back (B-21), also after a restart, and which are copies under another name
+(B-57). Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, deque
+from typing import Final
+
+import msgspec
+
+from bridgehead.bus.participants.participants import Participant
+from bridgehead.bus.wire.message import Message, destinations, encode_ordered
+from bridgehead.bus.wire.topics import has_counterpart, spec_topic
+
+_DIGEST_BYTES: Final = 16
+
+
+class Echo(msgspec.Struct, frozen=True, gc=False):
+    """A message this bridge wrote: `author` is the participant, None for the bridge itself."""
+
+    author: str | None
+    hops: int
+
+
+class _Written(msgspec.Struct, frozen=True, gc=False):
+    key: tuple[str, object]
+    digest: bytes
+    at: float
+    echo: Echo
+
+
+class EchoTable:
+    """Messages written to the hub whose echo has not come back yet."""
+
+    def __init__(self, *, limit: int = 8192, lifetime_s: float = 60) -> None:
+        self._limit = limit
+        self._lifetime_s = lifetime_s
+        self._in_order: deque[_Written] = deque()
+        self._by_digest: dict[bytes, list[_Written]] = {}
+        """Nearly always one entry each, so lists: an empty deque weighs ten times as much."""
+        self._keys: Counter[tuple[str, object]] = Counter()
+        self._fresh: tuple[Message, Echo, float] | None = None
+
+    def __len__(self) -> int:
+        return sum(self._keys.values()) + (self._fresh is not None)
+
+    def wrote(self, message: Message, author: str | None, hops: int, now: float) -> None:
+        if self._fresh is not None or self._in_order:
+            self._settle()
+            self._forget_old(now)
+        self._fresh = (message, Echo(author, hops), now)
+
+    def _settle(self) -> None:
+        """Put the last message written into the table; until then it is known by itself."""
+        if self._fresh is None:
+            return
+        (message, echo, at), self._fresh = self._fresh, None
+        entry = _Written(_key(message), _digest(message), at, echo)
+        self._in_order.append(entry)
+        self._by_digest.setdefault(entry.digest, []).append(entry)
+        self._keys[entry.key] += 1
+
+    def answer(self, message: Message, now: float) -> Echo | None:
+        """What was written and now comes back as `message`; the oldest entry answers and is used up."""
+        # An embedded hub brings back the very object at once, so most echoes need no digest at all.
+        if self._fresh is not None and self._fresh[0] is message:
+            echo, self._fresh = self._fresh[1], None
+            return echo
+        if self._fresh is None and not self._in_order:
+            return None
+        self._settle()
+        self._forget_old(now)
+        # Most of what the hub says was not written here; the digest is made only where it could have been.
+        if _key(message) not in self._keys:
+            return None
+        waiting = self._by_digest.get(_digest(message))
+        if not waiting:
+            return None
+        entry = waiting.pop(0)
+        self._use_up(entry, waiting)
+        return entry.echo
+
+    def _use_up(self, entry: _Written, waiting: list[_Written]) -> None:
+        if not waiting:
+            del self._by_digest[entry.digest]
+        self._keys[entry.key] -= 1
+        if not self._keys[entry.key]:
+            del self._keys[entry.key]
+        # An echo usually answers for the oldest entry, so the list is cleared from its head.
+        if self._in_order and self._in_order[0] is entry:
+            self._in_order.popleft()
+
+    def _forget_old(self, now: float) -> None:
+        oldest = now - self._lifetime_s
+        while self._in_order and (len(self._in_order) >= self._limit or self._in_order[0].at < oldest):
+            entry = self._in_order.popleft()
+            waiting = self._by_digest.get(entry.digest)
+            if waiting and waiting[0] is entry:
+                waiting.pop(0)
+                self._use_up(entry, waiting)
+
+
+class CopyTable:
+    """Hub messages of the last second under topics that have two names."""
+
+    def __init__(self, *, limit: int = 4096, window_s: float = 1.0) -> None:
+        self._limit = limit
+        self._window_s = window_s
+        self._recent: deque[tuple[float, tuple[str, bytes]]] = deque()
+        self._by_content: dict[tuple[str, bytes], list[tuple[float, str]]] = {}
+
+    def is_copy(self, message: Message, now: float) -> bool:
+        """Whether the same content arrived less than a second ago under the counterpart topic."""
+        if not has_counterpart(message.type):
+            return False
+        self._forget_old(now)
+        named = spec_topic(message.type)
+        key = (named, content_digest(message))
+        earlier = self._by_content.setdefault(key, [])
+        for entry in earlier:
+            # One of the two has the specification's name: pings of two skills are no copies of each other.
+            if entry[1] != message.type and named in (entry[1], message.type):
+                earlier.remove(entry)
+                return True
+        earlier.append((now, message.type))
+        self._recent.append((now, key))
+        return False
+
+    def _forget_old(self, now: float) -> None:
+        oldest = now - self._window_s
+        while self._recent and (len(self._recent) >= self._limit or self._recent[0][0] <= oldest):
+            at, key = self._recent.popleft()
+            earlier = self._by_content.get(key)
+            if earlier and earlier[0][0] == at:
+                earlier.pop(0)
+            if not earlier:
+                self._by_content.pop(key, None)
+
+
+def _key(message: Message) -> tuple[str, object]:
+    source = message.context.get("source")
+    return message.type, source if isinstance(source, str) else None
+
+
+def _digest(message: Message) -> bytes:
+    encoded = encode_ordered((message.type, message.data, message.context))
+    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
+
+
+def content_digest(message: Message) -> bytes:
+    """Equal for messages with equal data and context, whatever their topic."""
+    encoded = encode_ordered((message.data, message.context))
+    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
+
+
+WINDOW_S: Final = 5.0
+
+
+class RestartEchoes:
+    """Knows when the process began; `began` is None where there was none before it."""
+
+    def __init__(self, began: float | None) -> None:
+        self._until = 0.0 if began is None else began + WINDOW_S
+        self.lasts = began is not None
+        """Whether the first seconds may not be over yet."""
+
+    def obstacle(self, participant: Participant, message: Message, now: float) -> str | None:
+        """`echo` if the participant's own words of before the restart may be coming back."""
+        if now >= self._until:
+            self.lasts = False
+            return None
+        is_own = (
+            message.context.get("source") == participant.source
+            and not destinations(message.context)
+            and participant.record.may_publish(message.type)
+        )
+        return "echo" if is_own else None

@@ -1,0 +1,130 @@
+"""Escalation: what the local deployment did not understand goes to a stronger one (bus §7). Pure.
+
+The local "no match" and its end marker are held back until the upstream bridge has answered; its speech and its end
+marker then take their place, in the context of the local conversation. If no answer comes, the local ones go out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.bus.wire.message import Message, json_copy
+from bridgehead.bus.wire.session import DEFAULT, context_session_id
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, UNMATCHED
+
+MAX_OPEN: Final = 256
+TIMEOUT_S: Final = 30.0
+
+
+class Escalate(msgspec.Struct, frozen=True):
+    """Send this upstream; `hops` is what its frame says."""
+
+    message: Message
+    hops: int
+
+
+class PutOnHub(msgspec.Struct, frozen=True):
+    """The upstream answer, as the local conversation reads it."""
+
+    message: Message
+    hops: int
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Go on with this local message as if nothing had been tried."""
+
+    message: Message
+
+
+CascadeEffect = Escalate | PutOnHub | Release
+
+
+class _Open(msgspec.Struct):
+    """One utterance that waits for upstream."""
+
+    entry: Message
+    deadline: float
+    held: list[Message]
+
+
+class Escalation:
+    """Escalations of one bridge, at most one for a session at a time."""
+
+    def __init__(self, *, timeout_s: float = TIMEOUT_S, hop_limit: int = 4) -> None:
+        self._timeout_s = timeout_s
+        self._hop_limit = hop_limit
+        self._open: dict[str, _Open] = {}
+        self._due: list[CascadeEffect] = []
+        self._upstream_is_there = False
+
+    def upstream(self, *, there: bool) -> None:
+        """The upstream bridge came or went; without it nothing is escalated."""
+        self._upstream_is_there = there
+        if not there:
+            for session in list(self._open):
+                self._give_up(session)
+
+    def holds_back(self, message: Message, now: float, *, hops: int = 0) -> bool:
+        """Whether a hub message is kept from participants for now; what to do is in `take_due`.
+
+        `hops` counts the bridges the utterance has crossed, so that two that escalate to each other come to an end.
+        """
+        session = context_session_id(message.context)
+        waiting = self._open.get(session)
+        if message.type == UNMATCHED:
+            # A hub that uses both names says it twice (B-57).
+            return self._begin(session, message, now, hops) if waiting is None else message == waiting.entry
+        if message.type == HANDLED and waiting is not None and len(waiting.held) == 1:
+            waiting.held.append(message)
+            return True
+        return False
+
+    def _begin(self, session: str, unmatched: Message, now: float, hops: int) -> bool:
+        utterances = unmatched.data.get("utterances")
+        if not self._upstream_is_there or session == DEFAULT or len(self._open) >= MAX_OPEN:
+            return False
+        if hops >= self._hop_limit:
+            return False
+        if not isinstance(utterances, list) or not utterances:
+            return False
+        self._open[session] = _Open(unmatched, now + self._timeout_s, [unmatched])
+        context = {"session": json_copy(unmatched.context["session"])}
+        if isinstance(utterance_id := unmatched.context.get("utterance_id"), str):
+            context["utterance_id"] = utterance_id
+        data: dict[str, Any] = {
+            key: json_copy(value) for key, value in unmatched.data.items() if key in ("utterances", "lang")
+        }
+        self._due.append(Escalate(Message(HANDLE, data, context), hops + 1))
+        return True
+
+    def answered(self, message: Message, hops: int) -> None:
+        """The upstream bridge sent a message."""
+        session = context_session_id(message.context)
+        waiting = self._open.get(session)
+        if waiting is None:
+            return
+        if message.type == UNMATCHED:
+            # Upstream did not understand it either, so the local answer stands.
+            self._give_up(session)
+        elif message.type in (SPEAK, HANDLED):
+            # The local entry decides who hears it; its session is the participant's own affair.
+            self._due.append(PutOnHub(waiting.entry.forward(message.type, message.data), hops))
+            if message.type == HANDLED:
+                del self._open[session]
+
+    def tick(self, now: float) -> None:
+        """Escalations that took too long are given up."""
+        for session in [name for name, waiting in self._open.items() if waiting.deadline <= now]:
+            self._give_up(session)
+
+    def next_deadline(self) -> float | None:
+        return min((waiting.deadline for waiting in self._open.values()), default=None)
+
+    def take_due(self) -> list[CascadeEffect]:
+        due, self._due = self._due, []
+        return due
+
+    def _give_up(self, session: str) -> None:
+        self._due += [Release(message) for message in self._open.pop(session).held]

@@ -1,0 +1,208 @@
+"""Whom a hub message concerns, and what keeps it from one of them (B-11 to B-21, B-49, B-51). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from bridgehead.bus.bridge.admission import is_bare_sync, translate_sync
+from bridgehead.bus.bridge.echoes import Echo
+from bridgehead.bus.bridge.settings import BridgeSettings
+from bridgehead.bus.participants.participants import Participant, Register
+from bridgehead.bus.participants.record import Grant, Role
+from bridgehead.bus.wire.message import Message, destinations
+from bridgehead.bus.wire.session import DEFAULT, session_id
+from bridgehead.bus.wire.topics import (
+    HANDLED,
+    LIFECYCLE,
+    LISTEN,
+    NOTICE,
+    SPEAK,
+    SPEECH,
+    SYNC,
+    UPDATE_DEFAULT,
+    dispatched_skill,
+    is_poll,
+    to_legacy,
+)
+
+
+class Heard(msgspec.Struct, frozen=True, gc=False):
+    """A hub message in specification names, with what is known about where it came from."""
+
+    message: Message
+    hub_session: str
+    echo: Echo | None
+    named_session: str | None
+    """The session for the record of outcomes, None where the message names none."""
+    hops: int
+    """Bridges the message will have crossed when the next participant reads it (B-56)."""
+
+
+Match = tuple[Participant, str]
+"""A participant and the signal that led to it."""
+
+
+def _ordinal(match: Match) -> int:
+    return match[0].ordinal
+
+
+class Router:
+    """The outbound side of one bridge."""
+
+    def __init__(self, settings: BridgeSettings, register: Register) -> None:
+        self._settings = settings
+        self._register = register
+        self._by_destination = "destination" in settings.routing
+        self._by_session = "session_id" in settings.routing
+        self._by_site = "site_id" in settings.routing
+        self._always_by_session = settings.session_routing == "always"
+        self._readiness = frozenset(settings.readiness_topics)
+        self._beyond_sessions = self._readiness.union(settings.group_topics if self._by_site else ())
+        """Topics that may concern others than those who use the session."""
+        self._beyond_author = self._beyond_sessions | {SPEAK, SPEECH, HANDLED}
+        """The same, and those whose echo is more than an echo (B-14, B-35, B-51)."""
+        self._sees_plain_echoes = self._by_session and settings.profile == "spec"
+        """Whether what the hub echoes has the name it was written with, and concerns those who use the session."""
+        self._hidden_source = settings.hidden_source
+
+    def recipients(self, heard: Heard) -> Sequence[Match]:
+        """Participants the message is offered to and the signal that matched first, in order of the participants."""
+        topic, named = heard.message.type, heard.message.context.get("destination")
+        if topic in self._beyond_sessions or self._always_by_session:
+            return self._gathered(heard)
+        if named is None:
+            return self._in_session(heard)
+        if isinstance(named, str) and named and self._by_destination:
+            holder = self._register.by_source(named)
+            return () if holder is None else ((holder, "destination"),)
+        return self._gathered(heard)
+
+    def _gathered(self, heard: Heard) -> Sequence[Match]:
+        """The recipients where several signals may lead to somebody."""
+        found: dict[Participant, str] = {}
+        addressed = destinations(heard.message.context)
+        if self._by_destination:
+            for name in addressed:
+                if (participant := self._register.by_source(name)) is not None:
+                    found[participant] = "destination"
+        if not addressed or self._always_by_session:
+            for participant, signal in self._in_session(heard):
+                found.setdefault(participant, signal)
+        if heard.message.type in self._beyond_sessions:
+            self._match_topic(heard, found, addressed=bool(addressed))
+        return list(found.items()) if len(found) < 2 else sorted(found.items(), key=_ordinal)
+
+    def only_hearer(self, message: Message) -> Participant | None:
+        """The one participant that uses the session of an echo that can concern nobody else (B-21)."""
+        context = message.context
+        if message.type in self._beyond_author or "destination" in context or not self._sees_plain_echoes:
+            return None
+        matches = self._register.by_session(session_id(context.get("session")))
+        return matches[0][0] if len(matches) == 1 else None
+
+    def _in_session(self, heard: Heard) -> Sequence[Match]:
+        if heard.hub_session == DEFAULT or not self._by_session:
+            return ()
+        matches = self._register.by_session(heard.hub_session)
+        if heard.message.type != SPEECH:
+            return matches
+        # A participant with TTS got the text; the audio is for those without (B-14).
+        return [match for match in matches if not match[0].record.tts]
+
+    def _match_topic(self, heard: Heard, found: dict[Participant, str], *, addressed: bool) -> None:
+        if not addressed:
+            self._match_site(heard, found)
+        if heard.message.type in self._readiness:
+            for participant in self._register.skill_hosts():
+                found.setdefault(participant, "readiness")
+
+    def _match_site(self, heard: Heard, found: dict[Participant, str]) -> None:
+        if not self._by_site or heard.message.type not in self._settings.group_topics:
+            return
+        if (site := self.site_of(heard.message)) is not None:
+            for participant in self._register.by_site(site):
+                found.setdefault(participant, "site_id")
+
+    def site_of(self, message: Message) -> str | None:
+        """The group a message belongs to, None for none and for names that stand for "not known"."""
+        session = message.context.get("session")
+        site = session.get("site_id") if isinstance(session, dict) else None
+        return site if isinstance(site, str) and site and site not in self._settings.ignored_sites else None
+
+    def obstacle(self, participant: Participant, heard: Heard) -> str | None:
+        """The first reason of B-71 that keeps the message from the participant, None if it may go."""
+        if heard.echo is not None and _is_own(participant, heard, heard.echo):
+            return "echo"
+        if heard.message.type not in participant.terms.hears_freely:
+            reason = self._topic_obstacle(participant, heard)
+            if reason is not None:
+                return reason
+        return "hop_limit" if heard.hops > self._settings.hop_limit else None
+
+    def _topic_obstacle(self, participant: Participant, heard: Heard) -> str | None:
+        message = heard.message
+        if self._settings.poll_filter and is_poll(message.type) and not _hosts_here(participant, heard):
+            return "poll_filter"
+        if message.type == SYNC and is_bare_sync(message):
+            return "session_bootstrap"
+        if message.type == UPDATE_DEFAULT and not participant.record.has(Grant.DEFAULT_SESSION):
+            return "not_granted"
+        if self._is_hardened(participant) and not self._passes_hardened(participant, heard):
+            return "hardened"
+        if not participant.record.deliver.match(message.type):
+            return "deliver_pattern"
+        return "rendered" if message.type == SPEAK and not participant.record.tts else None
+
+    def _is_hardened(self, participant: Participant) -> bool:
+        if self._settings.hardened is not None:
+            return self._settings.hardened
+        return participant.record.role is not Role.PEER
+
+    def _passes_hardened(self, participant: Participant, heard: Heard) -> bool:
+        topic, record = heard.message.type, participant.record
+        if topic in LIFECYCLE or topic in self._settings.hardened_extra:
+            return True
+        # Readiness is a rule of its own, also for a host that the message names or that owns its session (B-49).
+        if topic in self._readiness and participant.skills:
+            return True
+        if (skill := dispatched_skill(topic)) is not None and participant.hosts(heard.hub_session, skill):
+            return True
+        return (
+            (is_poll(topic) and _hosts_here(participant, heard))
+            or (self._by_site and topic in self._settings.group_topics)
+            or (topic in (SPEECH, LISTEN) and not record.tts)
+            or (topic == NOTICE and record.has(Grant.NOTICES))
+        )
+
+    def addressed_to(self, participant: Participant, heard: Heard) -> Message:
+        """The message as this participant reads it: its own session id, hidden source, its names."""
+        message, hub_session = heard.message, heard.hub_session
+        context, data = message.context, message.data
+        local = participant.sessions.get(hub_session, hub_session)
+        if local != hub_session:
+            context = {**context, "session": {**context["session"], "session_id": local}}
+            if message.type == SYNC:
+                data = translate_sync(data, hub_session, local)
+        if self._hidden_source is not None and "source" in context:
+            context = {**context, "source": self._hidden_source}
+        if context is not message.context:
+            message = Message(message.type, data, context)
+        if participant.terms.speaks_legacy:
+            return to_legacy(message) or message
+        return message
+
+
+def _is_own(participant: Participant, heard: Heard, echo: Echo) -> bool:
+    """Whether the message came from this participant, or from the bridge itself (B-21)."""
+    if echo.author is None:
+        return True
+    if echo.author != participant.id:
+        return False
+    # An author without TTS is served audio for its own speech (B-51), so for it this is no echo.
+    return heard.message.type != SPEAK or participant.record.tts
+
+
+def _hosts_here(participant: Participant, heard: Heard) -> bool:
+    return participant.hosts_skill_in(heard.hub_session)

@@ -1,0 +1,154 @@
+"""What a bridge remembers beyond its process: sources, hub ids, tracked skills (bus §13, §17: `bridge.db`)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Final, Protocol
+
+from bridgehead.bus.actions import HubIdDropped, HubIdKept, Remembered, SkillDropped, SkillKept, SourceKept
+from bridgehead.bus.participants.participants import RememberedState
+from bridgehead.errors import StoreError
+
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS sources (participant TEXT PRIMARY KEY, source TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS hub_ids (
+    participant TEXT NOT NULL, hub_id TEXT NOT NULL, local_id TEXT NOT NULL, PRIMARY KEY (participant, hub_id)
+) STRICT;
+CREATE TABLE IF NOT EXISTS skills (
+    participant TEXT NOT NULL, hub_id TEXT NOT NULL, skill_id TEXT NOT NULL,
+    PRIMARY KEY (participant, hub_id, skill_id)
+) STRICT;
+PRAGMA user_version = 1;
+"""
+
+
+class StateStore(Protocol):
+    """Where it is kept. Called in a worker thread, one call at a time."""
+
+    def load(self) -> RememberedState:
+        """What to begin with: everybody in it counts as disconnected at this moment."""
+        ...
+
+    def recall(self, participant_id: str) -> RememberedState:
+        """What is known of one participant that joins here and was served elsewhere; must not wait."""
+        ...
+
+    def present(self, participant_id: str) -> None:
+        """The participant is connected here now; must not wait."""
+        ...
+
+    def apply(self, changes: Iterable[Remembered]) -> None: ...
+
+    def forget(self, participant_id: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SqliteState:
+    """A small SQLite file in the state folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            path.touch(mode=0o600)
+            self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + SCHEMA)
+        except (sqlite3.Error, OSError) as error:
+            raise BridgeStateUnusable(path, str(error)) from error
+
+    def load(self) -> RememberedState:
+        hub_ids: dict[str, dict[str, str]] = {}
+        for participant, hub_id, local in self._rows("SELECT * FROM hub_ids ORDER BY rowid"):
+            hub_ids.setdefault(participant, {})[hub_id] = local
+        skills: dict[str, tuple[tuple[str, str], ...]] = {}
+        for participant, hub_id, skill in self._rows("SELECT * FROM skills ORDER BY rowid"):
+            skills[participant] = (*skills.get(participant, ()), (hub_id, skill))
+        sources = {row[0]: row[1] for row in self._rows("SELECT * FROM sources")}
+        return RememberedState(sources, hub_ids, skills)
+
+    def recall(self, participant_id: str) -> RememberedState:
+        return RememberedState()  # one bridge, one file: what there was has been loaded
+
+    def present(self, participant_id: str) -> None:
+        pass
+
+    def apply(self, changes: Iterable[Remembered]) -> None:
+        try:
+            self._database.execute("BEGIN")
+            for change in changes:
+                self._database.execute(*_statement(change))
+            self._database.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise BridgeStateUnusable(self._path, str(error)) from error
+
+    def forget(self, participant_id: str) -> None:
+        for table in ("sources", "hub_ids", "skills"):
+            self._database.execute(f"DELETE FROM {table} WHERE participant = ?", (participant_id,))
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _rows(self, query: str) -> list[tuple[str, ...]]:
+        try:
+            with closing(self._database.execute(query)) as cursor:
+                return cursor.fetchall()
+        except sqlite3.Error as error:
+            raise BridgeStateUnusable(self._path, str(error)) from error
+
+
+def _statement(change: Remembered) -> tuple[str, tuple[str, ...]]:
+    match change:
+        case SourceKept(participant, source):
+            return "INSERT OR REPLACE INTO sources VALUES (?, ?)", (participant, source)
+        case HubIdKept(participant, hub_id, local):
+            return "INSERT OR REPLACE INTO hub_ids VALUES (?, ?, ?)", (participant, hub_id, local)
+        case HubIdDropped(participant, hub_id):
+            return "DELETE FROM hub_ids WHERE participant = ? AND hub_id = ?", (participant, hub_id)
+        case SkillKept(participant, hub_id, skill):
+            return "INSERT OR IGNORE INTO skills VALUES (?, ?, ?)", (participant, hub_id, skill)
+        case SkillDropped(participant, hub_id, skill):
+            return (
+                "DELETE FROM skills WHERE participant = ? AND hub_id = ? AND skill_id = ?",
+                (participant, hub_id, skill),
+            )
+
+
+class MemoryState:
+    """Keeps nothing beyond the process; for tests and for bridges that need not remember."""
+
+    def __init__(self, remembered: RememberedState | None = None) -> None:
+        self._remembered = remembered or RememberedState()
+        self.changes: list[Remembered] = []
+
+    def load(self) -> RememberedState:
+        return self._remembered
+
+    def recall(self, participant_id: str) -> RememberedState:
+        return RememberedState()
+
+    def present(self, participant_id: str) -> None:
+        pass
+
+    def apply(self, changes: Iterable[Remembered]) -> None:
+        self.changes += changes
+
+    def forget(self, participant_id: str) -> None:
+        self.changes = [change for change in self.changes if change.participant != participant_id]
+
+    def close(self) -> None:
+        pass
+
+
+class BridgeStateUnusable(StoreError):
+    """The bridge's own state file cannot be used."""
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(
+            f"{path} cannot be used: {cause}",
+            hint="move it away; the bridge makes a new one and participants get new sources",
+        )

@@ -1,0 +1,137 @@
+"""A hub that is not there: programs that know only the bus's own protocol talk to a bridge through it (bus §10.4).
+
+It listens on loopback like a hub, adds the credential of the join file, and passes messages on as they are. One
+program at a time, because it is one participant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Final
+
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.client.participant import Incoming, MessageRefused, Satellite
+from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
+from bridgehead.bus.sockets.dial import ConnectionEnded
+from bridgehead.bus.sockets.origin import own_names, refusal
+from bridgehead.bus.wire.message import HUB_GREETING, HUB_PATH, Malformed, encode, read_frame
+from bridgehead.errors import BridgeheadError
+
+_log: Final = logging.getLogger("bridgehead.bus.sidecar")
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
+MAX_WAITING: Final = 256
+TRY_AGAIN: Final = 1013
+
+
+class LoopbackHub:
+    """The site behind the loopback listener."""
+
+    def __init__(self, join: JoinFile) -> None:
+        self._join = join
+        self._names = own_names(socket.gethostname())
+        self._programs: set[LoopbackProgram] = set()
+
+    def upgrade(self, request: Request) -> Upgrade | Answer:
+        if request.path != HUB_PATH:
+            return Answer(404, b"not found\n")
+        turned_away = refusal(request.headers, names=self._names, same_origin=True, secure=request.secure)
+        return turned_away or Upgrade(LoopbackProgram(self, self._join), MAX_FRAME_BYTES)
+
+    async def respond(self, request: Request) -> Answer:
+        return Answer(400 if request.path == HUB_PATH else 404, b"this is a WebSocket\n")
+
+    def came(self, program: LoopbackProgram) -> None:
+        self._programs.add(program)
+
+    def went(self, program: LoopbackProgram) -> None:
+        self._programs.discard(program)
+
+    async def close(self) -> None:
+        for program in list(self._programs):
+            program.end(1001, "going away")
+        while self._programs:
+            await asyncio.sleep(0.01)
+
+
+class LoopbackProgram:
+    """One program on one side, the bridge on the other."""
+
+    def __init__(self, sidecar: LoopbackHub, join: JoinFile) -> None:
+        self._sidecar = sidecar
+        self._join = join
+        self._peer: Peer
+        self._outgoing: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
+        self._task: asyncio.Task[None] | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def opened(self, peer: Peer) -> None:
+        self._peer = peer
+        self._sidecar.came(self)
+        peer.send(HUB_GREETING)
+        self._task = asyncio.get_running_loop().create_task(self._relay())
+
+    def received(self, payload: bytes, *, text: bool) -> None:
+        try:
+            self._outgoing.put_nowait(payload)
+        except asyncio.QueueFull:
+            _log.warning("the bridge does not keep up; a message of the program was dropped")
+
+    def caught_up(self) -> None:
+        pass
+
+    def ponged(self) -> None:
+        pass
+
+    def paused(self) -> None:
+        self._room.clear()
+
+    def resumed(self) -> None:
+        self._room.set()
+
+    def closed(self, code: int, reason: str) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._sidecar.went(self)
+
+    def end(self, code: int, reason: str) -> None:
+        self._peer.close(code, reason)
+
+    async def _relay(self) -> None:
+        try:
+            satellite = await Satellite.connect(self._join)
+        except BridgeheadError as error:
+            _log.error("%s", error)
+            self.end(TRY_AGAIN, "the bridge is not there")
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._carry_out(satellite))
+                group.create_task(self._carry_in(satellite))
+        except* ConnectionEnded as ended:
+            _log.info("%s", ended.exceptions[0])
+            self.end(TRY_AGAIN, "the bridge went away")
+        finally:
+            # Without a goodbye: stock programs drop and come back all the time, and grace is made for that.
+            await satellite.close(goodbye=False)
+
+    async def _carry_out(self, satellite: Satellite) -> None:
+        while True:
+            read = read_frame(await self._outgoing.get())
+            if isinstance(read, Malformed):
+                _log.warning("dropped a frame of the program: %s", read.reason)
+            else:
+                await satellite.send(read.message)
+
+    async def _carry_in(self, satellite: Satellite) -> None:
+        while True:
+            event = await satellite.receive()
+            if isinstance(event, Incoming):
+                await (
+                    self._room.wait()
+                )  # what a slow program does not read waits at the bridge, within its bounds
+                self._peer.send(encode(event.message))
+            elif isinstance(event, MessageRefused):
+                _log.warning("the bridge refused a message of the program: %s %s", event.code, event.details)

@@ -1,0 +1,1 @@
+"""The gateway (bus §10): connections, chat page, webhooks, pairing, status."""

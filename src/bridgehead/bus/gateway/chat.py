@@ -1,0 +1,208 @@
+"""The chat page (bus §17): one participant for each browser session, in managing mode, tested in a real browser.
+
+The link that `bus serve` prints works once and is exchanged for a cookie that no script can read. Only a page that
+was served from here, with that cookie, gets a WebSocket.
+"""
+
+from __future__ import annotations
+
+import secrets
+from importlib import resources
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.bus.actions import Delivery
+from bridgehead.bus.gateway.connections import RawConnection
+from bridgehead.bus.gateway.gateway import NOT_FOUND, Gateway
+from bridgehead.bus.interfaces import ItemAnswer, typed_answer
+from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
+from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.wire.topics import HANDLED, NOTICE, SPEAK, STOP, UNMATCHED
+from bridgehead.host.clock import Clock, SystemClock
+
+COOKIE: Final = "bridgehead_chat"
+LINK_S: Final = 600.0
+SESSION_S: Final = 12 * 3600.0
+MAX_SESSIONS: Final = 1000
+MAX_MESSAGE_BYTES: Final = 64 * 1024
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+PAGE_HEADERS: Final = (
+    ("Content-Security-Policy", _POLICY),
+    ("X-Frame-Options", "DENY"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+)
+_FILES: Final = {
+    "/chat/chat.js": ("chat.js", "text/javascript; charset=utf-8"),
+    "/chat/chat.css": ("chat.css", "text/css; charset=utf-8"),
+}
+
+
+class _ChatSession(msgspec.Struct):
+    record: ParticipantRecord
+    until: float
+
+
+class ChatEndpoint:
+    """`/chat`: the page, its files, and the WebSocket behind it."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        grants: frozenset[Grant] = frozenset(),
+        lang: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._gateway = gateway
+        self._grants = grants
+        self._lang = lang
+        self._clock = clock or SystemClock()
+        self._links: dict[str, float] = {}
+        self._sessions: dict[str, _ChatSession] = {}
+
+    def new_link(self) -> str:
+        """A path that opens the chat once, within the next minutes."""
+        token = secrets.token_urlsafe(24)
+        self._links[token] = self._clock.monotonic() + LINK_S
+        while len(self._links) > MAX_SESSIONS:
+            del self._links[next(iter(self._links))]
+        return f"/chat?t={token}"
+
+    # -- Room -----------------------------------------------------------------------------------------------------
+
+    def upgrade(self, request: Request) -> Upgrade | Answer:
+        if request.path != "/chat":
+            return NOT_FOUND
+        # A browser always names the page's origin; a program that leaves it out is no browser.
+        if "origin" not in request.headers:
+            return Answer(403, b"this WebSocket is for the chat page\n")
+        session = self._session_of(request)
+        if session is None:
+            return Answer(401, b"open the link that `bridgehead bus serve` prints\n")
+        return Upgrade(ChatSocket(self._gateway, session.record), MAX_MESSAGE_BYTES)
+
+    async def respond(self, request: Request) -> Answer:
+        if request.method not in ("GET", "HEAD"):
+            return Answer(405, b"read only\n", headers=(("Allow", "GET"),))
+        if request.path in _FILES:
+            name, kind = _FILES[request.path]
+            return Answer(200, _file(name), kind, PAGE_HEADERS)
+        if request.path != "/chat":
+            return NOT_FOUND
+        if self._session_of(request) is not None:
+            return self._page()
+        return self._enter(request)
+
+    def _enter(self, request: Request) -> Answer:
+        until = self._links.pop(request.query.get("t", ""), None)
+        if until is None or until < self._clock.monotonic():
+            page = _file("chat_closed.html")
+            return Answer(401, page, "text/html; charset=utf-8", PAGE_HEADERS)
+        secure = "; Secure" if request.secure else ""
+        cookie = f"{COOKIE}={self._begin()}; Path=/chat; Max-Age={SESSION_S:.0f}; HttpOnly; SameSite=Strict{secure}"
+        return self._page(("Set-Cookie", cookie))
+
+    def _page(self, *headers: tuple[str, str]) -> Answer:
+        return Answer(200, _file("chat.html"), "text/html; charset=utf-8", (*PAGE_HEADERS, *headers))
+
+    def _begin(self) -> str:
+        key = secrets.token_urlsafe(24)
+        record = ParticipantRecord(
+            f"chat-{secrets.token_hex(6)}",
+            Role.OPAQUE,
+            "manage",
+            grants=self._grants,
+            lang=self._lang,
+            ephemeral=True,
+        )
+        self._sessions[key] = _ChatSession(record, self._clock.monotonic() + SESSION_S)
+        while len(self._sessions) > MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        return key
+
+    def _session_of(self, request: Request) -> _ChatSession | None:
+        session = self._sessions.get(_cookie(request.headers.get("cookie", "")))
+        if session is None or session.until < self._clock.monotonic():
+            return None
+        return session
+
+
+class ChatSocket(RawConnection):
+    """One open page. What it sends and gets is small JSON of its own; the page knows nothing of topics."""
+
+    def __init__(self, gateway: Gateway, record: ParticipantRecord) -> None:
+        super().__init__(gateway, record, None)
+        self._page = record
+
+    def received(self, payload: bytes, *, text: bool) -> None:
+        if not self._joined:
+            return
+        try:
+            said = msgspec.json.decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            said = None
+        if not isinstance(said, dict):
+            said = {}
+        given = _answer_in(said["answer"]) if "answer" in said else typed_answer(said.get("text"))
+        if given is not None:
+            self._answer(given)
+        elif said.get("stop") is True:
+            self._gateway.relay.take(self._page.id, payload, value={"type": STOP})
+        else:
+            self._gateway.relay.take(self._page.id, payload, value={"text": said.get("text")})
+
+    # -- ParticipantConnection ------------------------------------------------------------------------------------
+
+    def welcome(self, source: str) -> None:
+        may_answer = self._gateway.desk.may(self._page.id, Grant.APPROVE)
+        self._tell({"welcome": {"participant": self._page.id, "may_answer": may_answer}})
+        self._gateway.desk.recall(self._page.id, lambda notice: self._tell({"notice": notice.to_data()}))
+
+    def deliver(self, delivery: Delivery) -> None:
+        message = msgspec.json.decode(delivery.body)
+        if delivery.topic == SPEAK:
+            data = message["data"]
+            self._tell({"speak": {"utterance": str(data.get("utterance", "")), "lang": data.get("lang")}})
+        elif delivery.topic == NOTICE:
+            self._tell({"notice": message["data"]})
+        elif delivery.topic in (HANDLED, UNMATCHED):
+            self._tell({"handled" if delivery.topic == HANDLED else "unmatched": True})
+
+    def refuse(self, code: str, details: dict[str, Any]) -> None:
+        self._tell({"error": {"code": code, **details}})
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        self._reply(msgspec.json.encode(event))
+
+    def _answer(self, given: ItemAnswer) -> None:
+        if self._gateway.relay.admits(self._page.id):
+            self._gateway.desk.answer(self._page.id, given, self._answered)
+
+    def _answered(self, frame: bytes) -> None:
+        answered = msgspec.json.decode(frame)
+        self._tell({"answered": {key: answered[key] for key in ("id", "ok", "message")}})
+
+
+def _answer_in(value: object) -> ItemAnswer | None:
+    try:
+        return msgspec.convert(value, ItemAnswer)
+    except msgspec.ValidationError:
+        return None
+
+
+def _cookie(header: str) -> str:
+    for part in header.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""
+
+
+def _file(name: str) -> bytes:
+    return resources.files("bridgehead.bus.gateway").joinpath("static", name).read_bytes()

@@ -1,0 +1,295 @@
+"""Participants' WebSockets at the gateway: the framed profile `bridgehead.v1` and the bare one (bus §10.2, §10.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from bridgehead.bus.access.credentials import NONCE_BYTES, Challenge
+from bridgehead.bus.actions import CloseCode, Delivery
+from bridgehead.bus.gateway.pending_answers import PendingAnswers
+from bridgehead.bus.interfaces import ItemAnswer
+from bridgehead.bus.participants.participants import TooManyParticipants
+from bridgehead.bus.participants.record import ParticipantRecord
+from bridgehead.bus.relay import Relay
+from bridgehead.bus.sockets.base import UNSUPPORTED, Peer
+from bridgehead.bus.sockets.heartbeat import Heartbeat
+from bridgehead.bus.wire import frames
+from bridgehead.bus.wire.frames import from_base64
+from bridgehead.bus.wire.message import Malformed
+
+AUTHENTICATION_S: Final = 5.0
+TRY_LATER: Final = 1013
+UNREAD_BYTES: Final = 1024 * 1024
+"""Pongs, errors and the like that may wait for a far side that does not read."""
+
+
+class ConnectionGateway(Protocol):
+    """What a connection needs of the gateway it came through."""
+
+    relay: Relay
+    heartbeat: Heartbeat
+    desk: PendingAnswers
+    binding: bytes
+
+    def moment(self) -> str:
+        """The time now, as frames show it."""
+        ...
+
+    def stranger_came(self) -> None: ...
+
+    def stranger_left(self) -> None: ...
+
+    def prove(self, challenge: Challenge, mac: bytes, address: str) -> ParticipantRecord | None:
+        """The participant whose key made `mac`; None for anybody else."""
+        ...
+
+    def answer_to(self, challenge: Challenge) -> bytes:
+        """The server's own proof for a participant that has proved itself."""
+        ...
+
+    def authentication_failed(self, address: str) -> None: ...
+
+
+class RawConnection:
+    """Bare messages without frames, for programs that speak the bus's own protocol; also the base of the others."""
+
+    last_heard = 0.0
+    last_pinged = 0.0
+
+    def __init__(self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object) -> None:
+        self._gateway = gateway
+        self._record = record
+        self._claim = claim
+        self._participant = ""
+        self._joined = False
+        self._peer: Peer
+
+    # -- Conversation ---------------------------------------------------------------------------------------------
+
+    def opened(self, peer: Peer) -> None:
+        self._peer = peer
+        self._gateway.heartbeat.watch(self)
+        self._enter()
+
+    def received(self, payload: bytes, *, text: bool) -> None:
+        if not text:
+            self._peer.close(UNSUPPORTED, "text frames only")
+        elif self._joined:
+            self._gateway.relay.take(self._participant, payload)
+
+    def caught_up(self) -> None:
+        self.last_heard = monotonic()
+
+    def ponged(self) -> None:
+        self.last_heard = monotonic()
+
+    def paused(self) -> None:
+        if self._joined:
+            self._gateway.relay.stalled(self._participant, self)
+
+    def resumed(self) -> None:
+        if self._joined:
+            self._gateway.relay.drained(self._participant, self)
+
+    def closed(self, code: int, reason: str) -> None:
+        self._gateway.heartbeat.forget(self)
+        self._depart(goodbye=False)
+
+    # -- ParticipantConnection ------------------------------------------------------------------------------------
+
+    def welcome(self, source: str) -> None:
+        pass
+
+    def deliver(self, delivery: Delivery) -> None:
+        self._peer.send(delivery.body)
+
+    def refuse(self, code: str, details: dict[str, Any]) -> None:
+        pass
+
+    def close(self, code: CloseCode) -> None:
+        self._joined = False
+        self._peer.close(code, code.reason)
+
+    # -- Pulse ----------------------------------------------------------------------------------------------------
+
+    def ping(self) -> None:
+        self._peer.ping()
+
+    def cut_off(self) -> None:
+        self._peer.abort()
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _reply(self, payload: bytes) -> None:
+        """Send something that no message of the bus asked for; who reads none of it is cut off (B-43)."""
+        if self._peer.unsent > UNREAD_BYTES:
+            self._peer.abort()
+        else:
+            self._peer.send(payload)
+
+    def _enter(self) -> None:
+        assert self._record is not None
+        self._participant = self._record.id
+        try:
+            self._joined = True
+            self._gateway.relay.join(self._record, self, self._claim)
+        except TooManyParticipants as full:
+            self._joined = False
+            self._peer.close(TRY_LATER, full.message[:100])
+
+    def _depart(self, *, goodbye: bool) -> None:
+        if self._joined:
+            self._joined = False
+            self._gateway.relay.leave(self._participant, self, goodbye=goodbye)
+
+
+class FramedConnection(RawConnection):
+    """`bridgehead.v1`: one frame per WebSocket message. Without a record it begins with the HMAC challenge."""
+
+    def __init__(
+        self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object, address: str
+    ) -> None:
+        super().__init__(gateway, record, claim)
+        self._address = address
+        self._nonce = secrets.token_bytes(NONCE_BYTES)
+        self._server_mac: bytes | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._ref: object = msgspec.UNSET
+        """What the frame at hand wants to be called in an answer."""
+
+    # -- Conversation ---------------------------------------------------------------------------------------------
+
+    def opened(self, peer: Peer) -> None:
+        if self._record is not None:
+            super().opened(peer)
+            return
+        self._peer = peer
+        self._gateway.stranger_came()
+        self._deadline = asyncio.get_running_loop().call_later(AUTHENTICATION_S, self._fail)
+        peer.send(frames.challenge(self._nonce, self._gateway.moment()))
+
+    def received(self, payload: bytes, *, text: bool) -> None:
+        if not text:
+            self._peer.close(UNSUPPORTED, "text frames only")
+        elif self._joined and (sent := frames.read_message(payload)) is not None:
+            self._ref = sent.ref
+            self._gateway.relay.take(self._participant, payload, sent.m, sent.hops)
+        else:
+            self._look_closer(payload)
+
+    def _look_closer(self, payload: bytes) -> None:
+        """A frame that is no plain message."""
+        self._ref = msgspec.UNSET
+        frame = frames.read(payload)
+        if not self._joined:
+            self._authenticate(frame)
+        elif isinstance(frame, Malformed):
+            self._take(payload, frame, 0, msgspec.UNSET)
+        elif frame.l2 == "msg":
+            self._take(payload, None if frame.m is msgspec.UNSET else frame.m, frame.hops, frame.ref)
+        elif (handler := _HANDLERS.get(frame.l2)) is not None:
+            if self._gateway.relay.admits(self._participant):
+                handler(self, frame)
+        else:
+            self._take(payload, Malformed("type_missing_or_not_string"), 0, frame.ref)
+
+    def closed(self, code: int, reason: str) -> None:
+        self._disarm()
+        super().closed(code, reason)
+
+    # -- ParticipantConnection ------------------------------------------------------------------------------------
+
+    def welcome(self, source: str) -> None:
+        self._peer.send(frames.welcome(source, self._server_mac))
+
+    def deliver(self, delivery: Delivery) -> None:
+        self._peer.send(frames.message(delivery.body, delivery.hops))
+
+    def refuse(self, code: str, details: dict[str, Any]) -> None:
+        self._reply(frames.error(code, details, self._ref))
+
+    def close(self, code: CloseCode) -> None:
+        if code is CloseCode.GOING_AWAY:
+            self._peer.send(frames.bye("going_away"))
+        super().close(code)
+
+    def ping(self) -> None:
+        self._peer.send(frames.ping(round(asyncio.get_running_loop().time(), 3)))
+
+    # -- authentication -------------------------------------------------------------------------------------------
+
+    def _authenticate(self, frame: frames.Frame | Malformed) -> None:
+        """The first frame must prove who is there; nothing else is looked at."""
+        if self._deadline is None:
+            return
+        record = None if isinstance(frame, Malformed) or frame.l2 != "auth" else self._prove(frame)
+        if record is None:
+            self._fail()
+            return
+        self._disarm()
+        self._record = record
+        self._peer.expect_anything()
+        self._gateway.heartbeat.watch(self)
+        self._enter()
+
+    def _prove(self, frame: frames.Frame) -> ParticipantRecord | None:
+        client_nonce, mac = from_base64(frame.nonce, NONCE_BYTES), from_base64(frame.mac)
+        if client_nonce is None or mac is None or not isinstance(frame.participant, str):
+            return None
+        challenge = Challenge(frame.participant, self._nonce, client_nonce, self._gateway.binding)
+        record = self._gateway.prove(challenge, mac, self._address)
+        if record is not None:
+            self._server_mac = self._gateway.answer_to(challenge)
+            self._claim = frame.claimed_id
+        return record
+
+    def _fail(self) -> None:
+        self._disarm()
+        self._gateway.authentication_failed(self._address)
+        self._peer.send(frames.error("not_authenticated", {}))
+        self._peer.close(CloseCode.NOT_AUTHENTICATED, CloseCode.NOT_AUTHENTICATED.reason)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+            self._gateway.stranger_left()
+
+    # -- frames ---------------------------------------------------------------------------------------------------
+
+    def _take(self, payload: bytes, value: object, hops: object, ref: object) -> None:
+        self._ref = ref
+        self._gateway.relay.take(self._participant, payload, value, hops)
+
+    def _pinged(self, frame: frames.Frame) -> None:
+        self._reply(frames.pong(frame.t))
+
+    def _ponged(self, _frame: frames.Frame) -> None:
+        pass
+
+    def _goodbye(self, _frame: frames.Frame) -> None:
+        self._depart(goodbye=True)
+        self._peer.close(1000, "bye")
+
+    def _answer(self, frame: frames.Frame) -> None:
+        """An answer to a pending item; needs the grant `approve`."""
+        item, text = frame.id, frame.text
+        if not isinstance(item, str) or not isinstance(text, str):
+            self._reply(frames.answered(str(item)[:64], ok=False, sentence="an answer needs id and text"))
+        else:
+            self._gateway.desk.answer(self._participant, ItemAnswer(item, text), self._reply)
+
+
+_HANDLERS: Final[dict[str, Callable[[FramedConnection, frames.Frame], None]]] = {
+    "ping": FramedConnection._pinged,
+    "pong": FramedConnection._ponged,
+    "bye": FramedConnection._goodbye,
+    "answer": FramedConnection._answer,
+}
+"""What is done with the frames that are no messages."""

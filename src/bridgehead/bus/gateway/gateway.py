@@ -1,0 +1,244 @@
+"""The gateway (bus §10): who may come in, before anything they say is looked at.
+
+One listener serves the framed and the bare profile, the chat page, webhooks, pairing and metrics. A request is judged
+by its `Host`, its `Origin`, its address and its credential, in this order; only then does a WebSocket exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Final, Protocol
+
+import msgspec
+
+from bridgehead.bus.access.certificates import FRAMED_PATH, certified_participant
+from bridgehead.bus.access.credentials import NO_BINDING, Challenge, FailedAttempts, bearer_token
+from bridgehead.bus.access.enrolled import EnrolledParticipants
+from bridgehead.bus.gateway.connections import FramedConnection, RawConnection
+from bridgehead.bus.gateway.pending_answers import PendingAnswers
+from bridgehead.bus.interfaces import Announcer, Approvals, LogAnnouncer, Notices
+from bridgehead.bus.participants.record import HARD_FRAME_BYTES, ParticipantRecord, Role
+from bridgehead.bus.relay import Relay
+from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
+from bridgehead.bus.sockets.origin import own_names, refusal
+from bridgehead.bus.wire import frames
+from bridgehead.bus.wire.frames import from_base64
+from bridgehead.host.clock import Clock, SystemClock, iso_ms
+
+_log: Final = logging.getLogger("bridgehead.bus")
+
+RAW_PATH: Final = "/bridge/raw"
+CLAIM_HEADER: Final = "x-bridgehead-claimed-id"
+STRANGER_BYTES: Final = 8192
+RELOAD_S: Final = 0.5
+
+NOT_FOUND: Final = Answer(404, b"not found\n")
+UNAUTHORIZED: Final = Answer(401, b"not authenticated\n", headers=(("WWW-Authenticate", "Bearer"),))
+NO_FRAMES: Final = Answer(400, b"the subprotocol bridgehead.v1 is spoken here\n")
+TOO_MANY: Final = Answer(429, b"too many failed attempts\n", headers=(("Retry-After", "60"),))
+BUSY: Final = Answer(503, b"too many strangers at the door\n")
+
+
+class GatewaySettings(msgspec.Struct, frozen=True):
+    """How a gateway treats those who knock."""
+
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    client_certificates: bool = False
+    """Mutual TLS in place of keys and tokens."""
+    max_strangers: int = 256
+    failed_attempts: int = 20
+    ping_s: float = PING_S
+    silence_s: float = SILENCE_S
+
+
+class Endpoint(Protocol):
+    """A part of the site below one path: chat, webhooks, metrics, pairing."""
+
+    def upgrade(self, request: Request) -> Upgrade | Answer: ...
+
+    async def respond(self, request: Request) -> Answer: ...
+
+
+class Gateway:
+    """The site behind one listener."""
+
+    def __init__(
+        self,
+        relay: Relay,
+        directory: EnrolledParticipants,
+        settings: GatewaySettings | None = None,
+        *,
+        binding: bytes = NO_BINDING,
+        approvals: Approvals | None = None,
+        notices: Notices | None = None,
+        announcer: Announcer | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.relay = relay
+        self.directory = directory
+        self.settings = settings or GatewaySettings()
+        self.binding = binding
+        self.heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
+        self.rooms: dict[str, Endpoint] = {}
+        """First segment of the path to the room that serves it."""
+        self.desk = PendingAnswers(relay.bridge.known, approvals, notices)
+        self._announcer = announcer or LogAnnouncer()
+        self._clock = clock or SystemClock()
+        self._names = own_names(socket.gethostname(), self.settings.hosts)
+        self._failures = FailedAttempts(limit=self.settings.failed_attempts)
+        self._strangers = 0
+        self._watching: asyncio.Task[None] | None = None
+
+    # -- Site -----------------------------------------------------------------------------------------------------
+
+    def upgrade(self, request: Request) -> Upgrade | Answer:
+        room = self.rooms.get(_first_segment(request.path))
+        page = room is not None
+        # Pages served from here may come back; to participants' paths no page may come unless listed.
+        turned_away = refusal(
+            request.headers,
+            names=self._names,
+            listed=() if page else self.settings.origins,
+            same_origin=page,
+            secure=request.secure,
+        )
+        if turned_away is not None:
+            self._refused(request.address, "origin")
+            return turned_away
+        if room is not None:
+            return room.upgrade(request)
+        if request.path not in (FRAMED_PATH, RAW_PATH):
+            return NOT_FOUND
+        if request.path == FRAMED_PATH and not _offers_frames(request):
+            return NO_FRAMES
+        return self._admit(request)
+
+    async def respond(self, request: Request) -> Answer:
+        turned_away = refusal(request.headers, names=self._names, same_origin=True, secure=request.secure)
+        if turned_away is not None:
+            return turned_away
+        room = self.rooms.get(_first_segment(request.path))
+        if room is not None:
+            return await room.respond(request)
+        return Answer(426, b"this is a WebSocket\n") if request.path in (FRAMED_PATH, RAW_PATH) else NOT_FOUND
+
+    def _admit(self, request: Request) -> Upgrade | Answer:
+        if self.is_blocked(request.address):
+            return TOO_MANY
+        self.reload()  # whoever was added or revoked a moment ago is known or unknown from now on
+        token = bearer_token(request.headers.get("authorization"))
+        if self.settings.client_certificates:
+            record = self._certified(request)
+        elif token is not None:
+            record = self.directory.by_token(token, self._clock.now())
+        elif request.path == FRAMED_PATH:
+            return self._challenge(request)
+        else:
+            record = None
+        if record is None:
+            self.authentication_failed(request.address)
+            return UNAUTHORIZED
+        return self._open(request, record)
+
+    def _certified(self, request: Request) -> ParticipantRecord | None:
+        if request.peer_certificate is None:
+            return None
+        participant_id = certified_participant(request.peer_certificate)
+        return None if participant_id is None else self.directory.by_certificate(participant_id)
+
+    def _challenge(self, request: Request) -> Upgrade | Answer:
+        if self._strangers >= self.settings.max_strangers:
+            return BUSY
+        connection = FramedConnection(self, None, None, request.address)
+        return Upgrade(connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL, STRANGER_BYTES)
+
+    def _open(self, request: Request, record: ParticipantRecord) -> Upgrade | Answer:
+        claim = request.headers.get(CLAIM_HEADER)
+        if request.path == FRAMED_PATH:
+            connection: RawConnection = FramedConnection(self, record, claim, request.address)
+            return Upgrade(connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL)
+        if record.role is Role.PEER:
+            # Without frames nobody counts hops, and two bridges could send a message round for ever (B-56).
+            return Answer(403, b"a peer needs the framed profile\n")
+        return Upgrade(RawConnection(self, record, claim), HARD_FRAME_BYTES)
+
+    # -- authentication -------------------------------------------------------------------------------------------
+
+    def moment(self) -> str:
+        return iso_ms(self._clock.now())
+
+    def is_blocked(self, address: str) -> bool:
+        return self._failures.too_many(address, self._clock.monotonic())
+
+    def prove(self, challenge: Challenge, mac: bytes, address: str) -> ParticipantRecord | None:
+        if self.is_blocked(address):
+            return None
+        self.reload()
+        return self.directory.by_mac(challenge, mac)
+
+    def answer_to(self, challenge: Challenge) -> bytes:
+        """The server's own proof for a participant that has proved itself."""
+        key = from_base64(self.directory.credentials[challenge.participant].key)
+        assert key is not None
+        return challenge.server_mac(key)
+
+    def stranger_came(self) -> None:
+        self._strangers += 1
+
+    def stranger_left(self) -> None:
+        self._strangers -= 1
+
+    def authentication_failed(self, address: str) -> None:
+        self._failures.note(address, self._clock.monotonic())
+        self._refused(address, "not_authenticated")
+
+    def _refused(self, address: str, reason: str) -> None:
+        _log.warning("refused a connection from %s: %s", address, reason)
+        self._announce("bus.refused", address=address, reason=reason)
+
+    def _announce(self, kind: str, **facts: str) -> None:
+        self._announcer.announce(kind, {"at": self.moment(), **facts})
+
+    # -- live reload ----------------------------------------------------------------------------------------------
+
+    def watch_files(self) -> None:
+        """Take over changed records and credentials as they appear."""
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(RELOAD_S)
+            self.reload()
+
+    def reload(self) -> None:
+        change = self.directory.reload(self._clock.monotonic())
+        for record in change.changed:
+            self.relay.change_record(record)
+            self._announce("bus.changed", participant=record.id)
+        expired = [name for name in self.directory.expired(self._clock.now()) if name in self.relay.connected]
+        for participant_id in (*change.revoked, *expired):
+            self.relay.revoke(participant_id)
+            self._announce(
+                "bus.revoked",
+                participant=participant_id,
+                reason="expired" if participant_id in expired else "revoked",
+            )
+
+    async def stop(self) -> None:
+        self.heartbeat.stop()
+        self.desk.close()
+        if self._watching is not None:
+            self._watching.cancel()
+
+
+def _offers_frames(request: Request) -> bool:
+    offered = request.headers.get("sec-websocket-protocol", "")
+    return frames.SUBPROTOCOL in (name.strip() for name in offered.split(","))
+
+
+def _first_segment(path: str) -> str:
+    return path.split("/", 2)[1] if path.startswith("/") else ""

@@ -1,0 +1,253 @@
+"""Pairing (bus serve --pairing): an unknown device shows six digits, a person compares them and answers yes.
+
+The digits come from both sides' random numbers and from the certificate the device sees, and the device commits to
+its number before it knows the server's: whoever sits in between cannot make both ends show the same digits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.bus.access.credentials import NONCE_BYTES, certificate_binding
+from bridgehead.bus.access.enrolment import Enrolment, enrol
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.actions import CloseCode
+from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, TOO_MANY, Gateway
+from bridgehead.bus.interfaces import ApprovalRequest, Approvals
+from bridgehead.bus.participants.record import check_participant_id
+from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
+from bridgehead.bus.sockets.dial import ConnectionEnded, Mailbox, Target, dial
+from bridgehead.bus.wire.frames import from_base64, to_base64
+from bridgehead.errors import BridgeheadError, ConfigError
+from bridgehead.host.clock import Clock, SystemClock
+
+_log: Final = logging.getLogger("bridgehead.bus")
+
+WAIT_S: Final = 600.0
+POLL_S: Final = 0.5
+MAX_WAITING: Final = 8
+MAX_BYTES: Final = 4096
+
+
+def pairing_code(participant: str, device_nonce: bytes, server_nonce: bytes, binding: bytes) -> str:
+    """Six digits both ends compute: `042 917`."""
+    seen = b"bridgehead-v1 pair\x00" + device_nonce + server_nonce + binding + participant.encode()
+    number = int.from_bytes(hashlib.sha256(seen).digest()[:8], "big") % 1_000_000
+    return f"{number // 1000:03d} {number % 1000:03d}"
+
+
+class PairingEndpoint:
+    """`/pair`: where unknown devices ask to be let in."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        folder: StateFolder,
+        approvals: Approvals,
+        *,
+        url: str,
+        cert_sha256: str | None,
+        clock: Clock | None = None,
+        wait_s: float = WAIT_S,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self.gateway = gateway
+        self.folder = folder
+        self.approvals = approvals
+        self.url = url
+        self.cert_sha256 = cert_sha256
+        self.clock = clock or SystemClock()
+        self.wait_s = wait_s
+        self.poll_s = poll_s
+        self.waiting = 0
+
+    def upgrade(self, request: Request) -> Upgrade | Answer:
+        if request.path != "/pair" or "origin" in request.headers:
+            return NOT_FOUND
+        if self.gateway.is_blocked(request.address):
+            return TOO_MANY
+        if self.waiting >= MAX_WAITING:
+            return BUSY
+        return Upgrade(PairingSocket(self, request.address), MAX_BYTES, first_bytes=MAX_BYTES)
+
+    async def respond(self, request: Request) -> Answer:
+        return NOT_FOUND
+
+
+class PairingSocket:
+    """One device that waits for a yes."""
+
+    def __init__(self, room: PairingEndpoint, address: str) -> None:
+        self._room = room
+        self._address = address
+        self._peer: Peer
+        self._participant = ""
+        self._commitment = b""
+        self._nonce = secrets.token_bytes(NONCE_BYTES)
+        self._step: Callable[[dict[str, Any]], bool] = self._introduced
+        self._task: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+
+    # -- Conversation ---------------------------------------------------------------------------------------------
+
+    def opened(self, peer: Peer) -> None:
+        self._peer = peer
+        self._room.waiting += 1
+        self._deadline = asyncio.get_running_loop().call_later(self._room.wait_s, self._refuse, "too late")
+
+    def received(self, payload: bytes, *, text: bool) -> None:
+        try:
+            frame = msgspec.json.decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            frame = None
+        if not isinstance(frame, dict) or self._task is not None or not self._step(frame):
+            self._room.gateway.authentication_failed(self._address)
+            self._refuse("not understood")
+
+    def caught_up(self) -> None:
+        pass
+
+    def ponged(self) -> None:
+        pass
+
+    def paused(self) -> None:
+        pass
+
+    def resumed(self) -> None:
+        pass
+
+    def closed(self, code: int, reason: str) -> None:
+        self._room.waiting -= 1
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def _introduced(self, frame: dict[str, Any]) -> bool:
+        """The device says its name and commits to its number."""
+        name, commitment = frame.get("participant"), from_base64(frame.get("commit"), 32)
+        if frame.get("l2") != "pair" or not isinstance(name, str) or commitment is None:
+            return False
+        try:
+            self._participant = check_participant_id(name)
+        except ConfigError:
+            return False
+        if self._is_taken(name):
+            self._refuse("this name is taken")
+            return True
+        self._commitment = commitment
+        self._step = self._revealed
+        self._tell({"l2": "pair", "nonce": to_base64(self._nonce)})
+        return True
+
+    def _revealed(self, frame: dict[str, Any]) -> bool:
+        """The device shows the number it was committed to; from now on a person decides."""
+        nonce = from_base64(frame.get("nonce"), NONCE_BYTES)
+        if frame.get("l2") != "reveal" or nonce is None:
+            return False
+        if not secrets.compare_digest(hashlib.sha256(nonce).digest(), self._commitment):
+            return False
+        code = pairing_code(self._participant, nonce, self._nonce, self._room.gateway.binding)
+        self._task = asyncio.get_running_loop().create_task(self._wait_for_answer(code))
+        return True
+
+    def _is_taken(self, name: str) -> bool:
+        credential = self._room.gateway.directory.credentials.get(name)
+        return credential is not None and not credential.revoked
+
+    async def _wait_for_answer(self, code: str) -> None:
+        approvals = self._room.approvals
+        request = ApprovalRequest(
+            f"pair:{self._participant}:{secrets.token_hex(4)}",
+            f"device {self._participant} wants to join the bus and shows {code}",
+            f"A device at {self._address} asks to join as {self._participant!r}. "
+            f"Answer yes only if its display shows {code}.",
+            self._room.wait_s,
+        )
+        await asyncio.to_thread(approvals.ask, request)
+        answer: str | None = None
+        try:
+            while (answer := await asyncio.to_thread(approvals.answer_to, request.key)) is None:
+                await asyncio.sleep(self._room.poll_s)
+        finally:
+            if answer is None:
+                approvals.withdraw(request.key)
+        if answer == "yes":
+            await self._admit()
+        else:
+            self._refuse("refused by the operator")
+
+    async def _admit(self) -> None:
+        room = self._room
+        request = Enrolment(self._participant, {}, room.url, room.cert_sha256)
+        try:
+            join = await asyncio.to_thread(enrol, room.folder, request, room.clock)
+        except BridgeheadError as error:
+            _log.error("pairing %s failed: %s", self._participant, error)
+            self._refuse("the bridge could not enrol it")
+            return
+        room.gateway.reload()
+        self._tell({"l2": "paired", "join": msgspec.to_builtins(join)})
+        self._peer.close(1000, "paired")
+
+    def _refuse(self, why: str) -> None:
+        self._peer.close(CloseCode.NOT_AUTHENTICATED, why)
+
+    def _tell(self, frame: dict[str, Any]) -> None:
+        self._peer.send(msgspec.json.encode(frame))
+
+
+async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> JoinFile:
+    """The device's side: show the digits, wait for the yes, and return the join file."""
+    check_participant_id(participant)
+    mailbox = Mailbox()
+    # Which certificate this is will be judged by a person, by comparing the digits it goes into.
+    await dial(Target(url, accept_any_certificate=True), mailbox)
+    binding = certificate_binding(mailbox.peer.certificate)
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    try:
+        commitment = to_base64(hashlib.sha256(nonce).digest())
+        await _send(mailbox, {"l2": "pair", "participant": participant, "commit": commitment})
+        server_nonce = from_base64(_read(await mailbox.receive()).get("nonce"), NONCE_BYTES)
+        if server_nonce is None:
+            raise PairingRefused("the bridge does not offer pairing")
+        await _send(mailbox, {"l2": "reveal", "nonce": to_base64(nonce)})
+        show_code(pairing_code(participant, nonce, server_nonce, binding))
+        join = msgspec.convert(_read(await mailbox.receive()).get("join"), JoinFile)
+    except ConnectionEnded as ended:
+        raise PairingRefused(ended.reason or "the connection ended") from ended
+    except msgspec.ValidationError as error:
+        raise PairingRefused("its answer cannot be read") from error
+    finally:
+        mailbox.peer.close(1000, "")
+    if join.cert_sha256 is not None and bytes.fromhex(join.cert_sha256) != binding:
+        raise PairingRefused("it named another certificate than it showed")
+    return join
+
+
+async def _send(mailbox: Mailbox, frame: dict[str, Any]) -> None:
+    await mailbox.send(msgspec.json.encode(frame))
+
+
+def _read(payload: bytes) -> dict[str, Any]:
+    frame = msgspec.json.decode(payload)
+    return frame if isinstance(frame, dict) else {}
+
+
+class PairingRefused(BridgeheadError):
+    """The device was not let in."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(
+            f"pairing failed: {cause}", hint="the bridge must run with --pairing, and someone must answer yes"
+        )

@@ -1,0 +1,163 @@
+"""The operator's status site: a loopback listener for the owner of the state folder, found through `running.json`."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bridgehead.bus.access.credentials import bearer_token
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate, Rates, Tail
+from bridgehead.bus.relay import Relay
+from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.sockets.listen import Listener, listen
+from bridgehead.bus.sockets.origin import own_names, refusal
+from bridgehead.bus.wire.message import Message
+from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.file_errors import FileMissing
+from bridgehead.host.files import read_bounded, write_atomic
+
+NAME: Final = "running.json"
+MAX_BYTES: Final = 4096
+
+
+class RunningBridge(msgspec.Struct, frozen=True):
+    """A bridge that serves from this folder."""
+
+    port: int
+    """On loopback."""
+    token: str
+    pid: int
+    join_url: str = ""
+    """Where participants connect."""
+    cert_sha256: str | None = None
+    """The certificate it shows them, None for plain connections."""
+
+
+def write_running(folder: Path, bridge: RunningBridge) -> None:
+    write_atomic(folder / NAME, msgspec.json.encode(bridge), private=True)
+
+
+def read_running(folder: Path) -> RunningBridge | None:
+    """The bridge that wrote the file last, None without one; it may be gone meanwhile."""
+    try:
+        return msgspec.json.decode(read_bounded(folder / NAME, MAX_BYTES), type=RunningBridge)
+    except (FileMissing, msgspec.DecodeError):
+        return None
+
+
+def running_url(folder: Path) -> str | None:
+    """Where participants connect to the bridge that runs now, None when none does."""
+    bridge = running_bridge(folder)
+    return None if bridge is None else bridge.join_url or None
+
+
+def running_bridge(folder: Path) -> RunningBridge | None:
+    """The bridge that runs now; None when none does, or it died without a word."""
+    bridge = read_running(folder)
+    return bridge if bridge is not None and _lives(bridge.pid) else None
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def remove_running(folder: Path, bridge: RunningBridge) -> None:
+    """Take the file away unless another bridge has written its own."""
+    if read_running(folder) == bridge:
+        (folder / NAME).unlink(missing_ok=True)
+
+
+LOOPBACK: Final = "127.0.0.1"
+SAMPLE_S: Final = 1.0
+NOT_FOUND: Final = Answer(404, b"not found\n")
+
+Describe = Callable[[tuple[Rate, ...], tuple[MessageHead, ...]], BusStatus]
+
+
+class StatusSite:
+    """A site with two answers: how the bridge stands, and what one message carries."""
+
+    def __init__(self, relay: Relay, describe: Describe, clock: Clock) -> None:
+        self._relay = relay
+        self._describe = describe
+        self._clock = clock
+        self._token = secrets.token_urlsafe(32)
+        self._names = own_names(socket.gethostname())
+        self.rates = Rates()
+        self._tail = Tail()
+        self._listener: Listener
+        self._sampling: asyncio.Task[None]
+        self._running: RunningBridge
+
+    async def open(self, folder: StateFolder, join_url: str, cert_sha256: str | None) -> None:
+        self._listener = await listen(self, LOOPBACK, 0)
+        self._sampling = asyncio.get_running_loop().create_task(self._sample())
+        self._running = RunningBridge(self._listener.port, self._token, os.getpid(), join_url, cert_sha256)
+        write_running(folder.path, self._running)
+
+    async def close(self, folder: StateFolder) -> None:
+        remove_running(folder.path, self._running)
+        self._sampling.cancel()
+        await self._listener.close()
+
+    # -- Site -----------------------------------------------------------------------------------------------------
+
+    def upgrade(self, request: Request) -> Upgrade | Answer:
+        return NOT_FOUND
+
+    async def respond(self, request: Request) -> Answer:
+        turned_away = refusal(request.headers, names=self._names)
+        if turned_away is not None:
+            return turned_away
+        token = bearer_token(request.headers.get("authorization")) or ""
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            return Answer(401, b"the token is in running.json\n")
+        if request.method != "GET":
+            return Answer(405, b"read only\n", headers=(("Allow", "GET"),))
+        if request.path == "/status":
+            return _json(self._status(_number(request, "after")))
+        if request.path == "/message":
+            content = self._tail.content(_number(request, "number"))
+            return NOT_FOUND if content is None else _json(content)
+        return NOT_FOUND
+
+    def _status(self, after: int) -> BusStatus:
+        heads = self._tail.look(after, self._clock.monotonic())
+        self._relay.watcher = self._note
+        return self._describe(self.rates.recent, heads)
+
+    def _note(self, message: Message) -> None:
+        self._tail.note(message, iso_ms(self._clock.now()))
+
+    async def _sample(self) -> None:
+        bridge = self._relay.bridge
+        while True:
+            self.rates.sample(bridge.taken, bridge.offered)
+            self._tail.rest(self._clock.monotonic())
+            if not self._tail.is_watched:
+                self._relay.watcher = None
+            await asyncio.sleep(SAMPLE_S)
+
+
+def _number(request: Request, name: str) -> int:
+    given = request.query.get(name, "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
+
+
+def _json(value: msgspec.Struct) -> Answer:
+    return Answer(200, msgspec.json.encode(value), "application/json")

@@ -1,0 +1,193 @@
+"""`bus check`: look at a hub the way a bridge would use it, and say what is wrong with it.
+
+Each finding has a stable class, says whether it is fine, to be looked at or broken, and what to do about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Final, Literal
+
+import msgspec
+
+from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, Unreachable, dial
+from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
+from bridgehead.bus.wire.topics import HANDLED, MATCHED, UNMATCHED
+from bridgehead.errors import BridgeheadError
+
+State = Literal["fine", "look", "broken"]
+PROBE: Final = "bridgehead.check.probe"
+_ENCRYPTED: Final = {"ciphertext", "tag", "nonce"}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was checked."""
+
+    kind: str
+    state: State
+    sentence: str
+    fix: str | None = None
+
+
+class CheckOptions(msgspec.Struct, frozen=True):
+    """What is looked at and for how long."""
+
+    url: str
+    token: str | None = None
+    listen_s: float = 1.0
+    assistant: bool = False
+    """Whether our own assistant answers on this hub."""
+
+
+async def check_hub(options: CheckOptions) -> list[Finding]:
+    """Everything worth saying about the hub, in the order a deployer would ask."""
+    mailbox = Mailbox()
+    headers = (("Authorization", f"Bearer {options.token}"),) if options.token else ()
+    try:
+        await dial(Target(options.url, headers), mailbox)
+    except DialRefused as refused:
+        return [_refused(options.url, refused)]
+    except (Unreachable, BridgeheadError) as error:
+        return [Finding("hub-unreachable", "broken", error.message, "bridgehead bus serve starts one")]
+    findings = [Finding("hub-reachable", "fine", f"{options.url} answers")]
+    try:
+        findings += await _greeting(mailbox)
+        findings += await _echo(mailbox)
+        findings += await _open_door(options)
+        findings += await _traffic(mailbox, options)
+    except ConnectionEnded as ended:
+        findings.append(
+            Finding("hub-closed", "broken", f"the hub ended the connection ({ended.code} {ended.reason})")
+        )
+    finally:
+        mailbox.peer.abort()
+    return findings
+
+
+def _refused(url: str, refused: DialRefused) -> Finding:
+    fix = {
+        401: "set hub_token in [bus]",
+        403: "add this machine's name to hosts of the hub",
+        404: "the path of a hub is /core",
+    }.get(refused.status)
+    return Finding("hub-refused", "broken", f"{url} answered HTTP {refused.status}", fix)
+
+
+async def _greeting(mailbox: Mailbox) -> list[Finding]:
+    try:
+        async with asyncio.timeout(2):
+            value = decode_json(await mailbox.receive())
+    except TimeoutError:
+        return [Finding("hub-silent", "look", "the hub did not greet; it may not be a message bus")]
+    if isinstance(value, dict) and value.keys() >= _ENCRYPTED:
+        return [_encrypted()]
+    read = read_value(value)
+    if isinstance(read, Malformed):
+        return [Finding("hub-greeting", "broken", f"the hub's first frame is no message ({read.reason})")]
+    return [Finding("hub-greeting", "fine", f"it greets with {read.message.type!r}")]
+
+
+def _encrypted() -> Finding:
+    return Finding(
+        "hub-encrypted",
+        "broken",
+        "messages are encrypted with websocket.secret_key, which is not supported",
+        "remove websocket.secret_key from the hub's configuration",
+    )
+
+
+async def _echo(mailbox: Mailbox) -> list[Finding]:
+    probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": "bridgehead-check"})
+    await mailbox.send(encode(probe))
+    try:
+        async with asyncio.timeout(2):
+            while True:
+                read = read_value(decode_json(await mailbox.receive()))
+                if not isinstance(read, Malformed) and read.message == probe:
+                    return [
+                        Finding("hub-echo", "fine", "it passes messages on unchanged, to their sender too")
+                    ]
+    except TimeoutError:
+        return [
+            Finding(
+                "hub-echo",
+                "broken",
+                "a message sent to the hub did not come back unchanged; replies could not be told from echoes",
+            )
+        ]
+
+
+async def _open_door(options: CheckOptions) -> list[Finding]:
+    """A page in a browser must not be able to use the bus."""
+    page = (("Origin", "http://page.invalid"),)
+    mailbox = Mailbox()
+    try:
+        await dial(Target(options.url, page), mailbox)
+    except BridgeheadError:
+        return [Finding("hub-origin", "fine", "it turns web pages away")]
+    mailbox.peer.abort()
+    return [
+        Finding(
+            "hub-origin",
+            "look",
+            "it accepts connections from any web page the user opens",
+            "use the embedded hub (bridgehead bus serve), which checks Origin",
+        )
+    ]
+
+
+async def _traffic(mailbox: Mailbox, options: CheckOptions) -> list[Finding]:
+    """Listen for a while: who orchestrates here, and in which names?"""
+    topics: set[str] = set()
+    bad = 0
+    try:
+        async with asyncio.timeout(options.listen_s):
+            while True:
+                read = read_value(decode_json(await mailbox.receive()))
+                if isinstance(read, Malformed):
+                    bad += 1
+                else:
+                    topics.add(read.message.type)
+    except TimeoutError:
+        pass
+    findings = _names(topics)
+    if bad:
+        findings.append(
+            Finding(
+                "hub-bad-frames", "look", f"{bad} frames that are no messages were passed on to everybody"
+            )
+        )
+    if options.assistant and topics & {MATCHED, UNMATCHED, HANDLED, "complete_intent_failure"}:
+        findings.append(
+            Finding(
+                "two-orchestrators",
+                "broken",
+                "somebody else orchestrates on this hub, so every utterance would be answered twice",
+                "remove assistant from [bus]",
+            )
+        )
+    return findings
+
+
+def _names(topics: set[str]) -> list[Finding]:
+    legacy = topics & {"recognizer_loop:utterance", "speak", "complete_intent_failure"}
+    spec = topics & {MATCHED, UNMATCHED, "ovos.utterance.handle", "ovos.utterance.speak"}
+    if legacy and spec:
+        return [Finding("hub-names", "fine", "it carries legacy and specification names; profile auto fits")]
+    if legacy:
+        return [Finding("hub-names", "fine", "it carries legacy names; profile auto or legacy fits")]
+    if spec:
+        return [
+            Finding(
+                "hub-names",
+                "look",
+                "it carries specification names only; a core that knows no others misses the first utterances",
+                'set profile = "spec" in [bus]',
+            )
+        ]
+    return [
+        Finding(
+            "hub-names", "fine", "nobody spoke while we listened; profile auto decides when somebody does"
+        )
+    ]

@@ -1,0 +1,318 @@
+"""The embedded hub (bus §12): what ovos-messagebus does, with a check on entry and bounds everywhere.
+
+Unmodified bus clients use it: same path, same greeting, every frame verbatim to everybody including its sender.
+Frames that would make those clients fall over are dropped on the way in. What was published between two turns of
+the event loop goes out as one write per member.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import socket
+from collections import Counter, deque
+from collections.abc import Callable
+from time import monotonic
+from typing import ClassVar, Final
+
+import msgspec
+
+from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade, text_frame
+from bridgehead.bus.sockets.heartbeat import Heartbeat
+from bridgehead.bus.sockets.origin import own_names, refusal
+from bridgehead.bus.transports.base import Audience, HubListener
+from bridgehead.bus.wire.message import (
+    HUB_GREETING,
+    HUB_PATH,
+    Malformed,
+    Message,
+    encode,
+    has_malformed_carrier,
+    read_frame,
+    session_rejected,
+)
+from bridgehead.bus.wire.topics import SUBSCRIBE, BadTopicPattern, TopicPatterns
+
+_log: Final = logging.getLogger("bridgehead.bus.hub")
+
+GOING_AWAY: Final = 1001
+MIB: Final = 1024 * 1024
+
+Listener = Callable[[Message], None]
+
+
+class HubSettings(msgspec.Struct, frozen=True):
+    """How the embedded hub treats its members."""
+
+    max_frame_bytes: int = 25 * MIB
+    max_unsent_bytes: int = 32 * MIB
+    token: str | None = None
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    ping_s: float = 30.0
+    silence_s: float = 90.0
+
+
+class _Published(msgspec.Struct, frozen=True):
+    frame: bytes | None
+    """As a member sent it; None for a message of this process, which is encoded when a member is to get it."""
+    message: Message
+    sender: object
+
+
+class Hub:
+    """Everybody hears everything, in one order."""
+
+    def __init__(self, settings: HubSettings | None = None) -> None:
+        self.settings = settings or HubSettings()
+        self.counts: Counter[str] = Counter()
+        self._names = own_names(socket.gethostname(), self.settings.hosts)
+        self._members: dict[HubMember, None] = {}
+        self._told: tuple[tuple[object, Listener, bool], ...] = ()
+        """Every listener with its token and whether it hears itself, ready to be gone through for each message."""
+        self._untold: deque[tuple[Message, object]] = deque()
+        self._unsent: list[_Published] = []
+        self._telling = False
+        self._flush_due = False
+        self._heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
+
+    @property
+    def members(self) -> int:
+        return len(self._members)
+
+    # -- Site -----------------------------------------------------------------------------------------------------
+
+    def upgrade(self, request: Request) -> Upgrade | Answer:
+        if request.path != HUB_PATH:
+            return Answer(404, b"not found\n")
+        # Bus clients send the address they dialled as their origin, so that one is let in.
+        turned_away = refusal(
+            request.headers,
+            names=self._names,
+            listed=self.settings.origins,
+            same_origin=True,
+            secure=request.secure,
+        )
+        if turned_away is not None:
+            self.counts["refused_origin"] += 1
+            return turned_away
+        if not self._has_token(request.headers.get("authorization", "")):
+            self.counts["refused_token"] += 1
+            return Answer(401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
+        wants_echo = request.headers.get("x-bridgehead-no-echo") != "1"
+        return Upgrade(HubMember(self, request.address, wants_echo), self.settings.max_frame_bytes)
+
+    async def respond(self, request: Request) -> Answer:
+        if request.path == HUB_PATH:
+            return Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
+        return Answer(404, b"not found\n")
+
+    def _has_token(self, authorization: str) -> bool:
+        if self.settings.token is None:
+            return True
+        return hmac.compare_digest(authorization.encode(), f"Bearer {self.settings.token}".encode())
+
+    # -- members --------------------------------------------------------------------------------------------------
+
+    def joined(self, member: HubMember) -> None:
+        self._members[member] = None
+        self._heartbeat.watch(member)
+
+    def left(self, member: HubMember) -> None:
+        self._members.pop(member, None)
+        self._heartbeat.forget(member)
+
+    def listen(self, listener: Listener, *, hears_itself: bool = True) -> object:
+        """Hear everything inside this process; the returned token names the listener when it publishes."""
+        token = object()
+        self._told = (*self._told, (token, listener, hears_itself))
+        return token
+
+    def silence(self, token: object) -> None:
+        self._told = tuple(told for told in self._told if told[0] is not token)
+
+    def take(self, frame: bytes, sender: HubMember) -> None:
+        """A member sent a frame: check it before anybody else sees it (bus §1.1)."""
+        read = read_frame(frame)
+        if isinstance(read, Malformed):
+            self._drop(read.reason, sender)
+            return
+        if read.warnings:
+            _log.info("a frame from %s was taken with %s", sender.address, ", ".join(read.warnings))
+        message = read.message
+        if has_malformed_carrier(message):
+            self._drop("malformed_carrier", sender)
+            self.publish(session_rejected(message))
+        elif message.type == SUBSCRIBE:
+            sender.subscribe(message)
+        else:
+            self.publish(message, sender, frame)
+
+    def publish(self, message: Message, sender: object = None, frame: bytes | None = None) -> None:
+        """Put a message on the bus; `frame` is how it came, None for a message of this process."""
+        self.counts["published"] += 1
+        if self._members:
+            self._unsent.append(_Published(frame, message, sender))
+            if not self._flush_due:
+                self._flush_due = True
+                asyncio.get_running_loop().call_soon(self.flush)
+        if self._told:
+            self._untold.append((message, sender))
+            # A listener may publish while it is being told; that waits its turn, so all hear one order.
+            if not self._telling:
+                self._tell()
+
+    def _tell(self) -> None:
+        self._telling = True
+        try:
+            while self._untold:
+                message, sender = self._untold.popleft()
+                for token, listener, hears_itself in self._told:
+                    if hears_itself or token is not sender:
+                        listener(message)
+        finally:
+            self._telling = False
+
+    def flush(self) -> None:
+        """Write what was published since the last time."""
+        self._flush_due = False
+        if not self._unsent:
+            return
+        batch, self._unsent = self._unsent, []
+        frames = [text_frame(published.frame or encode(published.message)) for published in batch]
+        everything = frames[0] if len(frames) == 1 else b"".join(frames)
+        for member in list(self._members):
+            if member.hears_everything:
+                member.write(everything)
+            else:
+                member.write(
+                    b"".join(
+                        frame
+                        for frame, published in zip(frames, batch, strict=True)
+                        if member.wants(published.message, published.sender)
+                    )
+                )
+        self.counts["delivered"] += len(batch) * len(self._members)
+
+    def _drop(self, reason: str, sender: HubMember) -> None:
+        self.counts[f"dropped_{reason}"] += 1
+        _log.warning("dropped a frame from %s: %s", sender.address, reason)
+
+    async def close(self) -> None:
+        """Say goodbye to everybody."""
+        self.flush()
+        self._heartbeat.stop()
+        for member in list(self._members):
+            member.dismiss()
+        while self._members:
+            await asyncio.sleep(0.01)
+
+
+class HubMember:
+    """One WebSocket on the hub."""
+
+    last_heard = 0.0
+    last_pinged = 0.0
+
+    def __init__(self, hub: Hub, address: str, wants_echo: bool) -> None:
+        self._hub = hub
+        self.address = address
+        self._wants_echo = wants_echo
+        self._topics: TopicPatterns | None = None
+        self._peer: Peer
+        self._keeps_up = True
+        self.hears_everything = wants_echo
+
+    def wants(self, message: Message, sender: object) -> bool:
+        if sender is self and not self._wants_echo:
+            return False
+        return self._topics is None or self._topics.match(message.type)
+
+    def subscribe(self, message: Message) -> None:
+        """From now on only these topics (bus §12)."""
+        topics = message.data.get("topics")
+        try:
+            if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+                raise BadTopicPattern(str(topics))
+            self._topics = TopicPatterns.parse(topics)
+        except BadTopicPattern as error:
+            _log.warning("ignored a subscription from %s: %s", self.address, error)
+            return
+        self.hears_everything = self._wants_echo and self._topics.everything
+
+    def write(self, frames: bytes) -> None:
+        if not frames:
+            return
+        self._peer.write(frames)
+        if not self._keeps_up and self._peer.unsent > self._hub.settings.max_unsent_bytes:
+            self._hub.counts["slow_members"] += 1
+            _log.warning("cut off %s: it does not read what it is sent", self.address)
+            self.cut_off()
+
+    def dismiss(self) -> None:
+        self._peer.close(GOING_AWAY, "going away")
+
+    def ping(self) -> None:
+        self._peer.ping()
+
+    def cut_off(self) -> None:
+        self._hub.left(self)
+        self._peer.abort()
+
+    # -- Conversation ---------------------------------------------------------------------------------------------
+
+    def opened(self, peer: Peer) -> None:
+        self._peer = peer
+        peer.send(HUB_GREETING)
+        self._hub.joined(self)
+
+    def received(self, payload: bytes, *, text: bool) -> None:
+        # The reference bus passes a binary frame on as text, so both kinds are one.
+        self._hub.take(payload, self)
+
+    def caught_up(self) -> None:
+        self.last_heard = monotonic()
+        self._hub.flush()
+
+    def ponged(self) -> None:
+        self.last_heard = monotonic()
+
+    def paused(self) -> None:
+        self._keeps_up = False
+
+    def resumed(self) -> None:
+        self._keeps_up = True
+
+    def closed(self, code: int, reason: str) -> None:
+        self._hub.left(self)
+
+
+class MemoryTransport:
+    """A place at a hub of this process."""
+
+    scheme: ClassVar[str] = "memory"
+
+    def __init__(self, hub: Hub, tell: Callable[[Audience], None] | None = None) -> None:
+        """`tell` hears whom the bridge serves, for a hub that is part of a fabric."""
+        self._hub = hub
+        self._tell = tell
+        self._place: object | None = None
+
+    async def connect(self, ear: HubListener) -> None:
+        self._place = self._hub.listen(ear.heard)
+
+    def send(self, message: Message) -> bool:
+        if self._place is None:
+            return False
+        self._hub.publish(message, self._place)
+        return True
+
+    def expect(self, audience: Audience) -> None:
+        if self._tell is not None:
+            self._tell(audience)
+
+    async def close(self) -> None:
+        if self._place is not None:
+            self._hub.silence(self._place)
+            self._place = None

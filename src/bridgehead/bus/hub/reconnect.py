@@ -1,0 +1,159 @@
+"""Staying connected to a hub: dial, notice the loss, dial again with growing patience, and say how it stands."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from bridgehead.bus.hub.health import REFUSED_RETRY_S, HealthEvent, LinkHealth
+from bridgehead.bus.transports.base import HubRefused
+from bridgehead.bus.wire.message import Message
+from bridgehead.errors import BridgeheadError
+
+_log: Final = logging.getLogger("bridgehead.bus")
+
+FIRST_WAIT_S: Final = 0.25
+LONGEST_WAIT_S: Final = 30.0
+
+
+class Dialled(Protocol):
+    """Something that can be connected to: a hub's transport, an upstream bridge."""
+
+    async def connect(self, ear: Any) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class LinkedListener(Protocol):
+    """Who is told about the link and what comes through it."""
+
+    def heard(self, message: Message) -> None: ...
+
+    def ignored(self, reason: str) -> None: ...
+
+    def opened(self) -> None: ...
+
+    def lost(self, reason: str) -> None: ...
+
+
+class HubLink:
+    """One link that is kept up until it is stopped."""
+
+    def __init__(
+        self,
+        dialled: Dialled,
+        ear: LinkedListener,
+        announce: Callable[[HealthEvent], None],
+        *,
+        first_wait_s: float = FIRST_WAIT_S,
+        jitter: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        self._dialled = dialled
+        self._ear = ear
+        # The Ear of the transport: what the hub says is the ear's affair, what becomes of the link is ours.
+        self.heard = ear.heard
+        self.ignored = ear.ignored
+        self._announce = announce
+        self._first_wait_s = first_wait_s
+        self._jitter = jitter
+        self.health = LinkHealth()
+        self._down = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._up = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._say(self.health.start(self._now()))
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._keep_up()), loop.create_task(self._refresh())]
+
+    async def connected(self) -> None:
+        """Return as soon as the link is up."""
+        await self._up.wait()
+
+    def reload(self) -> None:
+        """The configuration changed; credentials that were refused are tried again at once."""
+        self._say(self.health.reloaded(self._now()))
+        self._hurry.set()
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._dialled.close()
+        self._say(self.health.stop(self._now()))
+
+    # -- Ear of the transport -------------------------------------------------------------------------------------
+
+    def lost(self, reason: str) -> None:
+        self._up.clear()
+        self._ear.lost(reason)
+        # The words of the other side are for the log; the event has a code (B-73).
+        _log.warning("the link was lost: %s", reason)
+        self._say(self.health.lost(self._now(), "connection_lost"))
+        self._down.set()
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    async def _keep_up(self) -> None:
+        wait = self._first_wait_s
+        while True:
+            refused = await self._dial()
+            if self._up.is_set():
+                wait = self._first_wait_s
+                await self._down.wait()
+            await self._pause(REFUSED_RETRY_S if refused else wait * self._jitter())
+            wait = min(wait * 2, LONGEST_WAIT_S)
+
+    async def _dial(self) -> bool:
+        """One attempt; True when we were refused."""
+        self._say(self.health.dialled(self._now()))
+        self._down.clear()
+        try:
+            await self._dialled.connect(self)
+        except HubRefused as error:
+            _log.warning("%s", error)
+            self._say(self.health.refused(self._now(), "refused"))
+            return True
+        except BridgeheadError as error:
+            _log.info("%s", error)
+            self._say(self.health.lost(self._now()))
+            return False
+        except Exception:  # a transport is a guest; the link goes on trying
+            _log.exception("dialling failed")
+            self._say(self.health.lost(self._now()))
+            return False
+        if not self._down.is_set():
+            self._up.set()
+            self._say(self.health.opened(self._now()))
+            self._ear.opened()
+        return False
+
+    async def _pause(self, seconds: float) -> None:
+        self._hurry.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+        except TimeoutError:
+            pass
+
+    async def _refresh(self) -> None:
+        while (due := self.health.next_refresh) is not None:
+            # A change may bring the next refresh forward: a lost link is to be heard of more often (B-74).
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._changed.wait()
+            self._say(self.health.tick(self._now()))
+
+    def _say(self, event: HealthEvent | None) -> None:
+        if event is not None:
+            self._changed.set()
+            self._announce(event)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,144 @@
+"""Being a participant of another bridge, so that what is not understood here can be asked there (bus §7)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.bridge.escalation import CascadeEffect, Escalate, Escalation, PutOnHub, Release
+from bridgehead.bus.client.participant import Incoming, MessageRefused, NotAdmitted, Satellite
+from bridgehead.bus.hub.reconnect import HubLink
+from bridgehead.bus.relay import Relay
+from bridgehead.bus.sockets.dial import ConnectionEnded
+from bridgehead.bus.transports.base import HubRefused
+from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.session import context_session_id
+from bridgehead.bus.wire.topics import to_spec
+
+_log: Final = logging.getLogger("bridgehead.bus")
+AUTHOR: Final = "upstream bridge"
+MAX_SENDING: Final = 256
+
+
+class Upstream:
+    """The connection, and the cascade that uses it."""
+
+    def __init__(
+        self, relay: Relay, join: JoinFile, announce: Any, cascade: Escalation | None = None
+    ) -> None:
+        self._relay = relay
+        self._join = join
+        self._cascade = cascade or Escalation(hop_limit=relay.bridge.settings.hop_limit)
+        self._satellite: Satellite | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+        self._alarm: asyncio.TimerHandle | None = None
+        self.link = HubLink(self, self, announce)
+
+    def start(self) -> None:
+        self._relay.filter = self
+        self.link.start()
+
+    async def stop(self) -> None:
+        self._relay.filter = None
+        await self.link.stop()
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    # -- HubFilter ------------------------------------------------------------------------------------------------
+
+    def holds_back(self, message: Message) -> bool:
+        read = to_spec(message)
+        if read is None:
+            return False
+        hops = self._relay.bridge.hops_in(context_session_id(read.context))
+        held = self._cascade.holds_back(read, self._now(), hops=hops)
+        self._carry_out(self._cascade.take_due())
+        return held
+
+    # -- Dialled --------------------------------------------------------------------------------------------------
+
+    async def connect(self, ear: HubLink) -> None:
+        try:
+            self._satellite = await Satellite.connect(self._join)
+        except NotAdmitted as error:
+            raise HubRefused(self._join.url, error.message) from error
+        self._reading = asyncio.get_running_loop().create_task(self._read(self._satellite, ear))
+
+    async def close(self) -> None:
+        for task in (*self._sending, *([self._reading] if self._reading is not None else [])):
+            task.cancel()
+        if self._satellite is not None:
+            await self._satellite.close()
+
+    async def _read(self, satellite: Satellite, ear: HubLink) -> None:
+        try:
+            while True:
+                event = await satellite.receive()
+                if isinstance(event, Incoming):
+                    self._cascade.answered(event.message, event.hops)
+                    self._carry_out(self._cascade.take_due())
+                elif isinstance(event, MessageRefused):
+                    _log.warning("the upstream bridge refused a message: %s %s", event.code, event.details)
+        except ConnectionEnded as ended:
+            ear.lost(ended.message)
+
+    # -- LinkedEar ------------------------------------------------------------------------------------------------
+
+    def heard(self, message: Message) -> None:
+        pass
+
+    def ignored(self, reason: str) -> None:
+        pass
+
+    def opened(self) -> None:
+        self._cascade.upstream(there=True)
+
+    def lost(self, reason: str) -> None:
+        self._satellite = None
+        self._cascade.upstream(there=False)
+        self._carry_out(self._cascade.take_due())
+
+    # -- carrying out ---------------------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: list[CascadeEffect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Escalate):
+                self._escalate(effect)
+            elif isinstance(effect, PutOnHub):
+                self._relay.inject(effect.message, author=AUTHOR, hops=effect.hops)
+            elif isinstance(effect, Release):
+                self._relay.offer(effect.message)
+        self._set_alarm()
+
+    def _escalate(self, escalation: Escalate) -> None:
+        if len(self._sending) >= MAX_SENDING:
+            _log.warning("the upstream bridge does not keep up; a question stays here")
+            return
+        task = asyncio.get_running_loop().create_task(self._send(escalation))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _send(self, escalation: Escalate) -> None:
+        if self._satellite is not None:
+            try:
+                await self._satellite.send(escalation.message, hops=escalation.hops)
+            except ConnectionEnded:
+                pass  # the reader notices too, and gives up what was open
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        deadline = self._cascade.next_deadline()
+        if deadline is not None:
+            self._alarm = asyncio.get_running_loop().call_at(deadline, self._wake)
+
+    def _wake(self) -> None:
+        self._cascade.tick(self._now())
+        self._carry_out(self._cascade.take_due())
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,1 @@
+"""What a bridge knows and permits of each participant. Pure."""

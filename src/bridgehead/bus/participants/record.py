@@ -1,0 +1,243 @@
+"""A participant's record (bus §10.3): what it is, what it may do, how much of it. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+import msgspec
+
+from bridgehead.bus.participants.policy import NO_POLICY, SessionPolicy
+from bridgehead.bus.wire.session import DEFAULT
+from bridgehead.bus.wire.topics import (
+    BRIDGE_ONLY,
+    PUBLISHED_BY_SATELLITES,
+    PUBLISHED_BY_SKILL_HOSTS,
+    TopicPatterns,
+    is_poll_answer,
+)
+from bridgehead.errors import ConfigError
+
+PARTICIPANT_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+MIB: Final = 1024 * 1024
+HARD_FRAME_BYTES: Final = 16 * MIB
+"""Nothing larger is read to its end, whoever sends it (bus §10.5)."""
+
+_EVERYTHING: Final = TopicPatterns(everything=True)
+_SATELLITE_TOPICS: Final = TopicPatterns.parse(PUBLISHED_BY_SATELLITES)
+_SKILL_HOST_TOPICS: Final = TopicPatterns.parse((*PUBLISHED_BY_SATELLITES, *PUBLISHED_BY_SKILL_HOSTS))
+
+
+class Role(StrEnum):
+    """What kind of party is behind the bridge."""
+
+    SATELLITE = "satellite"
+    SKILL_HOST = "skill_host"
+    PEER = "peer"
+    OPAQUE = "opaque"
+
+
+class Grant(StrEnum):
+    """Rights nobody has by default; `register_skills` comes with the role skill_host."""
+
+    DEFAULT_SESSION = "default_session"
+    REGISTER_SKILLS = "register_skills"
+    PEER_MESSAGING = "peer_messaging"
+    NOTICES = "notices"
+    APPROVE = "approve"
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How much one participant may send (bus §10.5)."""
+
+    max_frame_bytes: int | None = None
+    """None: 1 MiB, and 16 MiB for a participant that receives audio."""
+    max_depth: int = 64
+    messages_per_second: float = 50
+    burst: int = 100
+
+
+class ParticipantRecord(msgspec.Struct, frozen=True):
+    """One participant as the operator described it."""
+
+    id: str
+    role: Role = Role.SATELLITE
+    mode: Literal["relay", "manage"] = "relay"
+    claimed_id: Literal["verbatim", "prefixed", "ignored"] = "verbatim"
+    names: Literal["spec", "legacy"] = "spec"
+    grants: frozenset[Grant] = frozenset()
+    publish: TopicPatterns | None = None
+    deliver: TopicPatterns = _EVERYTHING
+    policy: SessionPolicy = NO_POLICY
+    site_determination: str | None = None
+    lang: str | None = None
+    managed_session_id: str | None = None
+    tts: bool = True
+    limits: Limits = Limits()
+    ephemeral: bool = False
+    """Made for one browser session or the like; nothing of it outlives the process."""
+
+    def has(self, grant: Grant) -> bool:
+        return grant in self.grants
+
+    def may_publish(self, topic: str) -> bool:
+        """Whether the publish list lets this topic in; what only a bridge says is never let in."""
+        if topic in BRIDGE_ONLY:
+            return False
+        if self.publish is not None:
+            return self.publish.match(topic)
+        if self.mode == "manage":
+            return True
+        if Grant.REGISTER_SKILLS in self.grants:
+            return _SKILL_HOST_TOPICS.match(topic) or is_poll_answer(topic)
+        return _SATELLITE_TOPICS.match(topic)
+
+    @property
+    def publishable(self) -> list[str]:
+        """The publish list in force, defaults filled in."""
+        if self.publish is not None:
+            return self.publish.listed()
+        if self.mode == "manage":
+            return ["*"]
+        host = Grant.REGISTER_SKILLS in self.grants
+        return [*_SKILL_HOST_TOPICS.listed(), "answers to polls"] if host else _SATELLITE_TOPICS.listed()
+
+    def effective(self) -> dict[str, Any]:
+        """The record as it is in force, for people and programs to read."""
+        return {
+            "id": self.id,
+            "role": str(self.role),
+            "mode": self.mode,
+            "claimed_id": self.claimed_id,
+            "names": self.names,
+            "grants": sorted(self.grants),
+            "publish": self.publishable,
+            "deliver": self.deliver.listed(),
+            "policy": self.policy.to_table(),
+            "site_determination": self.site_determination,
+            "lang": self.lang,
+            "managed_session_id": self.managed_session_id,
+            "tts": self.tts,
+            "limits": {
+                "max_frame_bytes": self.max_frame_bytes,
+                "max_depth": self.limits.max_depth,
+                "messages_per_second": self.limits.messages_per_second,
+                "burst": self.limits.burst,
+            },
+        }
+
+    @property
+    def max_frame_bytes(self) -> int:
+        """The largest frame taken from this participant."""
+        if self.limits.max_frame_bytes is not None:
+            return self.limits.max_frame_bytes
+        return MIB if self.tts else HARD_FRAME_BYTES
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    """The record as it is written in participants.toml."""
+
+    role: Role = Role.SATELLITE
+    mode: Literal["relay", "manage"] = "relay"
+    claimed_id: Literal["verbatim", "prefixed", "ignored"] = "verbatim"
+    names: Literal["spec", "legacy"] = "spec"
+    grants: dict[Grant, bool] = {}
+    publish: tuple[str, ...] | None = None
+    deliver: tuple[str, ...] = ("*",)
+    policy: dict[str, Any] = {}
+    site_determination: str | None = None
+    lang: str | None = None
+    managed_session_id: str | None = None
+    tts: bool = True
+    limits: Limits = Limits()
+
+
+RECORD_KEYS: Final = frozenset(_Table.__struct_fields__)
+
+
+def parse_record(participant_id: str, table: dict[str, Any]) -> ParticipantRecord:
+    """Read one table of participants.toml; every mistake names the participant and the key."""
+    check_participant_id(participant_id)
+    try:
+        read = msgspec.convert(table, _Table)
+        return ParticipantRecord(
+            participant_id,
+            read.role,
+            read.mode,
+            read.claimed_id,
+            read.names,
+            _grants(read.role, read.grants),
+            None if read.publish is None else TopicPatterns.parse(read.publish),
+            TopicPatterns.parse(read.deliver),
+            SessionPolicy.parse(read.policy),
+            read.site_determination,
+            read.lang,
+            _managed_session(read.managed_session_id),
+            read.tts,
+            _checked(read.limits),
+        )
+    except (msgspec.ValidationError, ConfigError) as error:
+        raise BadRecord(participant_id, str(error)) from error
+
+
+def check_participant_id(participant_id: str) -> str:
+    """The id, if it is one (bus §17)."""
+    if PARTICIPANT_ID.fullmatch(participant_id) is None:
+        raise BadParticipantId(participant_id)
+    return participant_id
+
+
+def _grants(role: Role, given: dict[Grant, bool]) -> frozenset[Grant]:
+    granted = {grant for grant, yes in given.items() if yes}
+    if role is Role.SKILL_HOST and given.get(Grant.REGISTER_SKILLS, True):
+        granted.add(Grant.REGISTER_SKILLS)
+    return frozenset(granted)
+
+
+def _checked(limits: Limits) -> Limits:
+    for name in limits.__struct_fields__:
+        value = getattr(limits, name)
+        if value is not None and not 0 < value < math.inf:
+            raise BadLimit(name)
+    return limits
+
+
+def _managed_session(session_id: str | None) -> str | None:
+    if session_id in ("", DEFAULT):
+        raise BadManagedSession
+    return session_id
+
+
+class BadParticipantId(ConfigError):
+    """A participant id that cannot be one."""
+
+    def __init__(self, participant_id: str) -> None:
+        super().__init__(
+            f"{participant_id!r} cannot be a participant id",
+            hint="use 1 to 64 letters, digits, dots, underscores and hyphens",
+        )
+
+
+class BadRecord(ConfigError):
+    """A participant record cannot be used."""
+
+    def __init__(self, participant_id: str, problem: str) -> None:
+        super().__init__(
+            f"participant {participant_id!r}: {problem}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}"
+        )
+
+
+class BadLimit(ConfigError):
+    """A limit that would let nothing or everything through."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"limits: {name} must be a number above zero")
+
+
+class BadManagedSession(ConfigError):
+    """Managing mode needs a session of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("managed_session_id must be a name of its own, neither empty nor 'default'")

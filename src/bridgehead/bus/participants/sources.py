@@ -1,0 +1,69 @@
+"""Which source a participant's messages carry on the hub (B-01, B-05). Pure; randomness is passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from bridgehead.bus.participants.record import ParticipantRecord
+
+_MAX_CLAIM: Final = 128
+
+
+class Sources:
+    """Who has which source. One that belongs to another participant, present or not, is never given away."""
+
+    def __init__(
+        self,
+        bridge_id: str,
+        reserved: Iterable[str],
+        remembered: Mapping[str, str],
+        random_word: Callable[[], str],
+        is_enrolled: Callable[[str], bool],
+    ) -> None:
+        self._bridge_id = bridge_id
+        self._reserved = frozenset(reserved) | {bridge_id}
+        self._of: dict[str, str] = dict(remembered)
+        self._owner: dict[str, str] = {source: owner for owner, source in remembered.items()}
+        self._random_word = random_word
+        self._is_enrolled = is_enrolled
+
+    def assign(self, record: ParticipantRecord, claim: object) -> str:
+        """The claim where the record allows it and it is free, else what it had before, else a new one."""
+        wishes = (self._claimed(record, claim), self._of.get(record.id), record.id)
+        chosen = next((wish for wish in wishes if wish and self._is_free(wish, record.id)), None)
+        while chosen is None:
+            made = f"{record.id}-{self._random_word()}"
+            chosen = made if self._is_free(made, record.id) else None
+        self.forget(record.id)
+        self._of[record.id] = chosen
+        self._owner[chosen] = record.id
+        return chosen
+
+    def remember(self, participant_id: str, source: str) -> None:
+        """What the participant had elsewhere; nothing changes if somebody else has it by now."""
+        if self._is_free(source, participant_id):
+            self.forget(participant_id)
+            self._of[participant_id] = source
+            self._owner[source] = participant_id
+
+    def forget(self, participant_id: str) -> None:
+        """The participant's source is free again."""
+        source = self._of.pop(participant_id, None)
+        if source is not None:
+            del self._owner[source]
+
+    def _claimed(self, record: ParticipantRecord, claim: object) -> str | None:
+        if record.claimed_id == "ignored" or not isinstance(claim, str) or not _is_claim(claim):
+            return None
+        return f"{self._bridge_id}.{claim}" if record.claimed_id == "prefixed" else claim
+
+    def _is_free(self, wish: str, participant_id: str) -> bool:
+        if wish in self._reserved or self._owner.get(wish, participant_id) != participant_id:
+            return False
+        # What is addressed to somebody by name must not go to one who merely claims the name.
+        return wish == participant_id or not self._is_enrolled(wish)
+
+
+def _is_claim(claim: str) -> bool:
+    return 0 < len(claim) <= _MAX_CLAIM and claim.isprintable() and claim == claim.strip()

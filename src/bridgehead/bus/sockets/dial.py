@@ -1,0 +1,265 @@
+"""Opening a WebSocket to somebody else's listener, and waiting on it: what arrives is kept in order, within
+bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import socket
+import ssl
+from collections import deque
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bridgehead.bus.sockets.base import Conversation, Peer, shown_certificate
+from bridgehead.bus.sockets.libraries import LibraryName, library
+from bridgehead.errors import BridgeheadError, UserError
+
+DIAL_S: Final = 10.0
+MAX_MESSAGE_BYTES: Final = 26 * 1024 * 1024
+# First probe after 20 s of silence, given up after 60 s.
+_KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 60_000}
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where to connect, and what to show and to expect there."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    subprotocol: str | None = None
+    cert_sha256: str | None = None
+    client_cert: tuple[str, str] | None = None
+    """Files of certificate and key, for mutual TLS."""
+    ca_file: str | None = None
+    accept_any_certificate: bool = False
+    """For pairing only, where a person judges the certificate."""
+
+
+async def dial(
+    target: Target,
+    conversation: Conversation,
+    *,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+    library_name: LibraryName | None = None,
+) -> None:
+    """Connect; returns once the WebSocket is open, raises `DialRefused` or `Unreachable` otherwise."""
+    try:
+        parts = urlsplit(target.url)
+        port = parts.port or (443 if parts.scheme == "wss" else 80)
+    except ValueError as error:
+        raise BadUrl(target.url) from error
+    if parts.scheme not in ("ws", "wss") or parts.hostname is None:
+        raise BadUrl(target.url)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    headers = list(target.headers)
+    if target.subprotocol:
+        headers.append(("Sec-WebSocket-Protocol", target.subprotocol))
+    transport: asyncio.Transport | None = None
+    try:
+        async with asyncio.timeout(DIAL_S):
+            transport = await _open(target, parts.hostname, port, secure=parts.scheme == "wss")
+            await library(library_name).call(
+                transport, parts.netloc.rpartition("@")[2], path, headers, conversation, max_message_bytes
+            )
+    except BridgeheadError:
+        raise
+    except (OSError, TimeoutError, EOFError) as error:
+        _abort(transport)
+        raise Unreachable(target.url, _cause(error)) from error
+    except Exception as error:
+        _abort(transport)
+        if (status := _refused_with(error)) is not None:
+            raise DialRefused(target.url, status) from error
+        raise Unreachable(target.url, _cause(error)) from error
+
+
+async def _open(target: Target, host: str, port: int, *, secure: bool) -> asyncio.Transport:
+    context = _tls(target) if secure else None
+    transport, _protocol = await asyncio.get_running_loop().create_connection(
+        asyncio.Protocol, host, port, ssl=context, server_hostname=host if secure else None
+    )
+    _keep_alive(transport)
+    if target.cert_sha256 is not None and not _is_pinned(transport, target.cert_sha256):
+        transport.abort()
+        raise WrongCertificate(target.url)
+    return transport
+
+
+def _keep_alive(transport: asyncio.Transport) -> None:
+    """Let the system find out that the other machine is gone, although nobody said so."""
+    connection = transport.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _is_pinned(transport: asyncio.Transport, sha256: str) -> bool:
+    shown = shown_certificate(transport)
+    return shown is not None and hmac.compare_digest(hashlib.sha256(shown).hexdigest(), sha256.lower())
+
+
+def _tls(target: Target) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=target.ca_file)
+    if target.cert_sha256 is not None or target.accept_any_certificate:
+        # Exactly one certificate is accepted, and `_open` compares it before anything is sent.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if target.client_cert is not None:
+        context.load_cert_chain(*target.client_cert)
+    return context
+
+
+def _abort(transport: asyncio.Transport | None) -> None:
+    if transport is not None:
+        transport.abort()
+
+
+def _refused_with(error: Exception) -> int | None:
+    response = getattr(error, "response", None)
+    status = getattr(response, "status", None) or getattr(response, "status_code", None)
+    return int(status) if status is not None else None
+
+
+def _cause(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+class BadUrl(UserError):
+    """An address that is no WebSocket URL."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"{url!r} is no WebSocket URL", hint="write ws://host:port/path or wss://host:port/path"
+        )
+
+
+class Unreachable(BridgeheadError):
+    """Nobody answered, or not as a WebSocket server does."""
+
+    def __init__(self, url: str, cause: str) -> None:
+        super().__init__(
+            f"{_safe(url)} cannot be reached: {cause}", hint="check the address and that it is served"
+        )
+
+
+class DialRefused(BridgeheadError):
+    """The server answered the upgrade with a refusal."""
+
+    def __init__(self, url: str, status: int) -> None:
+        super().__init__(
+            f"{_safe(url)} refused the connection (HTTP {status})",
+            hint="check the join file; `bridgehead bus participant add` makes a new one",
+        )
+        self.status = status
+
+
+class WrongCertificate(BridgeheadError):
+    """The server showed another certificate than the join file names."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"{_safe(url)} shows another certificate than the one it was paired with; nothing was sent",
+            hint="if the bridge was set up anew, enrol this participant again",
+        )
+
+
+def _safe(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+FULL: Final = 1024
+
+
+class ConnectionEnded(BridgeheadError):
+    """The far side closed the connection, or it broke."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(f"the connection ended ({code}{' ' + reason if reason else ''})")
+        self.code = code
+        self.reason = reason
+
+
+class Mailbox:
+    """The conversation of a client: `dial` it, then `receive` until it raises `ConnectionEnded`."""
+
+    def __init__(self) -> None:
+        self.peer: Peer
+        self._waiting: deque[bytes] = deque()
+        self._reading = True
+        self._ended: ConnectionEnded | None = None
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def ended(self) -> ConnectionEnded | None:
+        """How it ended, None while it is open."""
+        return self._ended
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the far side keeps up, so that `send` does not wait."""
+        return self._room.is_set()
+
+    async def receive(self) -> bytes:
+        """The next message; what arrived before the end is still handed out."""
+        while not self._waiting:
+            if self._ended is not None:
+                raise self._ended
+            self._news.clear()
+            await self._news.wait()
+        message = self._waiting.popleft()
+        if not self._reading and len(self._waiting) <= FULL // 2:
+            self._reading = True
+            self.peer.resume_reading()
+        return message
+
+    async def send(self, payload: bytes) -> None:
+        """Send one message, waiting while the far side does not keep up."""
+        await self._room.wait()
+        if self._ended is not None:
+            raise self._ended
+        self.peer.send(payload)
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close and wait until that is done."""
+        if self._ended is None:
+            self.peer.close(code, reason)
+        while self._ended is None:
+            self._news.clear()
+            await self._news.wait()
+
+    # -- Conversation ---------------------------------------------------------------------------------------------
+
+    def opened(self, peer: Peer) -> None:
+        self.peer = peer
+
+    def received(self, payload: bytes, *, text: bool) -> None:
+        self._waiting.append(payload)
+        self._news.set()
+        if self._reading and len(self._waiting) >= FULL:
+            self._reading = False
+            self.peer.pause_reading()
+
+    def caught_up(self) -> None:
+        pass
+
+    def ponged(self) -> None:
+        pass
+
+    def paused(self) -> None:
+        self._room.clear()
+
+    def resumed(self) -> None:
+        self._room.set()
+
+    def closed(self, code: int, reason: str) -> None:
+        self._ended = ConnectionEnded(code, reason)
+        self._room.set()
+        self._news.set()

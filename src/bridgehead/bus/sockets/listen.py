@@ -1,0 +1,279 @@
+"""Listening on an address or a Unix socket, with or without TLS: read the head of a request, then upgrade or
+answer it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Final, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import h11
+import msgspec
+
+from bridgehead.bus.sockets.base import Answer, Request, Site, shown_certificate
+from bridgehead.bus.sockets.libraries import LibraryName, TakeOver, library
+from bridgehead.errors import BridgeheadError
+
+_log: Final = logging.getLogger("bridgehead.bus")
+
+HEAD_BYTES: Final = 16 * 1024
+BODY_BYTES: Final = 256 * 1024
+ARRIVAL_S: Final = 5.0
+"""How long a request may take to arrive, handshake of the WebSocket included."""
+
+SECURITY_HEADERS: Final = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cache-Control", "no-store"),
+)
+
+
+class Doors:
+    """All connections of one listener that are not WebSockets yet."""
+
+    def __init__(self, site: Site, take_over: TakeOver, *, limit: int = 512) -> None:
+        self.site = site
+        self.take_over = take_over
+        self._limit = limit
+        self._open: set[Door] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self) -> Door:
+        return Door(self)
+
+    def entered(self, door: Door) -> bool:
+        """Whether one more stranger can be attended to."""
+        if len(self._open) >= self._limit:
+            return False
+        self._open.add(door)
+        return True
+
+    def left(self, door: Door) -> None:
+        self._open.discard(door)
+
+    def run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """Nobody is attended to any longer."""
+        for door in list(self._open):
+            door.abort()
+        for task in list(self._tasks):
+            task.cancel()
+
+
+class Door(asyncio.Protocol):
+    """One connection from its first byte to the end of its request."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
+        self._head = b""
+        self._request: Request | None = None
+        self._body: list[bytes] = []
+        self._transport: asyncio.Transport
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if not self._doors.entered(self):
+            self._transport.abort()
+            return
+        self._deadline = asyncio.get_running_loop().call_later(ARRIVAL_S, self.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._leave()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._request is None:
+            self._head += data
+            if self._head.find(b"\r\n\r\n", 0, HEAD_BYTES) < 0 and len(self._head) >= HEAD_BYTES:
+                self._answer(Answer(431, b"request head too large\n"))
+                return
+        try:
+            self._http.receive_data(data)
+            self._advance()
+        except h11.RemoteProtocolError as error:
+            self._answer(Answer(error.error_status_hint, b"bad request\n"))
+
+    def _advance(self) -> None:
+        while not self._transport.is_closing():
+            event = self._http.next_event()
+            if isinstance(event, h11.Request):
+                self._request = _read_request(event, self._transport)
+                if _wants_websocket(self._request):
+                    self._decide(self._request)
+                    return
+            elif isinstance(event, h11.Data):
+                self._body.append(bytes(event.data))
+                if sum(map(len, self._body)) > BODY_BYTES:
+                    self._answer(Answer(413, b"body too large\n"))
+                    return
+            elif isinstance(event, h11.EndOfMessage):
+                assert self._request is not None
+                self._disarm()
+                complete = msgspec.structs.replace(self._request, body=b"".join(self._body))
+                self._doors.run(self._respond(complete))
+                return
+            else:
+                return
+
+    def _decide(self, request: Request) -> None:
+        decision = self._doors.site.upgrade(request)
+        if isinstance(decision, Answer):
+            self._answer(decision)
+            return
+        self._leave()
+        self._doors.take_over(self._transport, self._head, decision)
+
+    async def _respond(self, request: Request) -> None:
+        try:
+            answer = await self._doors.site.respond(request)
+        except Exception:  # the listener outlives one bad request
+            _log.exception("a request to %s failed", request.path)
+            answer = Answer(500, b"internal error\n")
+        if not self._transport.is_closing():
+            self._answer(answer)
+
+    def _answer(self, answer: Answer) -> None:
+        self._transport.write(_response(answer))
+        self._transport.close()
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def _leave(self) -> None:
+        self._disarm()
+        self._doors.left(self)
+
+
+def _response(answer: Answer) -> bytes:
+    headers = [
+        ("Content-Type", answer.content_type),
+        ("Content-Length", str(len(answer.body))),
+        ("Connection", "close"),
+        *(pair for pair in SECURITY_HEADERS if pair[0] not in {name for name, _ in answer.headers}),
+        *answer.headers,
+    ]
+    lines = [f"HTTP/1.1 {answer.status} {_PHRASES.get(answer.status, 'Answer')}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + answer.body
+
+
+_PHRASES: Final = {
+    200: "OK",
+    204: "No Content",
+    302: "Found",
+    303: "See Other",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    426: "Upgrade Required",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+def _wants_websocket(request: Request) -> bool:
+    return request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket"
+
+
+def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in event.headers:
+        name, value = raw_name.decode("ascii").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    target = urlsplit(event.target.decode("ascii", "replace"))
+    secured = transport.get_extra_info("ssl_object")
+    peername = transport.get_extra_info("peername")
+    return Request(
+        event.method.decode("ascii"),
+        target.path,
+        dict(parse_qsl(target.query)),
+        headers,
+        str(peername[0]) if isinstance(peername, tuple) else "local",
+        secured is not None,
+        shown_certificate(transport),
+    )
+
+
+BACKLOG: Final = 1024
+
+
+class Listener:
+    """One open listener."""
+
+    def __init__(self, server: asyncio.AbstractServer, doors: Doors, address: str) -> None:
+        self._server = server
+        self._doors = doors
+        self.address = address
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    async def close(self) -> None:
+        """No new connections; open WebSockets belong to the site and are closed by it."""
+        self._server.close()
+        self._doors.close()
+
+
+async def listen(
+    site: Site,
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None = None,
+    library_name: LibraryName | None = None,
+    strangers: int = 512,
+) -> Listener:
+    """Serve `site` on a TCP address; port 0 takes a free one."""
+    doors = Doors(site, library(library_name).take_over, limit=strangers)
+    try:
+        server = await asyncio.get_running_loop().create_server(
+            doors, host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=5 if tls else None
+        )
+    except OSError as error:
+        raise AddressInUse(f"{host}:{port}", error) from error
+    bound = server.sockets[0].getsockname()
+    return Listener(server, doors, f"{bound[0]}:{bound[1]}")
+
+
+async def listen_unix(site: Site, path: Path) -> Listener:
+    """Serve `site` on a Unix socket that only its owner can reach."""
+    # picows sets TCP options on every socket, so Unix sockets are served by the other library.
+    doors = Doors(site, library("websockets").take_over)
+    try:
+        server = await asyncio.get_running_loop().create_unix_server(doors, str(path))
+        path.chmod(0o600)
+    except OSError as error:
+        raise AddressInUse(str(path), error) from error
+    return Listener(server, doors, str(path))
+
+
+class AddressInUse(BridgeheadError):
+    """A listener could not be opened."""
+
+    def __init__(self, address: str, error: OSError) -> None:
+        super().__init__(
+            f"cannot listen on {address}: {error.strerror or error}",
+            hint="if a bus already answers there, reach it with --hub URL; otherwise choose another address",
+        )
+        self.address = address

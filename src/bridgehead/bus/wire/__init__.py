@@ -1,0 +1,1 @@
+"""Messages, sessions, topics and frames as they are on the wire. Pure."""

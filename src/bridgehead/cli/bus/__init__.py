@@ -1,0 +1,23 @@
+"""`bridgehead bus`: serve a bus, bridge to one, enrol participants, talk and listen. Each command is its own import."""
+
+from __future__ import annotations
+
+import click
+
+from bridgehead.cli.click_classes import LazyGroup
+
+COMMANDS = {
+    "serve": ("bridgehead.cli.bus.serve:serve", "Serve a bus: hub, gateway, chat page, assistant."),
+    "bridge": ("bridgehead.cli.bus.serve:bridge", "Put a gateway in front of a hub that runs elsewhere."),
+    "participant": ("bridgehead.cli.bus.participants:participant", "Who may take part."),
+    "policy": ("bridgehead.cli.bus.participants:policy", "What a participant may do."),
+    "send": ("bridgehead.cli.bus.talk:send", "Send one message, or say something and hear the answer."),
+    "tail": ("bridgehead.cli.bus.talk:tail", "Show messages as they pass."),
+    "chat": ("bridgehead.cli.bus.talk:chat", "Talk to the assistant line by line."),
+    "check": ("bridgehead.cli.bus.check:check", "Say what is wrong with a hub."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
+def bus() -> None:
+    """Live messages: satellites, chat rooms and scripts that talk to one assistant, each privately."""

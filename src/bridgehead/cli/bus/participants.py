@@ -1,0 +1,246 @@
+"""`bridgehead bus participant` and `bus policy`: enrol, list, show, revoke; see, change and try what one may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.bus import bus as assembled
+from bridgehead.bus.access import enrolment
+from bridgehead.bus.access.certificates import TlsFiles, fingerprint, public_url
+from bridgehead.bus.access.join_file import write_join_file
+from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.bridge.admission_trial import judge
+from bridgehead.bus.gateway.status_site import running_bridge, running_url
+from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
+from bridgehead.bus.settings import BusSettings
+from bridgehead.cli.click_classes import Command, Group
+from bridgehead.cli.output import App, columns, read_named
+from bridgehead.exit_codes import ExitCode
+from bridgehead.host.clock import SystemClock
+
+
+def placed(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--state", metavar="DIR", help="State folder of the bridge.")(command)
+
+
+def at_home(app: App, state: str | None) -> tuple[BusSettings, StateFolder]:
+    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    settings = assembled.bus_settings(assembly, {"state": state})
+    return settings, assembled.state_folder(assembly, settings)
+
+
+@click.group(cls=Group)
+def participant() -> None:
+    """Who may take part."""
+
+
+@participant.command(
+    "add",
+    cls=Command,
+    examples=(
+        "bridgehead bus participant add kitchen",
+        "bridgehead bus participant add phone --grant notices --grant approve",
+        "bridgehead bus participant add bot --token --expires 90d --mode manage",
+    ),
+)
+@click.argument("participant_id", metavar="ID")
+@click.option("--role", type=click.Choice([str(role) for role in Role]), help="Default: satellite.")
+@click.option("--mode", type=click.Choice(["relay", "manage"]), help="manage: for channels without sessions.")
+@click.option(
+    "--names", type=click.Choice(["spec", "legacy"]), help="legacy: for programs with the old topics."
+)
+@click.option(
+    "--grant",
+    "grants",
+    type=click.Choice([str(grant) for grant in Grant]),
+    multiple=True,
+    help="A right nobody has by default; repeatable.",
+)
+@click.option("--token", is_flag=True, help="A bearer token instead of a device key.")
+@click.option("--expires", metavar="D", help="When the token ends, such as 90d.")
+@click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default ID.join.json.")
+@click.option("--url", metavar="U", help="What the join file says instead of the listening address.")
+@placed
+@click.pass_obj
+def add_participant(
+    app: App,
+    /,
+    participant_id: str,
+    grants: tuple[str, ...],
+    token: bool,
+    expires: str | None,
+    path: Path | None,
+    url: str | None,
+    state: str | None,
+    **record: str | None,
+) -> None:
+    """Enrol a participant and write its join file, the only place where its secret is shown."""
+    settings, folder = at_home(app, state)
+    folder.prepare()
+    table: dict[str, Any] = {key: value for key, value in record.items() if value is not None}
+    if grants:
+        table["grants"] = dict.fromkeys(grants, True)
+    request = enrolment.Enrolment(
+        participant_id,
+        table,
+        url or settings.serving.public_url or running_url(folder.path) or public_url(settings),
+        _certificate_to_pin(settings, folder),
+        token,
+        None if expires is None else enrolment.parse_duration(expires),
+    )
+    target = path or app.cwd / f"{participant_id}.join.json"
+    enrolment.enrol(folder, request, SystemClock(), target)
+    app.emit(
+        {"participant": participant_id, "join_file": str(target), "url": request.url},
+        lambda: (
+            f"{participant_id} enrolled; its join file is {target}\n"
+            f"on the device: bridgehead bus chat --join {target.name}"
+        ),
+    )
+
+
+def _certificate_to_pin(settings: BusSettings, folder: StateFolder) -> str | None:
+    """Of the bridge that runs, which may have been started with other settings; else of the next one."""
+    running = running_bridge(folder.path)
+    if running is not None:
+        return running.cert_sha256
+    tls = TlsFiles.prepare(settings, folder)
+    return None if tls is None else fingerprint(tls.certificate)
+
+
+@participant.command(
+    "pair", cls=Command, examples=("bridgehead bus participant pair wss://hub.local:8182 --id den",)
+)
+@click.argument("url", metavar="URL")
+@click.option("--id", "participant_id", required=True, metavar="ID", help="The name this device asks for.")
+@click.option(
+    "--join",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Join file; default ID.join.json.",
+)
+@click.pass_obj
+def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
+    """Ask a bridge that runs with --pairing to let this device in; someone there compares six digits."""
+    from bridgehead.bus.gateway.pairing import pair as pair_with
+    from bridgehead.bus.sockets.libraries import run
+
+    target = path or app.cwd / f"{participant_id}.join.json"
+
+    def show(code: str) -> None:
+        app.say(f"this device shows {code}\nwaiting for someone to answer yes (bridgehead pending)")
+
+    join = run(pair_with(f"{url.rstrip('/')}/pair", participant_id, show))
+    write_join_file(target, join)
+    app.emit(
+        {"participant": participant_id, "join_file": str(target)},
+        lambda: f"paired; the join file is {target}",
+    )
+
+
+@participant.command("list", cls=Command, examples=("bridgehead bus participant list --json",))
+@placed
+@click.pass_obj
+def list_participants(app: App, state: str | None) -> None:
+    """Who is enrolled, and with what."""
+    _settings, folder = at_home(app, state)
+    listed = enrolment.listing(folder, SystemClock().now())
+    head = ("id", "role", "mode", "credential", "expires")
+    rows = [(p.id, p.role, p.mode, p.credential, p.expires or "–") for p in listed]
+    app.emit(
+        {"participants": [msgspec.to_builtins(p) for p in listed]},
+        lambda: columns([head, *rows], width=120, flexible=0) if rows else "nobody is enrolled yet\n",
+    )
+
+
+@participant.command("show", cls=Command, examples=("bridgehead bus participant show kitchen",))
+@click.argument("participant_id", metavar="ID")
+@placed
+@click.pass_obj
+def show_participant(app: App, participant_id: str, state: str | None) -> None:
+    """The record of one participant as it is in force, defaults included."""
+    _settings, folder = at_home(app, state)
+    show_record(app, enrolment.find_record(folder, participant_id))
+
+
+@participant.command("revoke", cls=Command, examples=("bridgehead bus participant revoke kitchen",))
+@click.argument("participant_id", metavar="ID")
+@placed
+@click.pass_obj
+def revoke_participant(app: App, participant_id: str, state: str | None) -> None:
+    """Take the credential away; a running bridge closes the connection at once."""
+    _settings, folder = at_home(app, state)
+    enrolment.revoke(folder, participant_id)
+    app.emit({"revoked": participant_id}, lambda: f"{participant_id} is revoked")
+
+
+def show_record(app: App, record: ParticipantRecord) -> None:
+    """The effective record of a participant."""
+    effective = record.effective()
+    rows = [(key, _cell(value)) for key, value in effective.items()]
+    app.emit({"participant": effective}, lambda: columns(rows, width=app.width, flexible=1))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_cell(inner)}" for key, inner in value.items()) or "–"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "–"
+    return "–" if value is None else str(value)
+
+
+MAX_MESSAGE_BYTES = 1 << 20
+
+
+@click.group(cls=Group)
+def policy() -> None:
+    """What a participant may do."""
+
+
+@policy.command("show", cls=Command, examples=("bridgehead bus policy show kitchen",))
+@click.argument("participant_id", metavar="ID")
+@placed
+@click.pass_obj
+def show_policy(app: App, participant_id: str, state: str | None) -> None:
+    """The effective record: what was written and what it defaults to."""
+    _settings, folder = at_home(app, state)
+    show_record(app, enrolment.find_record(folder, participant_id))
+
+
+@policy.command(
+    "set",
+    cls=Command,
+    examples=(
+        "bridgehead bus policy set kitchen grants.notices true",
+        "bridgehead bus policy set kitchen policy.blacklisted_skills '[\"shell.skill\"]'",
+    ),
+)
+@click.argument("participant_id", metavar="ID")
+@click.argument("key")
+@click.argument("value")
+@placed
+@click.pass_obj
+def set_policy(app: App, participant_id: str, key: str, value: str, state: str | None) -> None:
+    """Change one key of a record; a running bridge applies it to the next message."""
+    _settings, folder = at_home(app, state)
+    show_record(app, enrolment.set_key(folder, participant_id, key, value))
+
+
+@policy.command("test", cls=Command, examples=("bridgehead bus policy test kitchen message.json",))
+@click.argument("participant_id", metavar="ID")
+@click.argument("file", type=click.Path(path_type=Path))
+@placed
+@click.pass_obj
+def test_policy(app: App, participant_id: str, file: Path, state: str | None) -> int:
+    """What the gate would do with this message if the participant sent it. Nothing is sent."""
+    settings, folder = at_home(app, state)
+    record = enrolment.find_record(folder, participant_id)
+    verdict = judge(settings.bridge, record, read_named(file, MAX_MESSAGE_BYTES), folder.secret())
+    app.emit(msgspec.to_builtins(verdict), verdict.sentence)
+    return ExitCode.DONE if verdict.admitted else ExitCode.USER

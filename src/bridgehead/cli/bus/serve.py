@@ -1,0 +1,181 @@
+"""`bridgehead bus serve` and `bus bridge`: processes that stay until they are told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.bus import bus as assembled
+from bridgehead.bus.access.join_file import JoinFile, read_join_file
+from bridgehead.bus.client.loopback_hub import LoopbackHub
+from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.serve import BusServer
+from bridgehead.bus.settings import HUB_ADDRESS, Address, check_bridge_url
+from bridgehead.bus.sockets.libraries import run, settle_memory
+from bridgehead.bus.sockets.listen import listen as open_listener
+from bridgehead.cli.click_classes import Command
+from bridgehead.cli.output import App, columns
+from bridgehead.errors import UserError
+from bridgehead.exit_codes import ExitCode
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead bus serve --assistant scripted",
+        "bridgehead bus serve --listen 0.0.0.0:8182 --pairing",
+    ),
+)
+@click.option("--listen", metavar="ADDR", help="Where participants connect; beyond loopback only with TLS.")
+@click.option("--hub-listen", metavar="ADDR", help="Where the embedded hub listens; loopback only.")
+@click.option(
+    "--assistant", metavar="NAME", help="Who answers: openai (a chat endpoint) or scripted (an echo)."
+)
+@click.option("--pairing", is_flag=True, default=None, help="Let unknown devices ask to join.")
+@click.option(
+    "--chat-grant",
+    "chat_grants",
+    multiple=True,
+    type=click.Choice([Grant.NOTICES, Grant.APPROVE]),
+    help="What the chat page may do; repeatable.",
+)
+@click.option("--public-url", metavar="URL", help="What join files say instead of the listening address.")
+@click.option("--state", metavar="DIR", help="State folder of this bridge.")
+@click.option(
+    "--upstream",
+    type=click.Path(path_type=Path),
+    metavar="JOINFILE",
+    help="Ask this bridge what is not understood here.",
+)
+@click.pass_obj
+def serve(app: App, /, upstream: Path | None, **flags: Any) -> int:
+    """Serve a bus: embedded hub, gateway for participants, chat page, and an assistant if one is configured."""
+    flags["chat_grants"] = list(flags["chat_grants"]) or None
+    return _serve(app, flags, upstream)
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead bus bridge --hub ws://127.0.0.1:8181/core",
+        "bridgehead bus bridge --sidecar --join den.join.json",
+    ),
+)
+@click.option("--hub", metavar="URL", help="A hub that runs already (ws, wss or nats).")
+@click.option("--hub-token", metavar="TOKEN", help="Bearer token of that hub.")
+@click.option("--listen", metavar="ADDR", help="Where participants connect (or programs, with --sidecar).")
+@click.option("--public-url", metavar="URL", help="What join files say instead of the listening address.")
+@click.option("--state", metavar="DIR", help="State folder of this bridge.")
+@click.option(
+    "--upstream", metavar="URL", help="Another bridge to ask what is not understood here (with --join)."
+)
+@click.option(
+    "--sidecar", is_flag=True, help="Be a loopback hub for a program that cannot authenticate itself."
+)
+@click.option("--join", type=click.Path(path_type=Path), help="Join file for --upstream or --sidecar.")
+@click.pass_obj
+def bridge(app: App, /, upstream: str | None, sidecar: bool, join: Path | None, **flags: Any) -> int:
+    """Put a gateway in front of a hub that runs elsewhere, or lead a plain program to a bridge."""
+    if sidecar:
+        if join is None:
+            raise UserError("--sidecar needs --join FILE", hint="bridgehead bus participant add ID makes one")
+        return _run_sidecar(app, read_join_file(join), flags["listen"] or HUB_ADDRESS)
+    if flags["hub"] is None:
+        raise UserError("bus bridge needs --hub URL", hint="bridgehead bus serve brings its own hub")
+    if (upstream is None) != (join is None):
+        raise UserError("--upstream URL and --join FILE belong together")
+    if upstream is not None:
+        check_bridge_url(upstream)
+    return _serve(app, flags, join, upstream_url=upstream)
+
+
+def _serve(app: App, flags: dict[str, Any], upstream: Path | None, upstream_url: str | None = None) -> int:
+    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    settings = assembled.bus_settings(assembly, flags)
+    join = read_join_file(upstream) if upstream is not None else None
+    if join is not None and upstream_url is not None:
+        join = msgspec.structs.replace(join, url=upstream_url)
+    lent, give_back = assembled.outside(assembly, settings)
+    server = BusServer(settings, assembled.state_folder(assembly, settings), lent, upstream=join)
+    try:
+        return run(_until_stopped(app, server))
+    finally:
+        give_back()
+
+
+async def _until_stopped(app: App, server: BusServer) -> int:
+    await server.start()
+    settle_memory()
+    try:
+        app.emit_line(_served(server), lambda: _served_lines(server))
+        _offer_links(app, server)
+        await _signalled()
+        app.say("stopping")
+    finally:
+        await server.stop()
+    return ExitCode.DONE
+
+
+def _served(server: BusServer) -> dict[str, Any]:
+    return {
+        "hub": server.hub_url,
+        "gateway": server.join_url,
+        "chat": server.chat_url,
+        "state": str(server.folder.path),
+    }
+
+
+def _served_lines(server: BusServer) -> str:
+    facts = _served(server)
+    rows = [("hub", facts["hub"]), ("participants", facts["gateway"]), ("chat (opens once)", facts["chat"])]
+    if not server.folder.credentials():
+        rows.append(("first satellite", "bridgehead bus participant add kitchen"))
+    return columns(rows, width=200, flexible=1)
+
+
+def _offer_links(app: App, server: BusServer) -> None:
+    """Enter in the terminal prints another chat link."""
+    if not sys.stdin.isatty():
+        return
+
+    def entered() -> None:
+        if not sys.stdin.readline():
+            asyncio.get_running_loop().remove_reader(sys.stdin)
+        else:
+            app.say(f"chat (opens once)  {server.chat_url}")
+
+    asyncio.get_running_loop().add_reader(sys.stdin, entered)
+
+
+async def _signalled() -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    await stopped.wait()
+
+
+def _run_sidecar(app: App, join: JoinFile, address: str) -> int:
+    where = Address.parse(address)
+    if not where.is_loopback:
+        raise UserError("a side-car listens on loopback only", hint="leave --listen out")
+
+    async def main() -> int:
+        sidecar = LoopbackHub(join)
+        listener = await open_listener(sidecar, where.host, where.port)
+        url = f"ws://{listener.address}/core"
+        app.emit_line({"sidecar": url, "participant": join.participant}, lambda: f"side-car  {url}")
+        try:
+            await _signalled()
+        finally:
+            await listener.close()
+            await sidecar.close()
+        return ExitCode.DONE
+
+    return run(main())

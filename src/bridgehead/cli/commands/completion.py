@@ -1,0 +1,37 @@
+"""`bridgehead completion SHELL`: the script that lets a shell complete our commands."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from bridgehead.cli.click_classes import Command
+from bridgehead.cli.output import App
+
+SHELLS = ("bash", "zsh", "fish")
+# Where a script says for which command it is; `bh` is the same command.
+FOR_BOTH_NAMES = (
+    ("-F _bridgehead_completion bridgehead", "-F _bridgehead_completion bridgehead bh"),
+    ("#compdef bridgehead", "#compdef bridgehead bh"),
+    ("compdef _bridgehead_completion bridgehead", "compdef _bridgehead_completion bridgehead bh"),
+    ("--command bridgehead", "--command bridgehead --command bh"),
+)
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        'eval "$(bridgehead completion bash)"',
+        "bridgehead completion fish > ~/.config/fish/completions/bridgehead.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script for SHELL; evaluate it in your shell's start-up file."""
+    completer = get_completion_class(shell)
+    assert completer is not None
+    source = completer(ctx.find_root().command, {}, "bridgehead", "_BRIDGEHEAD_COMPLETE").source()
+    for one_name, both_names in FOR_BOTH_NAMES:
+        source = source.replace(one_name, both_names)
+    ctx.ensure_object(App).emit({"shell": shell, "script": source}, lambda: source)

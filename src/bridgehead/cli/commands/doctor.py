@@ -1,0 +1,56 @@
+"""`bridgehead doctor`: check this machine and say what to do about it."""
+
+from __future__ import annotations
+
+import click
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.cli.click_classes import Command
+from bridgehead.cli.output import App
+from bridgehead.doctor.checkup import check_everything, mend
+from bridgehead.doctor.diagnosis import MARKS, Checkup, Diagnosis, State
+from bridgehead.exit_codes import ExitCode
+from bridgehead.host.terminal import escape_controls, style
+
+COLOR = {State.FINE: 32, State.LOOK: 33, State.BROKEN: 31}
+
+
+@click.command(
+    cls=Command, examples=("bridgehead doctor", "bridgehead doctor --fix", "bridgehead doctor --json")
+)
+@click.option("--fix", is_flag=True, help="Carry out the fixes that are safe to do without asking.")
+@click.pass_obj
+def doctor(app: App, fix: bool) -> int:
+    """Check this machine: programs, AI runtimes, settings, permissions, the record.
+
+    Exits 1 if something is broken, 0 otherwise. Without --fix nothing is changed but for one event in the record.
+    """
+    assembly = Assembly(app.cwd, app.environ)
+    checkup = check_everything(assembly)
+    mended: list[Diagnosis] = []
+    if fix:
+        mended = mend(checkup)
+        for diagnosis in mended:
+            app.say(f"fixed: {diagnosis.message}")
+        checkup = check_everything(assembly) if mended else checkup
+    document = {**checkup.as_document(), "fixed": [diagnosis.as_document() for diagnosis in mended]}
+    app.emit(document, lambda: _lines(checkup, color=app.color))
+    return ExitCode.USER if checkup.count(State.BROKEN) else ExitCode.DONE
+
+
+def _lines(checkup: Checkup, *, color: bool) -> str:
+    lines: list[str] = []
+    group = None
+    for diagnosis in checkup.diagnoses:
+        if diagnosis.group != group:
+            group = diagnosis.group
+            lines.append(str(group))
+        lines.append(_line(diagnosis, color=color))
+    return "\n".join([*lines, "", checkup.summary]) + "\n"
+
+
+def _line(diagnosis: Diagnosis, *, color: bool) -> str:
+    mark = MARKS[diagnosis.state]
+    shown = style(mark, COLOR[diagnosis.state]) if color else mark
+    fix = f"   → {diagnosis.fix}" if diagnosis.fix else ""
+    return f"  {shown} {escape_controls(diagnosis.message + fix)}"

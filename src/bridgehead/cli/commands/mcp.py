@@ -1,0 +1,66 @@
+"""`bridgehead mcp`: the tools of bridgehead for an agent, over standard input and output."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bridgehead.cli.click_classes import Command
+from bridgehead.cli.output import App
+from bridgehead.errors import UserError
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.application import Assembly
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead mcp",
+        "bridgehead mcp --dir ~/src/orders",
+        "bridgehead mcp --list-tools --json",
+        "claude mcp add bridgehead -- bridgehead mcp",
+    ),
+)
+@click.option(
+    "--dir", "directory", type=click.Path(path_type=Path), help="The project; default the current one."
+)
+@click.option("--list-tools", is_flag=True, help="Print what agents are offered, and end.")
+@click.pass_obj
+def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
+    """Serve agents over MCP: councils, pending items, rigs, flows. Started by the agent's host, not by hand.
+
+    `bridgehead setup claude|codex|gemini|opencode` registers it there. Speaks every protocol version from 2024-11-05
+    to 2026-07-28; stdout carries nothing but the protocol, and closing stdin stops everything that is under way.
+    """
+    if list_tools:
+        _list_tools(app)
+        return
+    project = (app.cwd / directory).resolve() if directory else app.cwd
+    if not project.is_dir():
+        raise UserError(f"--dir {directory}: there is no such directory")
+    from bridgehead.mcp_server.transports.stdio import serve
+
+    if sys.stdin.isatty():
+        app.say(
+            "an agent's host starts this command and speaks to it; `bridgehead setup` registers it (Ctrl-C ends)"
+        )
+    serve(lambda: _assembly(app, project))
+
+
+def _assembly(app: App, project: Path) -> Assembly:
+    from bridgehead.assembly.application import Assembly
+
+    return Assembly(project, app.environ)
+
+
+def _list_tools(app: App) -> None:
+    from bridgehead.mcp_server.tools.catalogue import TOOLS
+
+    app.emit(
+        {"tools": [tool.listed() for tool in TOOLS]},
+        lambda: "".join(f"{tool.name:<16}{tool.description}\n" for tool in TOOLS),
+    )

@@ -1,0 +1,176 @@
+"""`bridgehead pending` and `bridgehead answer`: what waits for someone, and the one answer it takes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.pending import pending_list
+from bridgehead.cli.click_classes import Command
+from bridgehead.cli.output import App, ago, columns, one_line, read_named
+from bridgehead.contract.pending import Answer, PendingItem
+from bridgehead.contract.words import AnswerStatus, PendingKind, PendingState
+from bridgehead.control_plane.records import PendingFilter
+from bridgehead.errors import UserError
+from bridgehead.host.clock import SystemClock, iso_ms, parse_iso
+from bridgehead.host.terminal import escape_controls
+
+MAX_ANSWER_BYTES = 50 * 1024 * 1024
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead pending",
+        "bridgehead pending --here --json",
+        "bridgehead pending --all --limit 100",
+    ),
+)
+@click.option("--all", "everything", is_flag=True, help="Answered and withdrawn ones too.")
+@click.option("--here", is_flag=True, help="Only of the project in this directory.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice([str(kind) for kind in PendingKind]),
+    help="Only this kind.",
+)
+@click.option(
+    "--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N."
+)
+@click.pass_obj
+def pending(app: App, everything: bool, here: bool, kinds: tuple[str, ...], limit: int) -> None:
+    """List what waits for someone: flow requests, halted runtimes, envelopes, bus approvals."""
+    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    where = PendingFilter(
+        states=() if everything else (PendingState.OPEN,),
+        kinds=tuple(PendingKind(kind) for kind in kinds),
+        project=assembly.project if here else None,
+    )
+    with assembly.store(read_only=True) as store:
+        items = pending_list(assembly, store, app.warn).items(where, limit=limit)
+    app.emit(
+        {"items": [msgspec.to_builtins(item) for item in items]},
+        lambda: _table(items, SystemClock().now(), app.width),
+    )
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead answer q-12 --file reply.txt",
+        "bridgehead answer q-9 retry",
+        "agent < prompt.txt | bridgehead answer q-12 -",
+        'bridgehead answer q-12 --status cancelled --message "not needed any more"',
+    ),
+)
+@click.argument("item_id", metavar="ID")
+@click.argument("text", required=False)
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Take the answer from this file.")
+@click.option(
+    "--status", type=click.Choice([str(status) for status in AnswerStatus]), help="Default: success."
+)
+@click.option("--message", help="Why there is no answer (with --status error or cancelled).")
+@click.option("--by", help="Who answers; default your user name.")
+@click.pass_obj
+def answer(
+    app: App,
+    item_id: str,
+    text: str | None,
+    path: Path | None,
+    status: str | None,
+    message: str | None,
+    by: str | None,
+) -> None:
+    """Answer what is pending, once. TEXT `-` reads standard input. Nothing is resumed by it.
+
+    A request takes the response text, a halted runtime `retry` or `skip`, an approval `yes` or `no`.
+    """
+    chosen = AnswerStatus(status) if status else AnswerStatus.SUCCESS
+    _refuse_contradiction(
+        chosen, has_text=text is not None or path is not None, has_message=message is not None
+    )
+    given = Answer(
+        status=chosen,
+        text=_answer_text(text, path),
+        message=message,
+        by=by or _user_name(),
+        at=iso_ms(SystemClock().now()),
+    )
+    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    with assembly.store() as store:
+        item = pending_list(assembly, store, app.warn).answer(item_id, given)
+    app.emit(
+        {"item": msgspec.to_builtins(item)}, lambda: f"{item.id} answered: {one_line(item.question.title)}"
+    )
+
+
+def _refuse_contradiction(status: AnswerStatus, *, has_text: bool, has_message: bool) -> None:
+    succeeded = status is AnswerStatus.SUCCESS
+    if (succeeded and has_message) or (not succeeded and has_text):
+        raise UserError(
+            "an answer is either a text, or --status error|cancelled with a --message that says why",
+            hint="bridgehead answer --help",
+        )
+
+
+def _answer_text(text: str | None, path: Path | None) -> str | None:
+    if text is not None and path is not None:
+        raise UserError("give the answer as TEXT or with --file, not both")
+    if path is not None:
+        read = read_named(path, MAX_ANSWER_BYTES, hint="name a file, or give `-` for standard input")
+        return _decoded(read, str(path))
+    if text == "-":
+        return _decoded(sys.stdin.buffer.read(MAX_ANSWER_BYTES + 1), "standard input")
+    return text
+
+
+def _decoded(content: bytes, source: str) -> str:
+    if len(content) > MAX_ANSWER_BYTES:
+        raise UserError(f"{source} is larger than {MAX_ANSWER_BYTES >> 20} MiB")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{source} is not UTF-8 text: {error}") from error
+
+
+def _user_name() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
+
+
+def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
+    if not items:
+        return "nothing is waiting\n"
+    head = ("id", "since", "from", "what", "answer with")
+    return columns([head, *(_row(item, now) for item in items)], width=width, flexible=3)
+
+
+def _row(item: PendingItem, now: datetime) -> tuple[str, ...]:
+    question = item.question
+    since = ago(parse_iso(item.opened_at), now)
+    return (
+        item.id,
+        since,
+        *(escape_controls(one_line(cell)) for cell in (question.origin, question.title, _how(item))),
+    )
+
+
+def _how(item: PendingItem) -> str:
+    if item.state is not PendingState.OPEN:
+        by = f" by {item.answer.by}" if item.answer and item.answer.by else ""
+        return f"{item.state}{by}"
+    question = item.question
+    reply = "|".join(question.choices) if question.choices else "--file FILE"
+    command = f"bridgehead answer {item.id} {reply}"
+    return f"{question.advice}, then {command}" if question.advice else command

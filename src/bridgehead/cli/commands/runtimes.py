@@ -1,0 +1,106 @@
+"""`bridgehead runtimes` and `bridgehead domains`: who could sit in a council, and for what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bridgehead.cli.click_classes import Command
+from bridgehead.cli.output import UNLIMITED, App, columns
+from bridgehead.contract.task import normalise_domain
+from bridgehead.council.reporting.render.sentences import reason_in_words
+from bridgehead.errors import UserError
+from bridgehead.host.terminal import escape_controls
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.council.seats import Availability
+    from bridgehead.council.request.domains import Domain, Expert
+
+MARK = {True: "✓", False: "–"}
+
+
+@click.command(cls=Command, examples=("bridgehead runtimes", "bridgehead runtimes --json"))
+@click.pass_obj
+def runtimes(app: App) -> None:
+    """Say who could sit in a council here, over which connection, and what keeps the others out.
+
+    Looks at programs, logins and settings; no model is asked and nothing is spent.
+    """
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.council.seats import look_around
+
+    seats = look_around(Assembly(app.cwd, app.environ, tell=app.warn))
+    app.emit({"runtimes": [seat.document() for seat in seats]}, lambda: _table(seats))
+
+
+@click.command(
+    cls=Command, examples=("bridgehead domains", "bridgehead domains security", "bridgehead domains gdpr")
+)
+@click.argument("name", required=False)
+@click.pass_obj
+def domains(app: App, name: str | None) -> None:
+    """List the points of view a council knows, or the expert who would take NAME."""
+    from bridgehead.council.request.domains import load_registry
+
+    registry = load_registry()
+    if name is None:
+        known = registry.domains
+        app.emit({"domains": [_entry(one) for one in known]}, lambda: _domains(known, app.width))
+        return
+    if not normalise_domain(name):
+        raise UserError(f"{name!r} names no domain", hint="bridgehead domains lists those that are known")
+    expert = registry.expert(name)
+    app.emit({"expert": _expert_document(expert)}, lambda: _expert(expert))
+
+
+def _table(seats: list[Availability]) -> str:
+    rows = [
+        (MARK[seat.can_sit], seat.bridge, seat.connection or "", seat.version or "", _remark(seat))
+        for seat in seats
+    ]
+    ready = sum(seat.can_sit for seat in seats)
+    # Half a command is of no use: what to do is never cut, however narrow the terminal is.
+    return columns(rows, width=UNLIMITED, flexible=4) + f"\n{ready} of {len(seats)} could sit now\n"
+
+
+def _remark(seat: Availability) -> str:
+    refused = f"(last call refused: {seat.last_refusal})" if seat.last_refusal else ""
+    remark = " ".join(
+        filter(None, [reason_in_words(seat.reason), refused, f"→ {seat.advice}" if seat.advice else ""])
+    )
+    return escape_controls(" ".join(remark.split()))
+
+
+def _entry(domain: Domain) -> dict[str, Any]:
+    return {
+        "id": domain.id,
+        "category": domain.category,
+        "role": domain.role,
+        "aliases": list(domain.aliases),
+    }
+
+
+def _domains(known: tuple[Domain, ...], width: int) -> str:
+    rows = [(one.id, one.category, one.role) for one in known]
+    return columns([("domain", "category", "expert"), *rows], width=width, flexible=2)
+
+
+def _expert_document(expert: Expert) -> dict[str, Any]:
+    return {
+        "domain": expert.domain,
+        "role": expert.role,
+        "lens": expert.lens,
+        "focus_areas": list(expert.focus_areas),
+        "standards": list(expert.standards),
+        "origin": expert.origin,
+        "synthesized_from": list(expert.synthesized_from),
+    }
+
+
+def _expert(expert: Expert) -> str:
+    lines = [f"{expert.domain}   {expert.role}   ({expert.origin})"]
+    lines += [f"  {expert.lens}"] if expert.lens else []
+    lines += [f"  - {area}" for area in expert.focus_areas]
+    lines += [f"  standards: {', '.join(expert.standards)}"] if expert.standards else []
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,157 @@
+"""`bridgehead web`: the dashboard in the user's own browser."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.cli.click_classes import Command
+from bridgehead.cli.output import App
+from bridgehead.dashboard.serving import (
+    Address,
+    WebRequest,
+    choose_token,
+    forget_address,
+    note_address,
+    running_dashboard,
+)
+from bridgehead.errors import FileError, UserError
+from bridgehead.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from bridgehead.dashboard.app import Dashboard
+
+BY_SIGNAL = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
+
+
+class ExtraMissing(UserError):
+    """The parts the dashboard is made of are not installed."""
+
+    def __init__(self, missing: str | None) -> None:
+        super().__init__(
+            f"the dashboard needs {missing or 'a package'}, which is not installed",
+            hint="pip install 'bridgehead[web]'",
+        )
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead web",
+        "bridgehead web --open",
+        "bridgehead web --host 0.0.0.0 --token-file web-token",
+    ),
+)
+@click.option("--host", metavar="NAME", help="Address to listen on; beyond loopback with --token-file only.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 takes any free one.")
+@click.option(
+    "--open", "open_browser", is_flag=True, help="Open it in your browser; one that runs already is used."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take the token from this private file instead of a random one.",
+)
+@click.pass_obj
+def web(app: App, host: str | None, port: int | None, open_browser: bool, token_file: Path | None) -> int:
+    """Serve the dashboard: what waits for you, councils, threads, flows, the bus, every event.
+
+    Prints the link that lets a browser in, and serves until Ctrl-C. Whoever has the link is let in.
+    """
+    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    if open_browser and (running := running_dashboard(assembly.places)) is not None:
+        _tell(app, running.address)
+        webbrowser.open(running.link)
+        return ExitCode.DONE
+    settings = assembly.settings
+    chosen_file = token_file or (Path(text) if (text := settings.text("web.token_file")) else None)
+    request = WebRequest(
+        host=host or settings.text("web.host") or "127.0.0.1",
+        port=port if port is not None else int(settings.number("web.port") or 0),
+        token_file=None if chosen_file is None else app.cwd / chosen_file.expanduser(),
+        hosts=settings.texts("web.hosts"),
+        open_browser=open_browser,
+    )
+    return _serve(app, assembly, request)
+
+
+def _serve(app: App, assembly: Assembly, request: WebRequest) -> int:
+    token = _chosen_token(request)
+    try:
+        from bridgehead.dashboard.app import Dashboard
+        from bridgehead.dashboard.serving import bind, serve
+        from bridgehead.mcp_server.transports.http import http_app
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(error.name) from error
+    with assembly.store() as store, bind(request) as listening:
+        port = int(listening.getsockname()[1])
+        address = Address(host=_reached_at(request.host), port=port, token=token, pid=os.getpid())
+        dashboard = Dashboard(
+            assembly,
+            store,
+            token=token,
+            port=port,
+            user=_user_name(),
+            hosts=request.names(socket.gethostname()),
+            mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
+        )
+        try:
+            ended_by = serve(dashboard, listening, lambda: _started(app, request, address, dashboard))
+        finally:
+            forget_address(assembly.places, address)
+    app.say("stopped")
+    return ExitCode.DONE if ended_by is None else BY_SIGNAL[ended_by]
+
+
+def _chosen_token(request: WebRequest) -> str:
+    try:
+        return choose_token(request)
+    except FileError as error:
+        made = f"umask 077; openssl rand -hex 32 > {request.token_file}"
+        raise UserError(error.message, hint=error.hint or made) from error
+
+
+def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboard) -> None:
+    """Pages are answered: say where."""
+    note_address(dashboard.desk.assembly.places, address)
+    _tell(app, address)
+    if not request.is_loopback:
+        app.warn(
+            f"{request.host} is reachable from other machines and HTTP hides nothing on the way; "
+            "put a proxy that speaks TLS in front"
+        )
+    app.say("Ctrl-C stops")
+    if request.open_browser:
+        # Not the token: the whole machine sees what a program is started with. Some browsers end only with their page.
+        link = address.base + dashboard.access.new_link()
+        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+
+
+def _tell(app: App, address: Address) -> None:
+    app.emit(
+        {"url": address.url, "host": address.host, "port": address.port, "pid": address.pid},
+        lambda: address.url,
+    )
+
+
+def _reached_at(host: str) -> str:
+    """The address to write down for one that listens everywhere."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def _user_name() -> str:
+    import getpass
+
+    try:
+        return f"{getpass.getuser()} (web)"
+    except (OSError, KeyError):
+        return "web"

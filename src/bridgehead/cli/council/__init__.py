@@ -1,0 +1,1 @@
+"""`bridgehead council` and what it shows."""

@@ -1,0 +1,258 @@
+"""`bridgehead council`: call several agents together, take a council up again, look at what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bridgehead.assembly.council.request import VERBS
+from bridgehead.cli.click_classes import Command, Group
+from bridgehead.cli.council.options import (
+    council_options,
+    gate_option,
+    request_from,
+    sarif_option,
+    watch_option,
+)
+from bridgehead.cli.council.reports import dismiss, gate, list_, show
+from bridgehead.cli.output import SCHEMA_VERSION, App
+from bridgehead.contract.words import TaskType
+from bridgehead.host.files import write_atomic
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.council.councils import Councils
+    from bridgehead.assembly.council.live import LiveCouncil
+    from bridgehead.assembly.council.reports import Written
+    from bridgehead.assembly.council.request import CouncilRequest
+    from bridgehead.assembly.council.run import Audience, Finished
+
+EXAMPLES = {
+    "review": (
+        "bridgehead council review src/",
+        "bridgehead council review --diff main --gate fail --sarif findings.sarif",
+        'bridgehead council review src/auth.py --task "is the session handling safe?" --intensity thorough',
+        "bridgehead council review --staged --runtime codex --runtime claude",
+    ),
+    "audit": ("bridgehead council audit src/ --requirements requirements.yaml",),
+    "implement": ('bridgehead council implement --runtime codex --task "bind the order id"',),
+    "ask": ('bridgehead council ask "careful look at src/orders.py before we go to production"',),
+}
+
+
+@click.group(cls=Group)
+def council() -> None:
+    """Let several agents look at the same thing, argue, and end in one report.
+
+    A report is written whatever its verdict and the command exits 0; --gate makes the verdict an exit code. Without
+    any agent installed the static seat (ruff, bandit, lizard, detect-secrets) still reports, and says that it is alone.
+    """
+
+
+def _convene(app: App, /, verb: str, scope: tuple[str, ...], **options: Any) -> int:
+    """One council, from what was typed to the exit code."""
+    request = request_from(app, verb, scope, options)
+    councils = _councils(app)
+    if options["dry_run"]:
+        from bridgehead.cli.council.display import calls_document, calls_text
+
+        planned = councils.dry_run(request, _company(app, request))
+        app.emit(calls_document(planned), lambda: calls_text(planned))
+        return 0
+    from bridgehead.council.reporting.gate import Gate
+
+    gate = Gate(options["gate"]) if options["gate"] else None
+    with _watching(app, request, watch=options["watch"]) as company:
+        finished = councils.call(request, company, gate=gate)
+    if request.options.rewrites_settings:
+        app.say("wrote .bridge-settings.json")
+    return _ended(app, finished, gate=gate, sarif=options["sarif"], watch=options["watch"])
+
+
+def _verb_command(verb: str) -> click.Command:
+    function: Callable[..., Any] = council_options(click.pass_obj(partial(_convene, verb=verb)))
+    if verb == "debate":
+        function = click.option(
+            "--task-type", type=click.Choice([str(one) for one in TaskType]), help="Default: review."
+        )(function)
+        function = click.option(
+            "--preset",
+            type=click.Choice(("default", "security-elevated")),
+            help="How much the doubter weighs.",
+        )(function)
+    metavar = "REQUEST" if verb == "ask" else "[SCOPE]..."
+    function = click.argument("scope", nargs=-1, metavar=metavar)(function)
+    command = click.command(
+        verb,
+        cls=Command,
+        help=VERBS[verb].sentence,
+        examples=EXAMPLES.get(verb, (f"bridgehead council {verb} src/",)),
+    )
+    return command(function)
+
+
+for _verb in VERBS:
+    council.add_command(_verb_command(_verb))
+for _command in (show, list_, gate, dismiss):
+    council.add_command(_command)
+
+
+@council.command(
+    examples=(
+        "bridgehead council resume",
+        "bridgehead council resume k3v9qa --retry codex",
+        "bridgehead council resume --close --gate fail",
+    )
+)
+@click.argument("review_id", required=False)
+@click.option("--retry", multiple=True, metavar="BRIDGE", help="Seat this one again; repeatable.")
+@click.option("--close", is_flag=True, help="Wait for nobody any longer.")
+@gate_option
+@sarif_option
+@watch_option
+@click.pass_obj
+def resume(
+    app: App,
+    review_id: str | None,
+    retry: tuple[str, ...],
+    close: bool,
+    gate: str | None,
+    sarif: Path | None,
+    watch: bool,
+) -> int:
+    """Go on with a council: fold in answers that came, seat someone again, or stop waiting.
+
+    Without REVIEW_ID the newest open one. A finished call is never made again.
+    """
+    from bridgehead.council.reporting.gate import Gate
+
+    wanted = Gate(gate) if gate else None
+    with _watching(app, None, watch=watch) as company:
+        finished = _councils(app).resume(review_id, company, retry=retry, close=close, gate=wanted)
+    return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
+
+
+def _councils(app: App) -> Councils:
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.council.councils import Councils
+
+    return Councils(Assembly(app.cwd, app.environ, tell=app.warn))
+
+
+# -- who is with a running council
+
+
+@contextmanager
+def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Iterator[Audience]:
+    """The observers of a run: NDJSON, a live table on a terminal, or just warnings."""
+    from dataclasses import replace
+
+    from bridgehead.cli.council.display import LiveDisplay, SpokenWarnings, WatchLines
+    from bridgehead.cli.council.questions import ask_beside
+
+    company = replace(_company(app, request), handle_signals=True)
+    if watch:
+        yield replace(company, watchers=(WatchLines(app),))
+    elif not app.stderr.isatty():
+        yield replace(company, watchers=(SpokenWarnings(app),))
+    else:
+        verb = request.verb if request is not None else "taken up again:"
+        with LiveDisplay(verb, lambda review_id: _picture(app, review_id)) as display:
+            ask = ask_beside(display, company.ask_user) if company.ask_user else None
+            yield replace(company, ask_user=ask, watchers=(display,))
+
+
+def _picture(app: App, review_id: str) -> LiveCouncil:
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.council.views import council_now
+
+    return council_now(Assembly(app.cwd, app.environ), review_id).live
+
+
+def _company(app: App, request: CouncilRequest | None) -> Audience:
+    from bridgehead.assembly.council.run import Audience
+    from bridgehead.cli.council.questions import ask_about_halted, ask_before
+
+    if request is None or not request.options.interactive:
+        return Audience()
+    return Audience(
+        ask=lambda question: ask_before(app, question),
+        ask_user=lambda question, cancel: ask_about_halted(app, question, cancel),
+    )
+
+
+# -- how it ended
+
+
+def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch: bool) -> int:
+    from bridgehead.council.reporting.report import CouncilReport
+
+    report = finished.report
+    if sarif is not None and isinstance(report, CouncilReport):
+        _write_sarif(app, sarif, report)
+    document = _document(finished)
+    if watch:
+        from bridgehead.cli.council.display import WatchLines
+
+        WatchLines(app).write({"event": "report", "schema_version": SCHEMA_VERSION, **document})
+    else:
+        app.emit(document, lambda: _text(app, finished))
+    if finished.pause is not None:
+        app.say(finished.pause.line())
+    return finished.exit_code(gate)
+
+
+def _document(finished: Finished) -> dict[str, Any]:
+    import msgspec
+
+    if finished.report is None:
+        return {
+            "type": "deep-council",
+            "status": "PENDING",
+            "review_id": finished.kept.review_id,
+            "waiting_for": list(finished.waiting_for),
+            "outstanding": finished.pause.outstanding if finished.pause else 0,
+        }
+    files = finished.written.files if finished.written else {}
+    return {**msgspec.to_builtins(finished.report), "report_files": files}
+
+
+def _text(app: App, finished: Finished) -> str:
+    from bridgehead.council.reporting.render.text import Screen, render_text
+
+    if finished.report is None:
+        waiting = ", ".join(finished.waiting_for)
+        how = f"bridgehead council resume {finished.kept.review_id}"
+        return f"WAITING   council {finished.kept.review_id} waits for {waiting}; answer, then: {how}"
+    saved = finished.written.markdown if finished.written else None
+    width = min(app.width, 120)
+    text = render_text(finished.report, Screen(width=width, colour=app.color, saved_at=saved))
+    if finished.kept.task.task_type is TaskType.IMPLEMENTATION and finished.written:
+        text += _change(finished.written)
+    return text
+
+
+def _change(written: Written) -> str:
+    """Where an implementation is, and how to look at it and take it."""
+    if written.branch is None:
+        return "change  none: no file was changed\n"
+    branch = written.branch
+    return (
+        f"change  branch {branch}      git diff HEAD...{branch}      git merge {branch}\n"
+        f"patch   {written.patch}\n"
+    )
+
+
+def _write_sarif(app: App, path: Path, report: Any) -> None:
+    import json
+
+    from bridgehead.council.reporting.sarif import sarif_of
+
+    log = sarif_of(report)
+    write_atomic(path, json.dumps(log.log, ensure_ascii=False, indent=1) + "\n")
+    for warning in log.warnings:
+        app.warn(warning)

@@ -1,0 +1,214 @@
+"""The options every council takes (council §24), and the request they make."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bridgehead.cli.output import App, read_named
+from bridgehead.contract.words import ContextPolicy, Intensity, TaskType
+from bridgehead.errors import UserError
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.council.request import CouncilRequest
+    from bridgehead.contract.report import Output
+    from bridgehead.contract.task import Requirement
+
+MOST_FILE_BYTES = 16 * 1024 * 1024
+MOST_PATCH_BYTES = 64 * 1024 * 1024
+GATES = ("fail", "concerns")
+
+gate_option = click.option(
+    "--gate", type=click.Choice(GATES), help="Exit 3 from this verdict on; without it a verdict is data."
+)
+
+
+def _place_for_sarif(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Refused before any call is made: nobody wants to pay for a council and then miss its file."""
+    if path is not None and path.is_dir():
+        raise UserError(f"--sarif {path}: this is a directory", hint="name a file in it")
+    if path is not None and not path.parent.is_dir():
+        raise UserError(f"--sarif {path}: there is no directory {path.parent}", hint="make it, then repeat")
+    return path
+
+
+sarif_option = click.option(
+    "--sarif",
+    type=click.Path(path_type=Path),
+    callback=_place_for_sarif,
+    help="Write the findings as SARIF 2.1.0.",
+)
+watch_option = click.option(
+    "--watch", is_flag=True, help="Print events as NDJSON while it runs, the report as the last line."
+)
+
+_OPTIONS = (
+    click.option(
+        "--diff", "diff_base", metavar="BASE", help="What changed since BASE, working tree included."
+    ),
+    click.option("--staged", is_flag=True, help="What is staged."),
+    click.option("--range", "commit_range", metavar="A..B", help="The commits of a range."),
+    click.option("--patch", metavar="FILE", help="A patch; `-` reads standard input."),
+    click.option("--task", "-t", default="", metavar="TEXT", help="What to look for, in your words."),
+    click.option(
+        "--context", "context_file", type=click.Path(path_type=Path), help="Background for all seats."
+    ),
+    click.option(
+        "--domain", "-d", "domains", multiple=True, metavar="D", help="A point of view; repeatable."
+    ),
+    click.option(
+        "--intensity", "-i", type=click.Choice([str(one) for one in Intensity]), help="How thoroughly."
+    ),
+    click.option(
+        "--context-policy",
+        type=click.Choice([str(one) for one in ContextPolicy]),
+        help="How much seats are told.",
+    ),
+    click.option(
+        "--requirements", type=click.Path(path_type=Path), help="An audit's requirements: JSON or YAML list."
+    ),
+    click.option(
+        "--runtime", "-r", "runtimes", multiple=True, metavar="NAME", help="Seat this one; repeatable."
+    ),
+    click.option(
+        "--host-seat",
+        is_flag=False,
+        flag_value="",
+        default=None,
+        metavar="[BRIDGE]",
+        help="The agent that runs this command answers for BRIDGE; exits 42 for its prompts.",
+    ),
+    click.option("--fallback", is_flag=True, help="claude alone, with the council's second look."),
+    click.option(
+        "--seed-findings", type=click.Path(path_type=Path), help="Findings you have already (JSON)."
+    ),
+    click.option("--id", "review_id", metavar="ID", help="Name the council instead of drawing a name."),
+    click.option("--non-interactive", is_flag=True, help="Ask nothing."),
+    click.option("--reconfigure", is_flag=True, help="Look for runtimes and models again."),
+    click.option("--write-settings", is_flag=True, help="Write .bridge-settings.json."),
+    click.option("--dry-run", is_flag=True, help="List every call that would be made, and make none."),
+    click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before call N+1."),
+    click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Stop when this is spent."),
+    gate_option,
+    click.option("--allow-new-dismissals", is_flag=True, help="Let a change's own dismissals pass its gate."),
+    sarif_option,
+    watch_option,
+)
+
+
+def council_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """All options of a council, in the order of the help."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def request_from(app: App, verb: str, scope: tuple[str, ...], options: dict[str, Any]) -> CouncilRequest:
+    """What was typed, as a request; files are read here and refused with their name."""
+    from bridgehead.assembly.council.request import ASK, CouncilRequest
+    from bridgehead.council.request.plan import CouncilOptions
+    from bridgehead.council.scope.scope import ScopeRequest
+
+    task = options["task"]
+    if verb == ASK:
+        task, scope = " ".join([*scope, *filter(None, [task])]), ()
+        if not task.strip():
+            raise UserError("ask needs a request", hint='bridgehead council ask "is src/auth.py safe?"')
+    return CouncilRequest(
+        verb=verb,
+        task_type=TaskType(options["task_type"]) if options.get("task_type") else None,
+        scope=ScopeRequest(
+            paths=scope,
+            diff_base=options["diff_base"],
+            staged=options["staged"],
+            commit_range=options["commit_range"],
+            patch=_patch(options["patch"]),
+        ),
+        task=task,
+        context_summary=_text(options["context_file"]),
+        domains=options["domains"],
+        requirements=read_requirements(options["requirements"]),
+        review_id=options["review_id"],
+        options=CouncilOptions(
+            intensity=Intensity(options["intensity"]) if options["intensity"] else None,
+            context_policy=ContextPolicy(options["context_policy"]) if options["context_policy"] else None,
+            runtimes=options["runtimes"],
+            host_seat=options["host_seat"],
+            fallback=options["fallback"],
+            seed_findings=_seed_findings(options["seed_findings"]),
+            interactive=_is_interactive(app, options),
+            reconfigure=options["reconfigure"],
+            write_settings=options["write_settings"],
+            max_calls=options["max_calls"],
+            max_cost_usd=options["max_cost"],
+            allow_new_dismissals=options["allow_new_dismissals"],
+            preset=options.get("preset") or "default",
+        ),
+    )
+
+
+def _is_interactive(app: App, options: dict[str, Any]) -> bool:
+    """Somebody sits at the terminal and has not said that nobody does."""
+    machine_reads = (
+        app.as_json or options["watch"] or options["non_interactive"] or bool(app.environ.get("CI"))
+    )
+    return not machine_reads and sys.stdin.isatty() and app.stderr.isatty()
+
+
+def _text(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        return read_named(path, MOST_FILE_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: {error}") from error
+
+
+def _patch(given: str | None) -> str | None:
+    if given is None:
+        return None
+    content = (
+        sys.stdin.buffer.read(MOST_PATCH_BYTES + 1)
+        if given == "-"
+        else read_named(Path(given), MOST_PATCH_BYTES)
+    )
+    if len(content) > MOST_PATCH_BYTES:
+        raise UserError(f"the patch is larger than {MOST_PATCH_BYTES >> 20} MiB")
+    return content.decode("utf-8", "replace")
+
+
+_REQUIREMENT = "entries are {id: R-1, text: what must hold, level: MUST|SHOULD|MAY}, in YAML or JSON"
+
+
+def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
+    """The requirements of an audit, from YAML or JSON."""
+    if path is None:
+        return ()
+    import msgspec
+    import yaml
+
+    from bridgehead.contract.task import Requirement
+
+    try:
+        listed = msgspec.convert(yaml.safe_load(_text(path)), tuple[Requirement, ...])
+    except (yaml.YAMLError, msgspec.ValidationError, ValueError, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        raise UserError(f"{path} is no list of requirements: {problem}", hint=_REQUIREMENT) from error
+    ids = [one.id for one in listed]
+    twice = [one for one in dict.fromkeys(ids) if ids.count(one) > 1]
+    if not listed or twice:
+        problem = f"{', '.join(twice)} is there twice" if twice else "it is empty"
+        raise UserError(f"{path} is no list of requirements: {problem}", hint=_REQUIREMENT)
+    return listed
+
+
+def _seed_findings(path: Path | None) -> tuple[Output, ...]:
+    if path is None:
+        return ()
+    from bridgehead.assembly.council.request import read_seed_findings
+
+    return read_seed_findings(_text(path), str(path))

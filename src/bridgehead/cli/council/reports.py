@@ -1,0 +1,183 @@
+"""`council show`, `list`, `gate` and `dismiss`: what earlier councils came to."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.cli.click_classes import Command
+from bridgehead.cli.output import App, ago, columns, one_line
+from bridgehead.errors import UserError
+from bridgehead.host.terminal import escape_controls
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.council.reports import Reports
+    from bridgehead.assembly.council.views import CouncilLine
+
+FORMATS = ("text", "md", "html", "json", "sarif")
+ROOM_FOR_REPORTS = 120
+"""Columns of a terminal that shows a whole line of the list with the path of its report."""
+
+
+@click.command(
+    cls=Command,
+    examples=("bridgehead council show", "bridgehead council show k3v9qa --format sarif > findings.sarif"),
+)
+@click.argument("review_id", required=False)
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Which form."
+)
+@click.pass_obj
+def show(app: App, review_id: str | None, form: str) -> None:
+    """Show a report, by default the newest of this project."""
+    stored = _shelf(app).find(review_id)
+    if app.as_json or form == "json":
+        app.as_json = True
+        app.emit(stored.document(), lambda: "")
+        return
+    app.emit({}, lambda: stored.render(form, width=min(app.width, 120), colour=app.color))
+
+
+@click.command(
+    "list", cls=Command, examples=("bridgehead council list", "bridgehead council list --json --limit 5")
+)
+@click.option(
+    "--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The newest N."
+)
+@click.option("--everywhere", is_flag=True, help="Of all projects.")
+@click.pass_obj
+def list_(app: App, limit: int, everywhere: bool) -> None:
+    """List the councils of this project, the newest first."""
+    from bridgehead.assembly.council.views import list_councils
+    from bridgehead.host.clock import SystemClock
+
+    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    found = list_councils(assembly, limit=limit, project=None if everywhere else assembly.project).councils
+    now = SystemClock().now()
+    app.emit({"councils": [_listed(one) for one in found]}, lambda: _table(found, now, app.width))
+
+
+@click.command(
+    cls=Command, examples=("bridgehead council gate", "bridgehead council gate k3v9qa --level concerns")
+)
+@click.argument("review_id", required=False)
+@click.option(
+    "--level",
+    type=click.Choice(("fail", "concerns")),
+    default="fail",
+    show_default=True,
+    help="From which verdict.",
+)
+@click.pass_obj
+def gate(app: App, review_id: str | None, level: str) -> int:
+    """Exit 3 when a report's verdict is refused, 0 when it may pass, 1 without a verdict."""
+    from bridgehead.council.reporting.gate import Gate
+    from bridgehead.exit_codes import ExitCode
+
+    verdict, found = _shelf(app).find(review_id).gate_verdict()
+    refused = Gate(level).refuses(verdict)
+    document = {"review_id": found, "verdict": verdict, "level": level, "passed": not refused}
+    word = "refused" if refused else "passed"
+    app.emit(document, lambda: f"{word}   {verdict}   council {found}, gate {level}")
+    return ExitCode.GATE if refused else ExitCode.DONE
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        'bridgehead council dismiss SS001 --reason "generated file, checked by hand"',
+        'bridgehead council dismiss MMC002 --reason "accepted until the rewrite" --until 2027-03-01',
+    ),
+)
+@click.argument("finding_id")
+@click.option("--reason", required=True, help="Why the project lives with it; it is committed.")
+@click.option("--until", metavar="DATE", help="Last day on which it counts (YYYY-MM-DD).")
+@click.option("--paths", multiple=True, metavar="GLOB", help="Where it counts; default the finding's file.")
+@click.option("--accept-critical", is_flag=True, help="Needed for a CRITICAL finding.")
+@click.option(
+    "--review", "review_id", metavar="REVIEW_ID", help="The council it is from; default the newest."
+)
+@click.pass_obj
+def dismiss(
+    app: App,
+    finding_id: str,
+    reason: str,
+    until: str | None,
+    paths: tuple[str, ...],
+    accept_critical: bool,
+    review_id: str | None,
+) -> None:
+    """Live with a finding: appends to .bridgehead/dismissals.toml, which is meant to be committed.
+
+    One entry silences one finding, and only while the code it speaks of is unchanged.
+    """
+    from bridgehead.assembly.council.reports import DismissRequest
+
+    request = DismissRequest(finding_id, reason, _date(until), paths, accept_critical)
+    dismissed = _shelf(app).dismiss(review_id, request)
+    app.emit(
+        {"dismissed": dismissed.entry, "file": str(dismissed.path)},
+        lambda: (
+            f"dismissed {finding_id}: {one_line(escape_controls(dismissed.entry['title']))}   in {dismissed.path}"
+        ),
+    )
+
+
+def _shelf(app: App) -> Reports:
+    from bridgehead.assembly.council.reports import Reports
+
+    return Reports(Assembly(app.cwd, app.environ, tell=app.warn))
+
+
+def _date(text: str | None) -> dt.date | None:
+    if text is None:
+        return None
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError as error:
+        raise UserError(f"--until {text!r} is no date", hint="write it as 2027-03-01") from error
+
+
+def _listed(council: CouncilLine) -> dict[str, Any]:
+    return {
+        "review_id": council.id,
+        "verb": council.verb,
+        "title": council.title,
+        "state": council.status.value,
+        "started_at": council.started_at,
+        "seconds": round(council.seconds, 3),
+        "verdict": council.verdict,
+        "findings": council.counts,
+        "seats": list(council.seats),
+        "waiting_for": list(council.waiting_for),
+        "cost_usd": council.cost_usd,
+        "report": council.report,
+        "project": council.project,
+    }
+
+
+def _table(councils: Sequence[CouncilLine], now: dt.datetime, width: int) -> str:
+    if not councils:
+        return "no council was held here yet; begin with: bridgehead council review\n"
+    from bridgehead.host.clock import parse_iso
+
+    head = ("id", "since", "verdict", "state", "what", "report")
+    rows = [head, *(_row(one, ago(parse_iso(one.started_at), now)) for one in councils)]
+    if width < ROOM_FOR_REPORTS:  # `council show` names the report too
+        rows = [row[:-1] for row in rows]
+    return columns(rows, width=width, flexible=4)
+
+
+def _row(council: CouncilLine, since: str) -> tuple[str, ...]:
+    return (
+        council.id,
+        since,
+        council.verdict or "–",
+        council.status.value,
+        escape_controls(one_line(council.title)),
+        (council.report or {}).get("markdown", ""),
+    )

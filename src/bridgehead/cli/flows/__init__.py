@@ -1,0 +1,1 @@
+"""`bridgehead flow`."""

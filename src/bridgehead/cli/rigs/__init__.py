@@ -1,0 +1,1 @@
+"""`bridgehead rig` and `rig-bridge`."""

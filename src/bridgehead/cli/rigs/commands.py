@@ -1,0 +1,234 @@
+"""The rig commands: what each takes, what it is for, and where its handler lives."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bridgehead.cli.rigs.arguments import Flags
+
+_WATCHING = frozenset({"--watch", "--no-heartbeat"})
+_POSTING = frozenset({"--no-push", "--no-retry", "--allow-secret"})
+
+
+class RigCommand(NamedTuple):
+    """One command. `usage` follows its name; its handler has the same name in cli/rigs/handlers.py."""
+
+    flags: Flags
+    usage: str
+    summary: str
+    notes: tuple[tuple[str, str], ...]
+    examples: tuple[str, ...]
+
+
+def _flags(
+    booleans: frozenset[str] | set[str] = frozenset(),
+    values: set[str] | None = None,
+    repeatable: set[str] | None = None,
+    positionals: int = 0,
+) -> Flags:
+    return Flags(frozenset(booleans), frozenset(values or ()), frozenset(repeatable or ()), positionals)
+
+
+COMMANDS: dict[str, RigCommand] = {
+    "init": RigCommand(
+        _flags({"--force"}, {"--rig-id", "--display-name"}),
+        "--rig-id <id> [--display-name <name>] [--force]",
+        "Give this clone its identity.",
+        (
+            ("--rig-id <id>", "lowercase letters, digits, hyphens; names ending in -relay speak for a human"),
+            ("--display-name <name>", "shown beside the id, at most 80 characters"),
+            ("--force", "overwrite an identity and the commit-msg hook"),
+        ),
+        ("rig-bridge init --rig-id mac-m5max",),
+    ),
+    "new": RigCommand(
+        _flags({"--force"}, positionals=1),
+        "<thread-id> [--force]",
+        "Open a thread with a request to fill in.",
+        (("--force", "start the request over"),),
+        ("rig-bridge new cuda-build-03",),
+    ),
+    "send": RigCommand(
+        _flags(
+            _POSTING | {"--despite-freeze", "--unattested"},
+            {"--thread", "--status", "--tldr", "--body-file", "--council"},
+            {"--to", "--ref"},
+            positionals=1,
+        ),
+        "<TYPE> --thread <id> --to <rig>[,<rig>…] [options]",
+        "Write, commit and push one envelope.",
+        (
+            ("<TYPE>", "REQUEST HANDOFF RESPONSE ACK RESOLUTION STATE RESULT RECOVERY VERIFY DECISIONS"),
+            ("--thread <id>", "the thread to post in"),
+            ("--to <rig>", "a recipient; repeatable"),
+            ("--status <text>", "begins with ▶ ⏸ 🎯 ✅ or ❌; default: ▶ <TYPE> sent"),
+            ("--tldr <text>", "one line that says it, at most 280 characters"),
+            ("--body-file <path>", "the body; - reads standard input"),
+            ("--ref <sha|auto>", "a commit this answers, or the heads of the thread; repeatable"),
+            (
+                "--council <id>",
+                "with RESULT: say which council reviewed it, its verdict and its report's hash",
+            ),
+            ("--no-push", "commit only"),
+            ("--no-retry", "give up when another rig pushed first"),
+            ("--despite-freeze", "post although the thread waits for a human"),
+            ("--unattested", "let a relay rig send without a signature"),
+            ("--allow-secret", "send although the text looks like it holds a secret"),
+        ),
+        (
+            "rig-bridge send REQUEST --thread cuda-build-03 --to windows-5080 --tldr 'which toolkit?'",
+            "rig-bridge send RESPONSE --thread cuda-build-03 --to mac-m5max --body-file - --ref auto",
+            "rig-bridge send RESULT --thread cuda-build-03 --to mac-m5max --body-file built.md --council 01JD",
+        ),
+    ),
+    "close": RigCommand(
+        _flags(_POSTING | {"--despite-freeze"}, {"--status", "--note"}, positionals=1),
+        "<thread-id> --status <cancelled|completed> [--note <text>] [options]",
+        "Close a thread.",
+        (
+            ("--status <how>", "cancelled or completed"),
+            ("--note <text>", "what came of it"),
+            ("--no-push, --no-retry, --despite-freeze, --allow-secret", "as for send"),
+        ),
+        ("rig-bridge close cuda-build-03 --status completed --note 'built with 12.4'",),
+    ),
+    "status": RigCommand(
+        _flags(_WATCHING | {"--wide"}, {"--interval"}),
+        "[--wide] [--watch [--interval <s>] [--no-heartbeat]]",
+        "List the threads, newest first.",
+        (
+            ("--wide", "also sender, recipients, closed, count, hash, heads"),
+            ("--watch", "go on, one JSON object per line and event"),
+            ("--interval <s>", "how often to look, default 2"),
+            ("--no-heartbeat", "no line every 30 s when nothing happens"),
+        ),
+        ("rig-bridge status --wide", "rig-bridge status --json"),
+    ),
+    "thread": RigCommand(
+        _flags(_WATCHING, {"--interval"}, positionals=1),
+        "<thread-id> [--watch [--interval <s>] [--no-heartbeat]]",
+        "Show the envelopes of a thread, oldest first.",
+        (("--watch", "as for status"),),
+        ("rig-bridge thread cuda-build-03",),
+    ),
+    "sync": RigCommand(
+        _flags(
+            _WATCHING | {"--auto", "--check", "--accept-unverified", "--accept-non-envelope"},
+            {"--interval"},
+        ),
+        "[--auto | --check] [--accept-unverified] [--accept-non-envelope] [--watch …]",
+        "See what the remote has; with --auto take it in.",
+        (
+            ("--auto", "pull if the remote only appended and everything verifies"),
+            ("--check", "read-only gate: exits 1 unless clean and in step"),
+            ("--accept-unverified", "pull although verification failed"),
+            ("--accept-non-envelope", "pull commits that hold no envelopes"),
+            ("--watch", "go on, fetching every --interval seconds, at least 5"),
+        ),
+        ("rig-bridge sync", "rig-bridge sync --auto --json"),
+    ),
+    "relay": RigCommand(
+        _flags(
+            _POSTING | {"--allow-unknown-parent", "--begin", "--abort"},
+            {"--thread", "--in-reply-to", "--status", "--tldr", "--body-file"},
+            {"--to", "--ref"},
+            positionals=1,
+        ),
+        "<DECISIONS|RESPONSE|ACK> --thread <id> --in-reply-to <body_hash> [options] | --begin|--abort --thread <id>",
+        "Post a signed turn for a human operator.",
+        (
+            ("--in-reply-to <hash>", "body_hash of the turn that is answered"),
+            ("--begin, --abort", "freeze the thread while the human answers; let it go on"),
+            ("--allow-unknown-parent", "answer a turn this clone does not have"),
+            ("--to --status --tldr --body-file --ref --no-push --no-retry --allow-secret", "as for send"),
+        ),
+        ("rig-bridge relay DECISIONS --thread cuda-build-03 --in-reply-to 01ba4719…",),
+    ),
+    "verify": RigCommand(
+        _flags({"--require-council"}, positionals=1),
+        "[<thread-id>] [--require-council]",
+        "Check every committed envelope: hash, place, history, signature, attestation.",
+        (("--require-council", "every RESULT must say which council reviewed it, and say it truly"),),
+        ("rig-bridge verify", "rig-bridge verify cuda-build-03 --json"),
+    ),
+    "inbox": RigCommand(
+        _flags({"--prompt"}),
+        "[--prompt]",
+        "What is addressed to this rig and not answered yet.",
+        (("--prompt", "print the envelopes themselves, fenced as foreign text, to put before an agent"),),
+        ("rig-bridge inbox", "rig-bridge inbox --prompt | claude -p"),
+    ),
+    "trust": RigCommand(
+        _flags(positionals=3),
+        "list | add <principal> <key or .pub file> | remove <principal>",
+        "Whose signatures count.",
+        (),
+        ("rig-bridge trust add mike@example.com ~/keys/mike.pub", "rig-bridge trust list"),
+    ),
+    "watch": RigCommand(
+        _flags({"--auto", "--no-heartbeat"}, {"--interval"}, positionals=1),
+        "[<thread-id>] [--auto] [--interval <s>] [--no-heartbeat]",
+        "Fetch again and again, one JSON object per line and event.",
+        (("--auto", "also pull what may be pulled"),),
+        ("rig-bridge watch --auto | jq .event",),
+    ),
+    "reconcile": RigCommand(
+        _flags(values={"--thread"}),
+        "[--thread <id>]",
+        "Bring the control plane in line with git.",
+        (),
+        ("SWARM_DB=swarm.db rig-bridge reconcile",),
+    ),
+    "replay": RigCommand(
+        _flags({"--all"}, {"--thread"}),
+        "--thread <id> | --all",
+        "Rebuild the control plane from git history.",
+        (),
+        ("SWARM_DB=swarm.db rig-bridge replay --all",),
+    ),
+}
+
+
+def overview(program: str) -> str:
+    """The help of the whole command tree."""
+    width = max(map(len, COMMANDS)) + 2
+    rows = [f"  {name:<{width}}{command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        [
+            f"Usage: {program} <command> [options]",
+            "",
+            "Typed, hashed, signed messages between agents on different machines, with git as the queue.",
+            "",
+            "Commands:",
+            *rows,
+            "",
+            "Every command takes --json, --no-color, --debug and --help.",
+            f"{program} <command> --help explains one of them.",
+            "",
+        ]
+    )
+
+
+def explain(program: str, name: str) -> str:
+    """The help of one command."""
+    command = COMMANDS[name]
+    width = max((len(flag) for flag, _ in command.notes if len(flag) <= 26), default=0) + 2
+    options = [
+        f"  {flag:<{width}}{text}" if len(flag) <= 26 else f"  {flag}\n  {'':<{width}}{text}"
+        for flag, text in command.notes
+    ]
+    shown = [f"  {example.replace('rig-bridge', program)}" for example in command.examples]
+    return "\n".join(
+        [
+            f"Usage: {program} {name} {command.usage}".rstrip(),
+            "",
+            f"  {command.summary}",
+            *(["", "Options:", *options] if options else []),
+            "",
+            "Every command takes --json, --no-color, --debug and --help.",
+            "",
+            "Examples:",
+            *shown,
+            "",
+        ]
+    )

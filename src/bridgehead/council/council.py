@@ -1,0 +1,394 @@
+"""A whole council without I/O: seats, halted runtimes, Stage A, Stage B, report, and what is folded in later
+(council §14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.contract.report import BridgeReport
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.words import Confidence, Intensity, LocalCouncilType, Status, TaskType
+from bridgehead.council.attendance import Attendance, Decision, SeatStatus
+from bridgehead.council.calls import (
+    CallFailed,
+    CallKey,
+    DeadlineReached,
+    GivenUp,
+    Input,
+    Interrupted,
+    Reply,
+    Result,
+    Retried,
+    Seat,
+    SeatEvent,
+    Seating,
+    SeatPending,
+    SeatReady,
+    SeatReported,
+    Step,
+    Turn,
+    UserAnswered,
+)
+from bridgehead.council.debate.call_batch import BUDGET_REACHED, Budget
+from bridgehead.council.debate.five_phase import FivePhaseRun
+from bridgehead.council.debate.multi_model import MultiModelRun
+from bridgehead.council.debate.seat_run import NO_ANSWER, RoundsRun, SeatRun
+from bridgehead.council.findings.fingerprint import with_identity
+from bridgehead.council.findings.history import FindingRecord
+from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.reporting.report import STATIC, AbortedReport, CouncilReport
+from bridgehead.council.reporting.seat_report import Analysed, SeatFacts, completed_report, skipped_report
+from bridgehead.council.request.plan import DEFAULT, CouncilPlan, Preset
+from bridgehead.council.synthesis.council_report import aborted, assemble_report
+from bridgehead.council.synthesis.finding import CALLER, SeatReport
+from bridgehead.council.synthesis.synthesis import Synthesis
+
+
+def run_for(
+    seat: Seat,
+    task: BridgeInput,
+    around: RunInputs,
+    *,
+    budget: Budget | None = None,
+    seating: int = 1,
+    debate: Preset | None = None,
+) -> SeatRun:
+    """Several models make a council inside the seat; agents that can write to each other, and a standalone
+    `debate`, use the five-phase engine; everybody else the usual rounds (council §9, §12.1, §17)."""
+    if task.task_type is TaskType.IMPLEMENTATION:
+        # Several models would make several changes in one checkout.
+        seat = msgspec.structs.replace(seat, models=seat.models[:1])
+    if debate is not None or seat.messaging:
+        return FivePhaseRun(seat, task, around, budget=budget, seating=seating, preset=debate or DEFAULT)
+    kind = MultiModelRun if len(seat.models) > 1 else RoundsRun
+    return kind(seat, task, around, budget=budget, seating=seating)
+
+
+COUNCIL_LOG: Final = "council"
+
+
+class CouncilRun:
+    """One council from its first seating to its report, and on through later answers."""
+
+    def __init__(self, plan: CouncilPlan, surroundings: RunInputs) -> None:
+        self.plan = plan
+        self.report: CouncilReport | AbortedReport | None = None
+        self.records: tuple[FindingRecord, ...] = plan.records
+        """The history after the last report."""
+        self.attendance = Attendance(plan.bridges, interactive=plan.options.interactive)
+        self._around = surroundings
+        self._budget = Budget(plan.options)
+        self._runs: dict[str, SeatRun] = {}
+        self._seats: dict[str, Seat] = {}
+        self._reports: dict[str, SeatReport] = {}
+        self._pending: dict[str, dict[str, str]] = {}
+        self._awaited: set[str] = set()
+        self._seatings: dict[str, int] = {}
+        self._not_tried: list[str] = []
+        self._layer = Synthesis(plan, surroundings, self._budget, self._log)
+        self._warnings: list[str] = []
+        self._events: list[SeatEvent] = []
+        self._at = ""
+        self._interrupted: str | None = None
+
+    def start(self, at: str) -> Turn:
+        """Begin: every bridge is to be checked."""
+        self._at = at
+        self._log("council_start", **council_facts(self.plan.task, self.plan.bridges), timestamp=at)
+        if self.plan.takes_first_available:
+            # One bridge is enough: the others are tried only if it cannot be had.
+            candidates = [bridge for bridge in self.plan.bridges if bridge != STATIC]
+            first, self._not_tried = candidates[:1], candidates[1:]
+            return self._turn(self._seat(*first, *(b for b in self.plan.bridges if b == STATIC)))
+        return self._turn(self._seat(*self.plan.bridges))
+
+    def feed(self, happened: Input) -> Turn:
+        """Something happened; returns what is to be done now."""
+        self._at = happened.at
+        return self._turn(self._handlers[type(happened)](self, happened))
+
+    @property
+    def outstanding(self) -> tuple[CallKey, ...]:
+        """Keys of all calls that have no result yet."""
+        inside = [key for run in self._runs.values() for key in run.outstanding]
+        return (*inside, *self._layer.outstanding)
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """Bridges that have not come back: being checked, running, or pending."""
+        return tuple(
+            bridge for bridge in self.plan.bridges if bridge in self._awaited or bridge in self._pending
+        )
+
+    # -- what can happen
+
+    def _ready(self, happened: SeatReady) -> Turn:
+        seat = happened.seat
+        if seat.bridge not in self._awaited:
+            return Turn()
+        self._seats[seat.bridge] = seat
+        run = run_for(
+            seat,
+            self._seat_task(),
+            self._around,
+            budget=self._budget,
+            seating=self._seatings[seat.bridge],
+            debate=self.plan.preset if self.plan.is_debate else None,
+        )
+        self._runs[seat.bridge] = run
+        return self._after_seat(run.start(happened.at))
+
+    def _reported(self, happened: SeatReported) -> Turn:
+        self._pending.pop(happened.report.bridge, None)
+        return self._take_report(happened.report, verified=happened.verified)
+
+    def _pends(self, happened: SeatPending) -> Turn:
+        self._awaited.discard(happened.bridge)
+        asked = {"bridge": happened.bridge, "request": happened.request, "since": happened.at}
+        self._pending[happened.bridge] = asked
+        self._log("seat_pending", **asked)
+        return self._advance()
+
+    def _result(self, happened: Result) -> Turn:
+        if happened.key.step is Step.STAGE_B:
+            return self._stage_b_result(happened)
+        run = self._runs.get(happened.key.bridge)
+        return Turn() if run is None else self._after_seat(run.feed(happened))
+
+    def _deadline(self, happened: DeadlineReached) -> Turn:
+        run = self._runs.get(happened.bridge)
+        return Turn() if run is None else self._after_seat(run.feed(happened))
+
+    def _given_up(self, happened: GivenUp) -> Turn:
+        run = self._runs.get(happened.bridge)
+        if run is not None and run.report is None:
+            return self._after_seat(run.feed(happened))
+        if happened.bridge in self._pending or happened.bridge in self._awaited:
+            self._pending.pop(happened.bridge, None)
+            return self._take_report(self._skipped(happened.bridge, NO_ANSWER))
+        return Turn() if self._layer.is_done else self._give_up_stage_b(NO_ANSWER)
+
+    def _retried(self, happened: Retried) -> Turn:
+        known = self._reports.get(happened.bridge)
+        if known is not None and known.report.status is Status.COMPLETED:
+            return Turn()
+        self.attendance.go_on()
+        return self._seat(happened.bridge)
+
+    def _answered(self, happened: UserAnswered) -> Turn:
+        decision = self.attendance.answered(happened.bridge, happened.answer)
+        if decision is Decision.RETRY:
+            return self._seat(happened.bridge)
+        return self._advance()
+
+    def _interrupt(self, happened: Interrupted) -> Turn:
+        """End now with what is there: seats are cut short, Stage B is not begun."""
+        self._interrupted = happened.signal
+        self._warnings.append(f"interrupted:{happened.signal}")
+        turn = Turn()
+        for bridge in list(self._awaited):
+            run = self._runs.get(bridge)
+            if run is None or run.report is not None:
+                self._awaited.discard(bridge)
+                turn = turn.then(self._take_report(self._skipped(bridge, "interrupted"), advance=False))
+            else:
+                turn = turn.then(self._after_seat(run.feed(happened), advance=False))
+        if not self._layer.is_done:
+            return turn.then(self._give_up_stage_b("interrupted"))
+        return turn if self.report is not None else turn.then(self._advance())
+
+    _handlers: Final[Mapping[type, Callable[[Any, Any], Turn]]] = {
+        Reply: _result,
+        CallFailed: _result,
+        SeatReady: _ready,
+        SeatReported: _reported,
+        SeatPending: _pends,
+        DeadlineReached: _deadline,
+        GivenUp: _given_up,
+        Retried: _retried,
+        UserAnswered: _answered,
+        Interrupted: _interrupt,
+    }
+
+    # -- seats
+
+    def _seat(self, *bridges: str) -> Turn:
+        for bridge in bridges:
+            self._awaited.add(bridge)
+            self._runs.pop(bridge, None)
+            self._seatings[bridge] = self._seatings.get(bridge, 0) + 1
+        return Turn(seatings=tuple(Seating(bridge, self._seatings[bridge]) for bridge in bridges))
+
+    def _seat_task(self) -> BridgeInput:
+        if self.plan.is_parallel_workflow:
+            return msgspec.structs.replace(self.plan.task, intensity=Intensity.QUICK)
+        return self.plan.task
+
+    def _after_seat(self, turn: Turn, *, advance: bool = True) -> Turn:
+        """Pass a seat's turn on; when it brought the report, the council may go on."""
+        for report in turn.bridge_reports:
+            return turn.then(self._take_report(report, written=True, advance=advance))
+        return turn
+
+    def _take_report(
+        self, report: BridgeReport, *, verified: bool = True, written: bool = False, advance: bool = True
+    ) -> Turn:
+        """A bridge came back. `written`: its own turn carries the report already."""
+        self._awaited.discard(report.bridge)
+        self._reports[report.bridge] = SeatReport(self._identified(report, own=written), verified)
+        self.attendance.reported(
+            SeatStatus(
+                report.bridge, report.status, report.skip_reason, report.halt_reason, report.halt_message
+            )
+        )
+        turn = Turn() if written else Turn(bridge_reports=(report,))
+        is_empty = report.status in (Status.SKIPPED, Status.HALTED)
+        if self._not_tried and is_empty and report.bridge != STATIC:
+            return turn.then(self._seat(self._not_tried.pop(0)))
+        return turn.then(self._advance()) if advance else turn
+
+    def _identified(self, report: BridgeReport, *, own: bool) -> BridgeReport:
+        """Reports that are not of our own making get their evidence checked here, against our tree (§23)."""
+        if own:
+            return report
+        around = self._around
+        return msgspec.structs.replace(
+            report,
+            outputs=tuple(with_identity(one, around.tree, around.renames) for one in report.outputs),
+            withdrawn_outputs=tuple(
+                with_identity(one, around.tree, around.renames) for one in report.withdrawn_outputs
+            ),
+        )
+
+    def _skipped(self, bridge: str, reason: str) -> BridgeReport:
+        facts = SeatFacts(bridge=bridge, timeout_seconds=0, started_at=self._at, finished_at=self._at)
+        return skipped_report(self.plan.task, facts, reason)
+
+    # -- going on when all seats are settled
+
+    def _advance(self) -> Turn:
+        if self.attendance.aborted_by is not None:
+            return self._abort()
+        if self._awaited:
+            return Turn()
+        question = self.attendance.question()
+        if question is not None and self.plan.options.interactive and self._interrupted is None:
+            return Turn(question=question)
+        while question is not None:
+            self._convert(question.bridge)
+            question = self.attendance.question()
+        if self.attendance.available:
+            return self._begin_synthesis()
+        # With a rig still to answer the council is not over (council §14.8).
+        return Turn() if self._pending else self._abort()
+
+    def _convert(self, bridge: str) -> None:
+        seat = self.attendance.convert(bridge)
+        self._log(
+            "bridge_converted", bridge=bridge, halt_reason=seat.halt_reason, skip_reason=seat.skip_reason
+        )
+
+    def _abort(self) -> Turn:
+        cancelled = self.outstanding
+        self._awaited.clear()  # whoever is still being checked is not seated any more
+        self.report = aborted(self.plan, self.attendance, at=self._at)
+        self._log("council_complete", status="ABORTED", abort_reason=self.report.abort_reason)
+        return Turn(cancelled=cancelled, report=self.report)
+
+    # -- Layer 1 and the report
+
+    def _begin_synthesis(self) -> Turn:
+        debate = not self.plan.skips_stage_b and self._interrupted is None
+        calls = self._layer.begin(self._all_reports(), self._askable(), debate=debate)
+        turn = Turn(calls=calls)
+        return turn.then(self._conclude()) if self._layer.is_done else turn
+
+    def _stage_b_result(self, result: Result) -> Turn:
+        if self._layer.is_done:
+            return Turn()
+        turn = Turn(calls=self._layer.received(result))
+        return turn.then(self._conclude()) if self._layer.is_done else turn
+
+    def _give_up_stage_b(self, reason: str) -> Turn:
+        return Turn(cancelled=self._layer.give_up(reason)).then(self._conclude())
+
+    def _conclude(self) -> Turn:
+        warnings = [*self._warnings, *self._present_warnings(), *self._layer.warnings]
+        assembled = assemble_report(
+            self.plan,
+            self._around,
+            self._all_reports(),
+            self.attendance,
+            self._layer.findings,
+            self._layer.debate,
+            pending=tuple(self._pending.values()),
+            warnings=tuple(dict.fromkeys(warnings)),
+            at=self._at,
+        )
+        self.report, self.records = assembled.report, assembled.records
+        self._log("council_complete", status="COMPLETED", verdict=self.report.verdict)
+        return Turn(report=self.report)
+
+    def _all_reports(self) -> list[SeatReport]:
+        ordered = [self._reports[bridge] for bridge in self.plan.bridges if bridge in self._reports]
+        return [*ordered, *self._caller()]
+
+    def _caller(self) -> list[SeatReport]:
+        """What the caller brought along, as a pseudo bridge (council §14.7)."""
+        if not self.plan.options.seed_findings:
+            return []
+        facts = SeatFacts(bridge=CALLER, timeout_seconds=0, started_at=self._at, finished_at=self._at)
+        found = Analysed(
+            outputs=self.plan.options.seed_findings,
+            withdrawn=(),
+            disputed=(),
+            domains_covered=(),
+            debate_rounds=0,
+            confidence=Confidence.MEDIUM,
+            local_council_type=LocalCouncilType.NONE,
+        )
+        report = completed_report(self.plan.task, facts, found)
+        return [SeatReport(self._identified(report, own=False))]
+
+    def _askable(self) -> dict[str, Seat]:
+        """COMPLETED bridges that can take a prompt."""
+        return {bridge: seat for bridge, seat in self._seats.items() if bridge in self.attendance.available}
+
+    def _present_warnings(self) -> Iterator[str]:
+        """What is true of this report; a seat that is folded in later may end it."""
+        for converted in self.attendance.auto_skipped:
+            yield f"halted_bridge_skipped:{converted['bridge']}"
+        if all(bridge == STATIC for bridge in self.attendance.available):
+            yield "no_model_took_part"
+        for bridge, seat in self._reports.items():
+            if BUDGET_REACHED in seat.report.warnings:
+                yield f"{BUDGET_REACHED}:{bridge}"
+        if self.plan.options.max_cost_usd is not None:
+            for bridge, seat in self._reports.items():
+                if seat.report.usage.calls and seat.report.usage.cost_usd is None:
+                    yield f"cost_unknown:{bridge}"
+
+    def _log(self, event: str, **fields: Any) -> None:
+        self._events.append(SeatEvent(COUNCIL_LOG, event, fields))
+
+    def _turn(self, turn: Turn) -> Turn:
+        events, self._events = tuple(self._events), []
+        return turn.then(Turn(events=events))
+
+
+def council_facts(task: BridgeInput, bridges: Sequence[str]) -> dict[str, Any]:
+    """What is told about a council when it begins, and when it is taken up again."""
+    return {
+        "review_id": task.session_id,
+        "bridges": list(bridges),
+        "task_type": task.task_type.value,
+        "scope": task.scope_text,
+        "intensity": task.intensity.value,
+        "domains": list(task.domains),
+        "files": task.files,
+        "loc": task.loc,
+    }

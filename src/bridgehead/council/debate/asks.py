@@ -1,0 +1,220 @@
+"""Who is asked what in a debate round: packets cut to size, prompts built, sessions used where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from bridgehead.contract.report import Output
+from bridgehead.council.calls import Answer, CallKey, Step
+from bridgehead.council.debate.call_batch import Ask, Heard, next_attempt
+from bridgehead.council.debate.challenges import Challenge
+from bridgehead.council.debate.first_round import CHALLENGER, CONSOLIDATOR, INTEGRATOR, expert_owner, make_ask
+from bridgehead.council.debate.ledger import Entry, Owner
+from bridgehead.council.debate.packets import (
+    build_packet,
+    find_gaps,
+    synthesis_text,
+    told_conflicts,
+    told_history,
+)
+from bridgehead.council.debate.roster import NewExpert
+from bridgehead.council.debate.state import SeatState
+from bridgehead.council.prompts.debate import (
+    Debated,
+    challenge_prompt,
+    consolidation_prompt,
+    integration_prompt,
+    late_expert_prompt,
+    reminder_prompt,
+    response_prompt,
+    ruling_prompt,
+)
+from bridgehead.council.prompts.fences import Safe
+from bridgehead.council.prompts.packet_limit import CHALLENGES, FINDINGS, Reduced, reduce_packet
+from bridgehead.council.prompts.shared import NOTHING, PromptContext
+from bridgehead.council.replies.reply import Reader, read_items, read_lists
+
+READ_CHALLENGES: Final = read_lists("rulings", "challenges", "outputs")
+READ_RESPONSES: Final = read_lists("responses", "outputs")
+READ_RULINGS: Final = read_lists("rulings", optional=("challenges",))
+
+Builder = Callable[[PromptContext, CallKey, Debated], Safe]
+
+
+def challenge_asks(run: SeatState, added: Sequence[NewExpert]) -> list[Ask]:
+    """New experts first, then the Integration Checker, then the Challenger: the order ids are given in."""
+    packet = packet_for(run, run.ledger.live(), run.debate.open_challenges(), added)
+    history = told_history(run.debate)
+    return [
+        *(_late_expert_ask(run, new) for new in added),
+        *debate_asks(run, INTEGRATOR, Step.CHALLENGE, packet, integration_prompt, Answer.ITEMS, read_items),
+        *debate_asks(
+            run,
+            CHALLENGER,
+            Step.CHALLENGE,
+            packet,
+            challenge_prompt,
+            Answer.CHALLENGES,
+            READ_CHALLENGES,
+            history=history,
+        ),
+    ]
+
+
+def reminder_ask(run: SeatState, spoken: Heard, missing: Sequence[Entry]) -> Ask:
+    """The Challenger owes challenges: ask once more, with the ids."""
+    key = next_attempt(spoken.ask.call.key)
+    session = run.session_of(CHALLENGER)
+    previous = NOTHING if session is not None else spoken.ask.prompt
+    prompt = reminder_prompt(run.scene, key, previous, [entry.id for entry in missing], stage_b=False)
+    return make_ask(run.seat, run.scene, key, prompt, Answer.CHALLENGES, READ_CHALLENGES, session=session)
+
+
+def response_asks(run: SeatState, owner: Owner) -> list[Ask]:
+    """An owner hears of the challenges and conflicts that concern it, and of nothing else (Q1)."""
+    mine = [entry for entry in run.ledger.live() if entry.owner == owner]
+    conflicts = [conflict for conflict in run.conflicts if conflict.owner == owner]
+    title = run.title(owner)
+
+    def build(scene: PromptContext, key: CallKey, debated: Debated) -> Safe:
+        return response_prompt(scene, key, debated, role_title=title)
+
+    return debate_asks(
+        run,
+        owner,
+        Step.RESPONSE,
+        packet_for(run, mine, run.debate.open_for(owner)),
+        build,
+        Answer.RESPONSES,
+        READ_RESPONSES,
+        conflicts=told_conflicts(conflicts, run.debate),
+    )
+
+
+def ruling_asks(run: SeatState) -> list[Ask]:
+    """The Challenger's last word."""
+    packet = packet_for(run, run.ledger.live(), run.debate.open_challenges())
+    return debate_asks(
+        run,
+        CHALLENGER,
+        Step.RULING,
+        packet,
+        ruling_prompt,
+        Answer.RULINGS,
+        READ_RULINGS,
+        history=told_history(run.debate),
+    )
+
+
+def consolidation_asks(run: SeatState) -> list[Ask]:
+    """Quick: one look across the domains instead of a debate (K10)."""
+    packet = packet_for(run, run.ledger.live(), ())
+    return debate_asks(
+        run, CONSOLIDATOR, Step.CONSOLIDATION, packet, consolidation_prompt, Answer.ITEMS, read_items
+    )
+
+
+def packet_for(
+    run: SeatState,
+    findings: Sequence[Entry],
+    challenges: Sequence[Challenge],
+    added: Sequence[NewExpert] = (),
+) -> dict[str, Any]:
+    """The context packet of the present round for a role that sees these findings and challenges."""
+    challenged = {run.debate.target_of(one).id for one in run.debate.challenges.values()}
+    gaps = find_gaps(run.task, run.around.scope_files, list(run.ledger))
+    told_round = max(run.round - 1, 1)
+    return build_packet(
+        round_number=run.round,
+        active=run.roster.active,
+        added=added,
+        findings=findings,
+        challenges=challenges,
+        debate=run.debate,
+        synthesis=synthesis_text(told_round, len(run.ledger.live()), len(challenged), len(added), gaps),
+    )
+
+
+def debate_asks(
+    run: SeatState,
+    owner: Owner,
+    step: Step,
+    packet: dict[str, Any],
+    build: Builder,
+    answer: Answer,
+    read: Reader[Any],
+    *,
+    history: Sequence[dict[str, Any]] = (),
+    conflicts: Sequence[dict[str, Any]] = (),
+) -> list[Ask]:
+    """One question, or one per shard when the packet had to be split."""
+    reduced = reduce_packet(packet)
+    _note_reduction(run, owner, reduced)
+    # Shards go out together, and one session cannot take several questions at once.
+    session = run.session_of(owner) if len(reduced.packets) == 1 else None
+    asks: list[Ask] = []
+    for number, shard in enumerate(reduced.packets, start=1):
+        key = run.key(owner, step, shard=number)
+        alone = build(run.scene, key, Debated(shard, reduced.annotated, history, conflicts))
+        known = Debated(shard, reduced.annotated, history, conflicts, in_session=True)
+        asks.append(
+            make_ask(
+                run.seat,
+                run.scene,
+                key,
+                alone if session is None else build(run.scene, key, known),
+                answer,
+                read,
+                session=session,
+                standalone=None if session is None else alone,
+                shown_ids=tuple(map(_finding_id, shard[FINDINGS])),
+                asked=tuple(challenge["challenge_id"] for challenge in shard[CHALLENGES]),
+            )
+        )
+    return asks
+
+
+def _late_expert_ask(run: SeatState, new: NewExpert) -> Ask:
+    key = run.key(expert_owner(new.expert.domain), Step.CHALLENGE)
+    told = _told_trigger(run.ledger[new.trigger_id].output) if new.trigger_id is not None else None
+    prompt = late_expert_prompt(run.scene, key, new.expert, told, new.reason)
+    return make_ask(run.seat, run.scene, key, prompt, Answer.ITEMS, read_items)
+
+
+def _told_trigger(trigger: Output) -> dict[str, object]:
+    return {
+        "title": trigger.title,
+        "description": trigger.description,
+        "severity": trigger.severity,
+        "evidence": trigger.evidence,
+        "domain": trigger.domain,
+    }
+
+
+def _note_reduction(run: SeatState, owner: Owner, reduced: Reduced) -> None:
+    if reduced.level > 0:
+        run.log(
+            "context_reduced",
+            round=run.round,
+            role=owner.name,
+            level=reduced.level,
+            from_chars=reduced.from_chars,
+            to_chars=reduced.to_chars,
+            shards=len(reduced.packets),
+            cut=reduced.cut_findings,
+        )
+    if reduced.overflow is not None:
+        cut = reduced.overflow
+        run.overflow.append(
+            {
+                "round": run.round,
+                "role": owner.name,
+                "omitted_challenges": cut.omitted_challenges,
+                "cut": cut.synthesis_cut,
+            }
+        )
+
+
+def _finding_id(shown: Any) -> str:
+    return str(shown["id"] if isinstance(shown, dict) else shown.partition(": ")[0])

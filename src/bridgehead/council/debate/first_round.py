@@ -1,0 +1,123 @@
+"""Round 1: every role looks by itself, nobody sees anybody (council §9.3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bridgehead.council.calls import Answer, Call, CallKey, Role, Seat, Step
+from bridgehead.council.debate.call_batch import Ask, CallBatch
+from bridgehead.council.debate.ledger import Entry, Ledger, Owner
+from bridgehead.council.debate.roster import Signal, read_signals
+from bridgehead.council.prompts.debate import (
+    CHALLENGER_TITLE,
+    INTEGRATION_TITLE,
+    expert_prompt,
+    standing_role_prompt,
+)
+from bridgehead.council.prompts.fences import Safe
+from bridgehead.council.prompts.shared import PromptContext
+from bridgehead.council.replies.items import Intake
+from bridgehead.council.replies.reply import Items, Reader, is_item, read_items
+from bridgehead.council.request.domains import CROSS_DOMAIN, INTEGRATION, Expert
+
+FIRST_ROUND: Final = 1
+CHALLENGER: Final = Owner(Role.CHALLENGER, CROSS_DOMAIN)
+INTEGRATOR: Final = Owner(Role.INTEGRATION, INTEGRATION)
+CONSOLIDATOR: Final = Owner(Role.CONSOLIDATION, CROSS_DOMAIN)
+TITLES: Final = {Role.CHALLENGER: CHALLENGER_TITLE, Role.INTEGRATION: INTEGRATION_TITLE}
+
+
+def expert_owner(domain: str) -> Owner:
+    return Owner(Role.EXPERT, domain)
+
+
+def make_ask(
+    seat: Seat,
+    scene: PromptContext,
+    key: CallKey,
+    prompt: Safe,
+    answer: Answer,
+    read: Reader[Any],
+    **more: Any,
+) -> Ask:
+    """A question to this seat."""
+    session = more.pop("session", None)
+    call = Call(key, prompt, seat.timeout_seconds, answer, scene.profile_of(key), session)
+    return Ask(call, prompt, read, **more)
+
+
+def first_look_asks(
+    seat: Seat, scene: PromptContext, experts: Mapping[str, Expert], *, seating: int, model: str | None = None
+) -> list[Ask]:
+    """One question per domain, then the Integration Checker, then the Challenger: the order ids are given in."""
+
+    def key(role: Role, domain: str) -> CallKey:
+        return CallKey(
+            bridge=seat.bridge,
+            round=FIRST_ROUND,
+            step=Step.ANALYSIS,
+            role=role,
+            domain=domain,
+            model=model,
+            seating=seating,
+        )
+
+    prompts = [
+        (key(Role.EXPERT, domain), expert_prompt(scene, key(Role.EXPERT, domain), expert))
+        for domain, expert in experts.items()
+    ]
+    for role, domain in ((Role.INTEGRATION, INTEGRATION), (Role.CHALLENGER, CROSS_DOMAIN)):
+        prompts.append((key(role, domain), standing_role_prompt(scene, key(role, domain))))
+    return [make_ask(seat, scene, call_key, prompt, Answer.ITEMS, read_items) for call_key, prompt in prompts]
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Items one reply brought into the ledger, and the signals it gave."""
+
+    entries: tuple[Entry, ...]
+    signals: tuple[Signal, ...]
+
+
+def take_items(
+    ledger: Ledger,
+    intake: Intake,
+    placed: Iterable[tuple[int, Mapping[str, Any]]],
+    signals: object,
+    owner: Owner,
+    *,
+    agent: str,
+    round_number: int,
+    model: str | None = None,
+) -> Raised:
+    """Put a reply's items into the ledger and read its signals, which refer to their places in the reply."""
+    listed = list(placed)
+    drafts = [intake.draft(fields) for _, fields in listed]
+    entries = ledger.add(drafts, owner, agent=agent, round_number=round_number, model=model)
+    by_place = {place: entry for (place, _), entry in zip(listed, entries, strict=True)}
+    return Raised(tuple(entries), tuple(read_signals(signals, by_place)))
+
+
+def items_of(value: Any) -> tuple[list[tuple[int, Mapping[str, Any]]], object]:
+    """The items and signals in a reply, whichever reader read it."""
+    if isinstance(value, Items):
+        return list(value.entries), value.document.get("cross_domain_signals")
+    listed = value.get("outputs") or []
+    return [(place, entry) for place, entry in enumerate(listed) if is_item(entry)], value.get(
+        "cross_domain_signals"
+    )
+
+
+def covered_domains(wave: CallBatch) -> list[str]:
+    """Domains whose expert gave a usable answer, possibly an empty one."""
+    return [heard.ask.call.key.domain for heard in wave.in_order() if heard.ask.call.key.role is Role.EXPERT]
+
+
+def usual_failure(wave: CallBatch) -> str:
+    """The most frequent reason, the first one on ties."""
+    failed = wave.failures_in_order()
+    reasons = Counter(failure.reason for key, failure in failed if key.role is Role.EXPERT)
+    return reasons.most_common(1)[0][0] if reasons else "parse_failure"

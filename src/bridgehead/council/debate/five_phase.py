@@ -1,0 +1,281 @@
+"""The five-phase debate as a seat run: investigate, publish, challenge, join, final positions (council §17).
+
+Where agents cannot write to each other (`messaging` is off) phases 3 and 4 are skipped. Messages are relayed by us: a
+round asks every reviewer once and shows what the others left behind, without names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Final
+
+from bridgehead.contract.words import OutputState
+from bridgehead.council.calls import Answer, CallKey, Step
+from bridgehead.council.debate.answers import hear_items, raise_items, settle
+from bridgehead.council.debate.asks import debate_asks, packet_for
+from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, Heard
+from bridgehead.council.debate.first_round import CHALLENGER, INTEGRATOR, covered_domains, expert_owner
+from bridgehead.council.debate.five_phase_vote import ROUNDS, Stance, final_state, support_share, task_budget
+from bridgehead.council.debate.ledger import ChallengeState, Entry, Owner
+from bridgehead.council.debate.seat_run import BUDGET, RoundsRun
+from bridgehead.council.findings.dedupe import Candidate, matches
+from bridgehead.council.prompts.debate import Debated, debate_round_prompt, final_position_prompt
+from bridgehead.council.prompts.fences import Safe
+from bridgehead.council.prompts.shared import PromptContext
+from bridgehead.council.replies.items import as_line, as_text
+from bridgehead.council.replies.reply import read_lists
+from bridgehead.council.reporting.seat_report import SeatFacts
+from bridgehead.council.request.plan import DEFAULT, Preset
+
+READ_MESSAGES: Final = read_lists("messages", "outputs")
+READ_POSITIONS: Final = read_lists("positions", optional=("merges",))
+
+
+class FivePhaseRun(RoundsRun):
+    """A seat whose reviewers debate published findings and then vote with weights."""
+
+    def __init__(self, *args: Any, preset: Preset = DEFAULT, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._preset = preset
+        self._supporters: dict[str, set[Owner]] = {}
+        self._stances: dict[str, dict[str, Stance]] = {}
+        self._agreed: set[tuple[str, str, Owner]] = set()
+
+    # -- phases 1 and 2: everybody alone, then everything is published
+
+    def _after_first_look(self) -> None:
+        run, wave = self._run, self._settled_wave()
+        if not covered_domains(wave):
+            super()._after_first_look()
+            return
+        hear_items(run, wave.in_order())
+        run.roster.leave_unheard()  # the panel is fixed when the findings are published
+        settle(run, wave)
+        if not run.ledger.live():
+            self._end("nothing_found")
+        else:
+            self._next_phase()
+
+    def _next_phase(self) -> None:
+        rounds = ROUNDS[self.task.intensity] if self.seat.messaging else 0
+        planned = self._tally.calls + len(self._reviewers())
+        may_ask = planned + len(self._reviewers()) <= task_budget(self.task.intensity, len(self._reviewers()))
+        may_ask = may_ask and self._budget.refusal(2 * len(self._reviewers())) is None
+        if self._run.debate_round < rounds and may_ask:
+            self._begin_messages()
+        else:
+            self._begin_positions("max_rounds" if self._run.debate_round else None)
+
+    # -- phase 3: messages
+
+    def _begin_messages(self) -> None:
+        self._run.begin_round()
+        self._log_dispatch(mode="coordinator")
+        self._ask(
+            [ask for owner in self._reviewers() for ask in self._message_asks(owner)], self._after_messages
+        )
+
+    def _after_messages(self) -> None:
+        run, wave = self._run, self._settled_wave()
+        heard = wave.in_order()
+        self._hear_messages(heard)
+        settle(run, wave)
+        quiet = not run.debate.changes.total()
+        run.debate.finish_round(run.round, "convergence" if quiet else None)
+        if quiet:
+            self._begin_positions("convergence")
+        else:
+            self._next_phase()
+
+    def _hear_messages(self, heard: Sequence[Heard]) -> None:
+        """Challenges before answers, so that nobody answers what was not said yet."""
+        run = self._run
+        asked = [challenge.id for challenge in run.debate.open_challenges()]
+        for one in heard:
+            owner = _owner(one)
+            for message in _messages(one, "challenge", "cross-challenge"):
+                self._take_challenge(owner, message)
+            for message in _messages(one, "corroboration"):
+                self._corroborate(owner, message)
+            for message in _messages(one, "merge-proposal"):
+                self._agree(owner, as_line(message.get("finding_id")), as_line(message.get("other_id")))
+        for one in heard:
+            owner = _owner(one)
+            answers = [_as_response(message) for message in _messages(one, "defense", "withdrawal")]
+            run.debate.take_responses(owner, answers, asked, run.round)
+            raise_items(run, one)
+
+    def _take_challenge(self, owner: Owner, message: Mapping[str, Any]) -> None:
+        entry = self._run.ledger.survivor(message.get("finding_id"))
+        if entry is None or entry.owner == owner:
+            return
+        fields = {
+            "target_finding_id": entry.id,
+            "challenge_text": message.get("text"),
+            "mechanism": message.get("mechanism"),
+        }
+        taken = self._run.debate.take_challenges([fields], self._run.round, by=owner)
+        self._run.debate.changes["challenged"] += taken
+
+    def _corroborate(self, owner: Owner, message: Mapping[str, Any]) -> None:
+        entry = self._run.ledger.survivor(message.get("finding_id"))
+        if entry is not None and entry.owner != owner and as_text(message.get("text")):
+            self._supporters.setdefault(entry.id, set()).add(owner)
+
+    # -- phases 4 and 5: joining, final positions
+
+    def _begin_positions(self, stop: str | None) -> None:
+        self._ending = stop
+        if self._budget.refusal(len(self._reviewers())) is not None:
+            self._warn(BUDGET_REACHED)
+            self._decide()
+            self._end(BUDGET)
+            return
+        asks = [ask for owner in self._reviewers() for ask in self._position_asks(owner)]
+        self._ask(asks, self._after_positions)
+
+    def _after_positions(self) -> None:
+        wave = self._settled_wave()
+        for one in wave.in_order():
+            self._take_positions(_owner(one), one.value)
+        settle(self._run, wave)
+        self._join_agreed()
+        self._decide()
+        self._end(self._ending)
+
+    def _take_positions(self, owner: Owner, said: Mapping[str, Any]) -> None:
+        for fields in said["positions"]:
+            entry = self._run.ledger.survivor(fields.get("finding_id"))
+            stance = next((one for one in Stance if one == as_line(fields.get("position")).casefold()), None)
+            if entry is not None and stance is not None:
+                self._stances.setdefault(entry.id, {})[owner.name] = stance
+        for fields in said["merges"]:
+            if fields.get("agree") is True:
+                self._agree(owner, as_line(fields.get("finding_id")), as_line(fields.get("other_id")))
+
+    def _agree(self, owner: Owner, one: str, other: str) -> None:
+        if one and other and one != other:
+            first, second = sorted((one, other))
+            self._agreed.add((first, second, owner))
+
+    def _join_agreed(self) -> None:
+        """Pairs the matcher finds and both owners agree on become one finding."""
+        for one, other in self._merge_candidates():
+            owners = {one.owner, other.owner}
+            first, second = sorted((one.id, other.id))
+            if (
+                one.is_live
+                and other.is_live
+                and all((first, second, owner) in self._agreed for owner in owners)
+            ):
+                self._run.ledger.join(one, other)
+
+    def _decide(self) -> None:
+        """Turn positions into states; what lacks support is disputed, with the count as the open doubt."""
+        reviewers = [owner.name for owner in self._reviewers()]
+        for entry in self._run.ledger.live():
+            stances = dict(self._stances.get(entry.id, {}))
+            stances.setdefault(entry.owner.name, Stance.SUPPORT)
+            for owner in self._supporters.get(entry.id, ()):
+                stances.setdefault(owner.name, Stance.SUPPORT)
+            share = support_share(stances, CHALLENGER.name, reviewers, self._preset)
+            threshold = self._preset.threshold(entry.output.domain)
+            state = final_state(share, threshold, origin_round=entry.state.origin_round)
+            self._settle_state(entry, state, float(share or 0), float(threshold))
+
+    def _settle_state(self, entry: Entry, state: OutputState, share: float, threshold: float) -> None:
+        if state is OutputState.DISPUTED:
+            text = f"Support of {share:.3f} is below the threshold of {threshold:.2f}"
+            self._run.debate.doubt(entry, text, self._run.round)
+            return
+        # Votes settle what reviewers said against it; evidence that is not there stays not there (Q5).
+        for challenge_id in entry.state.unresolved:
+            if not self._run.debate.challenges[challenge_id].by_code:
+                entry.state.challenges[challenge_id] = ChallengeState.DEFENDED
+
+    def _merge_candidates(self) -> Iterator[tuple[Entry, Entry]]:
+        live = self._run.ledger.live()
+        candidates = [(entry, Candidate.of(entry.output)) for entry in live]
+        for (one, first), (other, second) in combinations(candidates, 2):
+            if matches(first, second, same_domain=False):
+                yield one, other
+
+    # -- asking
+
+    def _reviewers(self) -> list[Owner]:
+        return [*map(expert_owner, self._run.roster.active), INTEGRATOR, CHALLENGER]
+
+    def _message_asks(self, owner: Owner) -> list[Ask]:
+        run, title, own_ids = self._run, self._run.title(owner), self._own_ids(owner)
+
+        def build(scene: PromptContext, key: CallKey, debated: Debated) -> Safe:
+            return debate_round_prompt(scene, key, debated, role_title=title, own_ids=own_ids)
+
+        packet = anonymous(packet_for(run, run.ledger.live(), run.debate.open_challenges()))
+        return debate_asks(run, owner, Step.CHALLENGE, packet, build, Answer.CHALLENGES, READ_MESSAGES)
+
+    def _position_asks(self, owner: Owner) -> list[Ask]:
+        run, title, own_ids = self._run, self._run.title(owner), self._own_ids(owner)
+        pairs = [
+            (one.id, other.id) for one, other in self._merge_candidates() if owner in (one.owner, other.owner)
+        ]
+
+        def build(scene: PromptContext, key: CallKey, debated: Debated) -> Safe:
+            return final_position_prompt(scene, key, debated, role_title=title, own_ids=own_ids, merges=pairs)
+
+        packet = anonymous(packet_for(run, run.ledger.live(), run.debate.open_challenges()))
+        return debate_asks(run, owner, Step.POSITION, packet, build, Answer.POSITIONS, READ_POSITIONS)
+
+    def _own_ids(self, owner: Owner) -> list[str]:
+        return [entry.id for entry in self._run.ledger.live() if entry.owner == owner]
+
+    # -- the end
+
+    def _cut_short(self, reason: str) -> None:
+        wave = self._settled_wave()
+        step = next((ask.call.key.step for ask in wave.asks), Step.ANALYSIS)
+        if step is Step.ANALYSIS:
+            super()._cut_short(reason)
+            return
+        if step is Step.POSITION:
+            for one in wave.in_order():
+                self._take_positions(_owner(one), one.value)
+        else:
+            self._hear_messages(wave.in_order())
+        settle(self._run, wave)
+        self._decide()
+        self._end(f"stopped: {reason}")
+
+    def _facts(self, **more: Any) -> SeatFacts:
+        mode = "agent-teams" if self.seat.messaging else "plain"
+        extra = {"dispatch_mode": mode, "agents_spawned": len(self._reviewers())}
+        return super()._facts(extra=extra, **more)
+
+
+def anonymous(packet: dict[str, Any]) -> dict[str, Any]:
+    """A packet whose findings do not say who wrote them."""
+    shown = [
+        {key: value for key, value in entry.items() if key != "agent"}
+        for entry in packet["previous_findings"]
+    ]
+    return {**packet, "previous_findings": shown}
+
+
+def _owner(one: Heard) -> Owner:
+    return Owner(one.ask.call.key.role, one.ask.call.key.domain)
+
+
+def _messages(one: Heard, *kinds: str) -> Iterator[Mapping[str, Any]]:
+    for message in one.value["messages"]:
+        if as_line(message.get("kind")).casefold() in kinds:
+            yield message
+
+
+def _as_response(message: Mapping[str, Any]) -> dict[str, Any]:
+    withdrawn = as_line(message.get("kind")).casefold() == "withdrawal"
+    return {
+        "finding_id": message.get("finding_id"),
+        "status": "withdrawn" if withdrawn else "confirmed",
+        "defense": message.get("text"),
+    }

@@ -1,0 +1,160 @@
+"""A seat with several models: each looks once by itself, then what they found is joined (council §12.1).
+
+No debate rounds per model, for cost; `debate_merged` runs one debate round over the joined set with the first model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from bridgehead.contract.ids import model_slugs
+from bridgehead.contract.report import BridgeReport
+from bridgehead.contract.words import Intensity, LocalCouncilType, severity_rank
+from bridgehead.council.calls import Role, Step
+from bridgehead.council.debate.answers import consolidated, settle
+from bridgehead.council.debate.call_batch import CallBatch, Heard
+from bridgehead.council.debate.first_round import first_look_asks, items_of, take_items, usual_failure
+from bridgehead.council.debate.ledger import Entry, Ledger, Owner
+from bridgehead.council.debate.seat_run import RoundsRun
+from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster
+from bridgehead.council.reporting.seat_report import Analysed, SeatFacts, completed_report, skipped_report
+
+
+class MultiModelRun(RoundsRun):
+    """Round 1 once per model, all in parallel, then a mini-synthesis."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._models = [model for model in self.seat.models if model is not None]
+        self._used: list[str] = []
+        self._merged = 0
+
+    def _begin(self) -> None:
+        planned = len(self._models) * (len(self.task.domains) + 2)
+        refusal = self._budget.refusal(planned)
+        if refusal is not None:
+            self._finish(skipped_report(self.task, self._facts(), f"budget_exhausted: {refusal}"))
+            return
+        self._log_dispatch(mode="multi-model")
+        asks = [
+            ask
+            for model in self._models
+            for ask in first_look_asks(
+                self.seat, self._scene, self._run.roster.experts, seating=self._seating, model=model
+            )
+        ]
+        self._ask(asks, self._after_first_look)
+
+    def _after_first_look(self) -> None:
+        wave = self._settled_wave()
+        if not self._hear_models(wave):
+            self._finish(skipped_report(self.task, self._facts(), usual_failure(wave)))
+            return
+        # One round at most, whatever the intensity allows; quick has none.
+        if self.seat.debate_merged and self._run.ledger.live() and self.task.intensity is not Intensity.QUICK:
+            self._run.model = self._models[0]
+            self._begin_round()
+        else:
+            self._end(None)
+
+    def _stop_reason(self) -> str | None:
+        return "max_rounds"
+
+    def _cut_short(self, reason: str) -> None:
+        wave = self._settled_wave()
+        if wave.asks[0].call.key.step is not Step.ANALYSIS:
+            super()._cut_short(reason)
+        elif self._hear_models(wave):
+            self._end(f"stopped: {reason}")
+        else:
+            self._finish(skipped_report(self.task, self._facts(), reason))
+
+    def _hear_models(self, wave: CallBatch) -> bool:
+        """Each model's items under ids of its own, then joined across models; whether any model answered."""
+        heard = wave.in_order()
+        slugs = dict(zip(self._models, model_slugs(self._models), strict=True))
+        raised: list[Entry] = []
+        for model in self._models:
+            mine = [one for one in heard if one.ask.call.key.model == model]
+            if not any(one.ask.call.key.role is Role.EXPERT for one in mine):
+                continue
+            self._used.append(model)
+            raised += self._raise(
+                mine, Ledger(f"{self.seat.id_prefix}-{slugs[model]}-", None, self._log), model
+            )
+        self._adopt(raised)
+        settle(self._run, wave)
+        return bool(self._used)
+
+    def _raise(self, heard: Iterable[Heard], ledger: Ledger, model: str) -> list[Entry]:
+        for one in heard:
+            key = one.ask.call.key
+            owner = Owner(key.role, key.domain)
+            placed, signals = items_of(one.value)
+            raised = take_items(
+                ledger,
+                self._intake,
+                placed,
+                signals,
+                owner,
+                agent=self._run.title(owner),
+                round_number=1,
+                model=model,
+            )
+            self._run.roster.pass_over(raised.signals)
+            if key.role is Role.EXPERT and key.domain not in self._run.covered:
+                self._run.covered.append(key.domain)
+        ledger.merge_duplicates()
+        return ledger.live()
+
+    def _adopt(self, raised: Sequence[Entry]) -> None:
+        by_id = {entry.id: entry for entry in raised}
+        for found in cluster([Candidate.of(entry.output) for entry in raised], same_domain=False):
+            members = [by_id[name] for name in found.ids]
+            models = tuple(dict.fromkeys(entry.model for entry in members if entry.model))
+            if len(models) >= 2:
+                self._merged += 1
+                members = [self._joined(found, members, models)]
+            for entry in members:
+                self._run.ledger.adopt(entry)
+                self._run.debate.doubt_failed_evidence([entry], 1)
+
+    def _joined(self, found: Cluster, members: Sequence[Entry], models: tuple[str, ...]) -> Entry:
+        lead = members[0]
+        severity = max((entry.output.severity for entry in members), key=severity_rank)
+        lead.merged_from = [name for entry in members for name in (entry.id, *entry.merged_from)]
+        lead.model = None
+        lead.output = msgspec.structs.replace(
+            lead.output,
+            id=f"{self.seat.id_prefix}-merged-{self._merged:03d}",
+            type=found.type,
+            severity=severity,
+            confirmed_by_models=models,
+            intra_bridge_model_confirmed=True,
+        )
+        self._log("merge", kept=lead.id, discarded=list(found.ids), similarity=None, location=None)
+        return lead
+
+    def _report(self, facts: SeatFacts) -> BridgeReport:
+        found: Analysed = consolidated(self._run)
+        return completed_report(self.task, facts, _as_model_council(found, len(self._used)))
+
+    def _facts(self, **more: Any) -> SeatFacts:
+        extra = {
+            "dispatch_mode": "multi-model",
+            "models_configured": tuple(self._models),
+            "models_used": tuple(self._used),
+            "instances_spawned": len(self._models),
+            "instances_completed": len(self._used),
+            "intra_bridge_confirmed": self._merged,
+        }
+        return super()._facts(extra=extra, **more)
+
+
+def _as_model_council(found: Analysed, models: int) -> Analysed:
+    sources = ("role", "model") if models > 1 else ("role",)
+    return replace(found, local_council_type=LocalCouncilType.MODEL_COUNCIL, diversity_sources=sources)

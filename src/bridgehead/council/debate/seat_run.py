@@ -1,0 +1,414 @@
+"""What every seat run has in common, and the run in rounds: Round 1, debate rounds, ruling, report (council §9)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from bridgehead.contract.report import BridgeReport
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.timeouts import MAX_ROUNDS, STANDING_AGENTS, timeout_skip_reason
+from bridgehead.contract.words import Intensity
+from bridgehead.council.calls import (
+    Call,
+    CallFailed,
+    CallKey,
+    DeadlineReached,
+    GivenUp,
+    Interrupted,
+    Reply,
+    Role,
+    Seat,
+    SeatEvent,
+    Step,
+    Turn,
+)
+from bridgehead.council.debate.answers import (
+    consolidated,
+    hear_items,
+    hear_responses,
+    hear_rulings,
+    note_trouble,
+    settle,
+)
+from bridgehead.council.debate.asks import (
+    challenge_asks,
+    consolidation_asks,
+    reminder_ask,
+    response_asks,
+    ruling_asks,
+)
+from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, Budget, CallBatch, Tally
+from bridgehead.council.debate.challenges import Debate
+from bridgehead.council.debate.first_round import (
+    CHALLENGER,
+    FIRST_ROUND,
+    covered_domains,
+    first_look_asks,
+    usual_failure,
+)
+from bridgehead.council.debate.ledger import Ledger, domains_with_items
+from bridgehead.council.debate.roster import Roster
+from bridgehead.council.debate.state import SeatState
+from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.prompts.debate import repair_prompt
+from bridgehead.council.prompts.fences import Safe
+from bridgehead.council.prompts.shared import PromptContext
+from bridgehead.council.replies.items import Intake
+from bridgehead.council.reporting.seat_report import SeatFacts, completed_report, skipped_report
+
+NO_ANSWER: Final = "no_answer"
+INTERRUPTED: Final = "interrupted"
+
+SeatInput = Reply | CallFailed | DeadlineReached | GivenUp | Interrupted
+
+
+class SeatRun(ABC):
+    """One seat from its first call to its report. Feed it; carry out the turns it returns."""
+
+    def __init__(
+        self,
+        seat: Seat,
+        task: BridgeInput,
+        surroundings: RunInputs,
+        *,
+        budget: Budget | None = None,
+        seating: int = 1,
+    ) -> None:
+        self.seat = seat
+        self.task = task
+        self.report: BridgeReport | None = None
+        self._surroundings = surroundings
+        self._seating = seating
+        self._budget = budget or Budget()
+        self._tally = Tally()
+        self._budget.watch(self._tally)
+        material = surroundings.material.for_seat(reads_files=seat.reads_files)
+        self._scene = PromptContext(task, material, surroundings.secret)
+        self._intake = Intake(task)
+        self._warnings: list[str] = [*seat.warnings, *material.warnings]
+        self._sessions: dict[str, str] = {}
+        self._models_seen: list[str] = []
+        """Models that really answered, where the runtime says which."""
+        self._started_at = self._at = ""
+        self._events: list[SeatEvent] = []
+        self._calls: list[Call] = []
+        self._cancelled: tuple[CallKey, ...] = ()
+        self._wave: CallBatch | None = None
+        self._then: Callable[[], None] | None = None
+
+    def start(self, at: str) -> Turn:
+        """Begin; returns the calls of Round 1."""
+        self._started_at = self._at = at
+        self._log("bridge_start", bridge=self.seat.bridge, session_id=self.task.session_id, timestamp=at)
+        self._begin()
+        return self._turn()
+
+    def feed(self, happened: SeatInput) -> Turn:
+        """Something happened; returns what is to be done now. After the report everything is ignored."""
+        if self.report is not None or self._wave is None:
+            return Turn()
+        self._at = happened.at
+        if isinstance(happened, Reply) and happened.model and happened.model not in self._models_seen:
+            self._models_seen.append(happened.model)
+        if isinstance(happened, Reply | CallFailed):
+            self._calls += self._wave.received(happened)
+            self._go_on()
+        else:
+            self._stop_waiting(happened)
+        return self._turn()
+
+    @property
+    def outstanding(self) -> tuple[CallKey, ...]:
+        """Keys of the calls that have no result yet."""
+        return self._wave.outstanding if self._wave is not None and self.report is None else ()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Ask the first questions, or finish."""
+
+    @abstractmethod
+    def _cut_short(self, reason: str) -> None:
+        """Time is up and the wave has been settled: finish with what is there. `reason`: why a seat is skipped."""
+
+    def _stop_waiting(self, happened: DeadlineReached | GivenUp | Interrupted) -> None:
+        if isinstance(happened, DeadlineReached):
+            reason = timeout_skip_reason(self.seat.timeout_seconds)
+            self._log("deadline_reached", detail=f"after {self.seat.deadline_seconds} s")
+        else:
+            reason = NO_ANSWER if isinstance(happened, GivenUp) else INTERRUPTED
+        if self._wave is not None:
+            self._cancelled = self._wave.give_up(reason)
+        self._cut_short(reason)
+
+    def _ask(self, asks: Sequence[Ask], then: Callable[[], None]) -> None:
+        """Put questions together; `then` goes on when all are settled."""
+        self._wave = CallBatch(
+            asks,
+            self._log,
+            self._tally,
+            self._repair,
+            keeps_history=self.seat.keeps_history,
+            sessions=self._sessions,
+        )
+        self._then = then
+        self._calls += self._wave.start()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._wave is not None and self._wave.is_done and self._then is not None and self.report is None:
+            then, self._then = self._then, None
+            then()
+
+    def _key(self, *, round_number: int, step: Step, role: Role, domain: str, **more: Any) -> CallKey:
+        return CallKey(
+            bridge=self.seat.bridge,
+            round=round_number,
+            step=step,
+            role=role,
+            domain=domain,
+            seating=self._seating,
+            **more,
+        )
+
+    def _repair(self, key: CallKey, previous: Safe, answer: str) -> Safe:
+        return repair_prompt(self._scene, key, previous, answer)
+
+    def _log(self, event: str, **fields: Any) -> None:
+        self._events.append(SeatEvent(self.seat.bridge, event, fields))
+
+    def _warn(self, code: str) -> None:
+        if code not in self._warnings:
+            self._warnings.append(code)
+            self._log("warning", detail=code)
+
+    def _facts(self, **more: Any) -> SeatFacts:
+        seat = self.seat
+        seen = {"models_used": tuple(self._models_seen)} if self._models_seen else {}
+        extra = {**seen, **seat.extra, **more.pop("extra", {})}
+        return SeatFacts(
+            bridge=seat.bridge,
+            model_family=seat.model_family,
+            connection=seat.connection,
+            timeout_seconds=seat.timeout_seconds,
+            started_at=self._started_at,
+            finished_at=self._at,
+            usage=self._tally.usage(),
+            prompt_sizes=dict(self._tally.largest_prompt),
+            model_validation_warnings=seat.model_validation_warnings,
+            warnings=tuple(self._warnings),
+            extra=extra,
+            **more,
+        )
+
+    def _finish(self, report: BridgeReport) -> None:
+        self.report = report
+        self._log(
+            "bridge_complete",
+            status=report.status.value,
+            verdict=report.verdict,
+            output_count=len(report.outputs),
+            reason=report.skip_reason,
+            timestamp=self._at,
+        )
+
+    def _turn(self) -> Turn:
+        turn = Turn(
+            events=tuple(self._events),
+            bridge_reports=(self.report,) if self.report is not None else (),
+            cancelled=self._cancelled,
+            calls=tuple(self._calls),
+        )
+        self._events, self._calls, self._cancelled = [], [], ()
+        return turn
+
+
+BUDGET: Final = "budget"
+
+
+class RoundsRun(SeatRun):
+    """The usual seat: one model, experts, a Challenger and an Integration Checker."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        around = self._surroundings
+        ledger = Ledger(self.seat.id_prefix, around.tree, self._log)
+        self._run = SeatState(
+            seat=self.seat,
+            scene=self._scene,
+            around=around,
+            intake=self._intake,
+            ledger=ledger,
+            debate=Debate(ledger, self._intake, self._log, withdrawal_guard=around.withdrawal_guard),
+            roster=Roster(around.registry, self.task, self._log),
+            log=self._log,
+            seating=self._seating,
+            sessions=self._sessions,
+        )
+        self._ending: str | None = None
+
+    # -- Round 1
+
+    def _begin(self) -> None:
+        refusal = self._budget.refusal(len(self.task.domains) + STANDING_AGENTS)
+        if refusal is not None:
+            self._finish(skipped_report(self.task, self._facts(), f"budget_exhausted: {refusal}"))
+            return
+        self._log_dispatch()
+        asks = first_look_asks(self.seat, self._scene, self._run.roster.experts, seating=self._seating)
+        self._ask(asks, self._after_first_look)
+
+    def _after_first_look(self) -> None:
+        run, wave = self._run, self._settled_wave()
+        if not covered_domains(wave):
+            self._finish(skipped_report(self.task, self._facts(), usual_failure(wave)))
+            return
+        hear_items(run, wave.in_order())
+        settle(run, wave)
+        if self.task.intensity is Intensity.QUICK:
+            self._begin_consolidation()
+        elif not run.ledger.live() and not run.roster.waiting:
+            self._end("nothing_found")
+        else:
+            self._begin_round()
+
+    # -- quick: one look across domains
+
+    def _begin_consolidation(self) -> None:
+        found_in = domains_with_items(self._run.ledger.live())
+        if len(found_in) < 2 or self._budget.refusal(1) is not None:
+            self._end(None)
+            return
+        self._ask(consolidation_asks(self._run), self._after_consolidation)
+
+    def _after_consolidation(self) -> None:
+        wave = self._settled_wave()
+        hear_items(self._run, wave.in_order())
+        settle(self._run, wave)
+        self._end(None)
+
+    # -- a debate round: challenge, response
+
+    def _begin_round(self) -> None:
+        run = self._run
+        if self._budget.refusal(self._calls_of_a_round()) is not None:
+            self._warn(BUDGET_REACHED)
+            self._begin_ruling(BUDGET)
+            return
+        run.begin_round()
+        self._log_dispatch()
+        added, run.roster.waiting = run.roster.waiting, []
+        self._ask(challenge_asks(run, added), self._after_challenges)
+
+    def _calls_of_a_round(self) -> int:
+        """The most a round can need: new experts and both standing roles, a reminder, everybody's answer, a ruling."""
+        roster = self._run.roster
+        challenge = len(roster.waiting) + STANDING_AGENTS + 1
+        return challenge + len(roster.active) + STANDING_AGENTS + 1
+
+    def _after_challenges(self) -> None:
+        run, wave = self._run, self._settled_wave()
+        heard = wave.in_order()
+        hear_items(run, heard)
+        settle(run, wave)
+        spoken = [one for one in heard if one.ask.call.key.role is Role.CHALLENGER]
+        missing = run.debate.owed(shown for one in spoken for shown in one.ask.shown_ids)
+        if spoken and missing:
+            self._ask([reminder_ask(run, spoken[-1], missing)], self._after_reminder)
+        else:
+            self._begin_responses()
+
+    def _after_reminder(self) -> None:
+        wave = self._settled_wave()
+        note_trouble(self._run, wave)
+        for heard in wave.in_order():
+            self._run.debate.take_challenges(heard.value["challenges"], self._run.round, by=CHALLENGER)
+        self._begin_responses()
+
+    def _begin_responses(self) -> None:
+        run = self._run
+        for entry in run.debate.owed(entry.id for entry in run.ledger.live()):
+            entry.unchallenged = entry.state.origin_round < run.round
+        asks = [ask for owner in run.owners_to_answer() for ask in response_asks(run, owner)]
+        self._ask(asks, self._after_responses)
+
+    def _after_responses(self) -> None:
+        run, wave = self._run, self._settled_wave()
+        hear_responses(run, wave.in_order())
+        settle(run, wave)
+        stop = self._stop_reason()
+        run.debate.finish_round(run.round, stop)
+        if stop is None:
+            self._begin_round()
+        else:
+            self._begin_ruling(stop)
+
+    def _stop_reason(self) -> str | None:
+        """The first reason to end the debate (council §9.6)."""
+        run = self._run
+        if run.debate_round >= MAX_ROUNDS[self.task.intensity]:
+            return "max_rounds"
+        if run.roster.waiting:
+            return None
+        if run.debate.all_resolved:
+            return "all_resolved"
+        return None if run.debate.changes.total() else "convergence"
+
+    # -- the last word of the Challenger, and the end
+
+    def _begin_ruling(self, stop: str) -> None:
+        self._ending = stop
+        self._run.roster.leave_unheard()
+        if self._run.debate.awaits_ruling:
+            self._ask(ruling_asks(self._run), self._after_ruling)
+        else:
+            self._end(stop)
+
+    def _after_ruling(self) -> None:
+        wave = self._settled_wave()
+        note_trouble(self._run, wave)
+        hear_rulings(self._run, wave.in_order())
+        self._end(self._ending)
+
+    def _cut_short(self, reason: str) -> None:
+        """Keep what arrived of the step that was running; its round does not count as finished."""
+        run, wave = self._run, self._settled_wave()
+        step = next((ask.call.key.step for ask in wave.asks), Step.ANALYSIS)
+        if step is Step.ANALYSIS and not covered_domains(wave):
+            self._finish(skipped_report(self.task, self._facts(), reason))
+            return
+        hear = {Step.RESPONSE: hear_responses, Step.RULING: hear_rulings}.get(step, hear_items)
+        hear(run, wave.in_order())
+        settle(run, wave)
+        run.roster.leave_unheard()
+        self._end(f"stopped: {reason}")
+
+    def _end(self, reason: str | None) -> None:
+        run = self._run
+        for overflow in run.overflow:
+            self._warn(f"context_overflow:r{overflow['round']}:{overflow['role']}")
+        facts = self._facts(
+            termination_reason=reason,
+            unexplored_domains=tuple(dict.fromkeys(run.roster.unexplored)),
+            context_overflow=tuple(run.overflow),
+        )
+        self._finish(self._report(facts))
+
+    def _report(self, facts: SeatFacts) -> BridgeReport:
+        return completed_report(self.task, facts, consolidated(self._run))
+
+    def _settled_wave(self) -> CallBatch:
+        if self._wave is None:
+            raise AssertionError("a step ends only after its questions were put")
+        return self._wave
+
+    def _log_dispatch(self, mode: str = "multi-agent") -> None:
+        run = self._run
+        self._log(
+            "dispatch",
+            mode=mode,
+            domains=list(run.roster.active),
+            connection=self.seat.connection,
+            round=max(run.round, FIRST_ROUND),
+        )

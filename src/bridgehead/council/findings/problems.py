@@ -1,0 +1,52 @@
+"""What a verdict counts: problems, not items (council §11.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bridgehead.contract.ids import id_sort_key
+from bridgehead.contract.report import Output
+from bridgehead.contract.verdict import Counted
+from bridgehead.contract.words import OutputState, OutputType, Severity
+from bridgehead.council.findings.dedupe import Candidate, cluster
+
+
+def distinct_problems(outputs: Iterable[Output]) -> list[Counted]:
+    """The distinct problems in `outputs`: same problem in other words or domains counts once, withdrawn ones not."""
+    live = [
+        Candidate.of(output)
+        for output in outputs
+        if output.status is not OutputState.WITHDRAWN and output.severity is not None
+    ]
+    groups = [list(found.members) for found in cluster(live, same_domain=False)]
+    problems = [_problem(group) for group in _join_same_requirement(groups)]
+    return sorted(problems, key=lambda problem: (-problem.severity.rank, id_sort_key(problem.ids[0])))
+
+
+def _join_same_requirement(groups: list[list[Candidate]]) -> list[list[Candidate]]:
+    """Join groups that hold compliance gaps on the same requirement, transitively."""
+    joined: list[list[Candidate]] = []
+    for group in groups:
+        wanted = _gap_requirements(group)
+        related = [other for other in joined if wanted & _gap_requirements(other)]
+        merged = [candidate for other in related for candidate in other] + group
+        joined = [other for other in joined if other not in related]
+        joined.append(merged)
+    return joined
+
+
+def _gap_requirements(group: list[Candidate]) -> set[str]:
+    return {
+        candidate.requirement_id
+        for candidate in group
+        if candidate.type is OutputType.COMPLIANCE_GAP and candidate.requirement_id
+    }
+
+
+def _problem(group: list[Candidate]) -> Counted:
+    rated: list[Severity] = [candidate.severity for candidate in group if candidate.severity is not None]
+    return Counted(
+        ids=tuple(sorted((candidate.id for candidate in group), key=id_sort_key)),
+        severity=max(rated, key=lambda severity: severity.rank),
+        gap=any(candidate.type is OutputType.COMPLIANCE_GAP for candidate in group),
+    )

@@ -1,0 +1,133 @@
+"""What all prompts of a seat have in common: the task, what it may do, the material, the output contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bridgehead.contract.task import BridgeInput, Requirement
+from bridgehead.contract.words import CapabilityProfile, ContextPolicy, OutputType, TaskType, Trust
+from bridgehead.council.calls import CallKey, Role
+from bridgehead.council.prompts.fences import Ink, Safe, fence_for, joined, own, template
+from bridgehead.council.request.plan import NEVER_RATED, PROPOSING_MODES, item_types
+from bridgehead.council.scope.material import Material
+
+NONE: Final = own("none")
+NOTHING: Final = own("")
+_ALLOWED: Final = {
+    CapabilityProfile.INSPECT: own(
+        "read only. Do not create, change or delete files, and run no command that has side effects."
+    ),
+    CapabilityProfile.MODIFY: own(
+        "change files inside the working directory. Commit nothing, push nothing, touch nothing outside it."
+    ),
+}
+_AUDIT_KEYS: Final = own(',\n      "requirement_id": null,\n      "met": false')
+_PROPOSAL_KEYS: Final = own(
+    ',\n      "proposal": {"summary": "...", "rationale": "...", '
+    '"proposal_type": "schema | protocol | lifecycle | policy | implementation", '
+    '"maturity": "seed | sketched | refined | candidate", "tradeoffs": [], "failure_modes": [], '
+    '"dependencies": [], "open_questions": [], "risks": [], "recommended_when": "..."}'
+)
+_SEVERITIES: Final = own("CRITICAL | HIGH | MEDIUM | LOW | INFO")
+_NO_SEVERITY: Final = own("null")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptContext:
+    """One seat's side of every prompt. `secret` makes the fences; two calls never share one."""
+
+    task: BridgeInput
+    material: Material
+    secret: bytes
+
+    @property
+    def is_minimal(self) -> bool:
+        return self.task.context_policy is ContextPolicy.MINIMAL_NON_LEADING
+
+    def ink(self, key: CallKey) -> Ink:
+        return Ink(fence_for(self.secret, key))
+
+    def profile_of(self, key: CallKey) -> CapabilityProfile:
+        """One agent makes an implementation, the expert of the first domain; two would write over each other."""
+        makes = key.role is Role.EXPERT and key.domain == self.task.domains[0]
+        return self.task.capability_profile if makes else CapabilityProfile.INSPECT
+
+    def setting(self, key: CallKey) -> Safe:
+        """Scope and task, for prompts after Round 1 that must stand alone."""
+        task, ink, allowed = self.task, self.ink(key), self.allowed(key)
+        scope, words = ink.line(task.scope_text), ink.words(task.task_description)
+        if self.is_minimal:
+            return template("setting_minimal").fill(scope=scope, task_description=words, allowed=allowed)
+        return template("setting").fill(
+            scope=scope, task_description=words, context_summary=self.context(ink), allowed=allowed
+        )
+
+    def allowed(self, key: CallKey) -> Safe:
+        return _ALLOWED[self.profile_of(key)]
+
+    def context(self, ink: Ink) -> Safe:
+        """Background somebody else may have written."""
+        text = ink.fenced(self.task.context_summary, origin="context summary", trust=Trust.UNVERIFIED)
+        return joined(own("\n"), text) if text else NONE
+
+    def requirements(self, ink: Ink) -> Safe:
+        if not self.task.requirements:
+            return NOTHING
+        listed = "\n".join(map(_requirement_line, self.task.requirements))
+        fenced = ink.fenced(listed, origin="requirements of the audit", trust=Trust.UNVERIFIED)
+        return joined(own("Requirements\n"), fenced)
+
+    def shown_material(self, ink: Ink) -> Safe:
+        """The passages, each in its fence, and the names of those that did not fit."""
+        shown = [
+            joined(ink.fenced(passage.text, origin=passage.origin), own("\n\n"))
+            for passage in self.material.passages
+        ]
+        if self.material.left_out:
+            named = ink.fenced("\n".join(self.material.left_out), origin="names of files")
+            shown += [own("Too large to be shown; say so if your judgement depends on them:\n"), named]
+        return joined(*shown)
+
+    def output_contract(self, ink: Ink, *, agent: str, domain: str) -> Safe:
+        task = self.task
+        types = item_types(task.task_type, task.mode)
+        is_audit = task.task_type is TaskType.AUDIT
+        return template("output_contract").fill(
+            expert_role=ink.line(agent),
+            domain=ink.line(domain),
+            output_types=ink.line(" | ".join(types)),
+            severity_values=_NO_SEVERITY if set(types) <= NEVER_RATED else _SEVERITIES,
+            more_keys=_more_keys(types, is_audit=is_audit),
+            severity_rules=_severity_rules(types, is_audit=is_audit),
+        )
+
+    def framing(self) -> Safe:
+        mode, task_type = self.task.mode, self.task.task_type
+        name = mode.value if mode in PROPOSING_MODES and mode is not None else task_type.value
+        return template(f"framing_{name}").fill()
+
+
+def evidence_rules() -> Safe:
+    return template("evidence_rules").fill()
+
+
+def _more_keys(types: Sequence[OutputType], *, is_audit: bool) -> Safe:
+    if is_audit:
+        return _AUDIT_KEYS
+    return _PROPOSAL_KEYS if OutputType.PROPOSAL in types else NOTHING
+
+
+def _severity_rules(types: Sequence[OutputType], *, is_audit: bool) -> Safe:
+    if is_audit:
+        return template("severity_rules_audit").fill()
+    if set(types) <= NEVER_RATED:
+        return template("severity_rules_unrated").fill()
+    if OutputType.PROPOSAL in types:
+        return joined(template("proposal_fields").fill(), template("severity_rules_open").fill())
+    return template("severity_rules").fill()
+
+
+def _requirement_line(requirement: Requirement) -> str:
+    return f"{requirement.id} ({requirement.level}): {requirement.text}"

@@ -1,0 +1,320 @@
+"""Structured answers from a model's prose (council §10): never raises, never invents. flows/engine/answers.py has
+the rules of flows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from bridgehead.council.replies.json_repair import Read, balanced_end, read_json
+from bridgehead.council.reporting.seat_report import excerpt
+
+# Colour and cursor sequences that a terminal program may leave in its output.
+_TERMINAL_CODES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_MOST_EVENT_LINES: Final = 200_000
+# An object with one of these lists is a model's answer, whatever else it says.
+_ANSWER_LISTS: Final = (
+    "outputs findings rulings challenges responses challenge_notes messages positions".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The text inside, and the program's own word that it failed."""
+
+    text: str
+    error: str | None = None
+
+
+def open_envelope(printed: str) -> Opened:
+    """The model's text; `error` is set when the program says that the call failed."""
+    plain = _TERMINAL_CODES.sub("", printed)
+    document = _object(plain)
+    opened = _open_document(document) if document is not None else None
+    return opened or _open_events(plain) or Opened(plain)
+
+
+def _open_document(document: Mapping[str, Any]) -> Opened | None:
+    text = _enveloped_text(document)
+    if document.get("is_error") is True:  # claude
+        return Opened(text or "", error=text or "the runtime reported an error")
+    if _is_answer(document):
+        return None
+    if text is not None:
+        return Opened(text, error=_error_text(document.get("error")))
+    if isinstance(document.get("parts"), list):  # opencode over HTTP
+        return Opened(_joined_text(document["parts"]), error=_http_error(document.get("info")))
+    if document.get("error"):
+        return Opened("", error=_error_text(document["error"]))
+    return None
+
+
+def _enveloped_text(document: Mapping[str, Any]) -> str | None:
+    """What claude says in `result` and gemini in `response`."""
+    texts = (document.get("result"), document.get("response"))
+    return next((text for text in texts if isinstance(text, str)), None)
+
+
+def _is_answer(document: Mapping[str, Any]) -> bool:
+    """Whether the object is what a model wrote, not what its program wrapped around it."""
+    holds_list = any(isinstance(document.get(name), list) for name in _ANSWER_LISTS)
+    return holds_list or ("title" in document and "description" in document)
+
+
+def _open_events(printed: str) -> Opened | None:
+    """The JSON lines of codex and opencode; other lines between them are noise."""
+    # Only a line feed ends a line: U+2028 and its like may stand inside a JSON string.
+    lines = printed.split("\n")[:_MOST_EVENT_LINES]
+    events = [
+        event for event in map(_object, lines) if event is not None and isinstance(event.get("type"), str)
+    ]
+    # A top-level `error` of codex is a retry notice; only `turn.failed` is its last word.
+    failure = next(
+        (_error_text(event.get("error")) for event in events if event["type"] == "turn.failed"), None
+    )
+    messages = [event["item"].get("text") for event in events if _is_message(event)]
+    if failure is not None or (messages and isinstance(messages[-1], str)):
+        return Opened(messages[-1] if messages else "", failure)
+    parts = [
+        event["part"] for event in events if event["type"] == "text" and isinstance(event.get("part"), dict)
+    ]
+    error = next(
+        (_error_text(event.get("error") or event) for event in events if event["type"] == "error"), None
+    )
+    return Opened(_joined_text(parts), error) if parts or error is not None else None
+
+
+def _is_message(event: Mapping[str, Any]) -> bool:
+    item = event.get("item")
+    return (
+        event["type"] == "item.completed" and isinstance(item, dict) and item.get("type") == "agent_message"
+    )
+
+
+def _joined_text(parts: list[Any]) -> str:
+    texts = [
+        part.get("text") for part in parts if isinstance(part, dict) and part.get("type", "text") == "text"
+    ]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _http_error(info: object) -> str | None:
+    return _error_text(info.get("error")) if isinstance(info, dict) else None
+
+
+def _error_text(error: object) -> str | None:
+    if not error:
+        return None
+    if isinstance(error, dict):
+        inner = error.get("message") or error.get("data") or error
+        return inner if isinstance(inner, str) else json.dumps(inner)[:500]
+    return str(error)[:500]
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    stripped = text.strip().removeprefix("\ufeff")
+    if not stripped.startswith("{"):
+        return None
+    try:
+        document = json.loads(stripped, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+PARSE_FAILURE: Final = "parse_failure"
+WRAPPERS: Final = ("result", "response", "data", "output")
+
+_ITEM_WORDS: Final = ("type", "severity")
+_DEBATE_WORDS: Final = (*_ITEM_WORDS, "ruling", "mechanism", "status", "outcome", "kind", "position")
+
+_FENCED: Final = re.compile(r"^```[^\n]*\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
+# Looking again behind a bracket that is never closed costs a scan each; prose has few of those.
+_MOST_FALSE_STARTS: Final = 16
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """What a reader saw in one candidate; `entries` valid ones decide between candidates."""
+
+    value: T
+    entries: int
+
+
+Reader: TypeAlias = Callable[[Any], "Found[T] | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[T]):
+    """A reply that could be read; `partial` when it was cut off and incomplete entries were left out."""
+
+    value: T
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnswered:
+    """Why a reply is of no use: `parse_failure`, or the runtime's own word that it failed."""
+
+    reason: str
+
+
+def read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
+    """The best candidate in a reply: most valid entries, the last one on ties."""
+    opened = open_envelope(printed)
+    if opened.error is not None:
+        return NotAnswered(f"cli_error: {excerpt(opened.error)}")
+    for group in (_whole, _fenced, _spans):
+        answers = [answer for answer in group(opened.text, read) if answer is not None]
+        if answers:
+            _, best = max(enumerate(answers), key=lambda pair: (pair[1].entries, pair[0]))
+            return Answered(best.value, best.partial)
+    return NotAnswered(PARSE_FAILURE)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Entries of the common schema, each with its place in the reply's list, and the object around them."""
+
+    document: Mapping[str, Any]
+    entries: tuple[tuple[int, Mapping[str, Any]], ...]
+
+
+def read_items(value: Any) -> Found[Items] | None:
+    """A reader for the common schema. An explicit empty list is an answer, a list of nothing valid is none."""
+    document, entries = _locate_items(value)
+    if entries is None:
+        return None
+    valid = tuple((place, entry) for place, entry in enumerate(entries) if is_item(entry))
+    if entries and not valid:
+        return None
+    return Found(Items(document, valid), len(valid))
+
+
+def read_lists(*names: str, optional: Sequence[str] = ()) -> Reader[dict[str, Any]]:
+    """A reader for objects that hold at least one of the named lists of objects; all of them are lists afterwards.
+
+    As with items, empty lists are an answer and lists of nothing valid are none.
+    """
+
+    def read(value: Any) -> Found[dict[str, Any]] | None:
+        for document in _unwrapped(value):
+            if any(isinstance(document.get(name), list) for name in names):
+                lists = {name: _objects(document.get(name)) for name in (*names, *optional)}
+                valid = sum(map(len, lists.values()))
+                if not valid and any(document.get(name) for name in names):
+                    return None
+                return Found({**document, **lists}, valid)
+        return None
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted(Generic[T]):
+    value: T
+    entries: int
+    partial: bool
+
+
+def _accept(read_value: Read | None, read: Reader[T]) -> _Accepted[T] | None:
+    if read_value is None or (read_value.partial and _is_bare_item(read_value.value)):
+        return None  # of an item that was cut off nobody knows what it would have said
+    found = read(read_value.value)
+    return None if found is None else _Accepted(found.value, found.entries, read_value.partial)
+
+
+def _whole(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
+    yield _accept(read_json(text), read)
+
+
+def _fenced(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
+    # Backticks inside a line close nothing; the language tag does not matter.
+    for block in _FENCED.finditer(text):
+        yield _accept(read_json(block[1]), read)
+
+
+def _spans(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
+    """Outermost balanced spans, and an unbalanced one that reaches to the end."""
+    position, false_starts = 0, 0
+    while false_starts <= _MOST_FALSE_STARTS and (opening := re.compile(r"[{\[]").search(text, position)):
+        start = opening.start()
+        end = balanced_end(text, start)
+        closed = end is not None and end > 0
+        span = text[start:end] if closed else text[start:]
+        accepted = None if end == -1 else _accept(read_json(span), read)
+        if accepted is not None and not _is_stray_empty_list(span, text[end:] if closed else ""):
+            yield accepted
+        if closed and end is not None:
+            position = end
+        elif accepted is not None or (end is None and _CUT_OFF.match(span)):
+            return  # what stands inside a reply that was cut off is not an answer of its own
+        else:
+            position, false_starts = start + 1, false_starts + 1
+
+
+# The beginning of JSON proper, as opposed to a bracket in prose.
+_CUT_OFF: Final = re.compile(r'[{\[]\s*(?:"|[{\[]\s*")')
+
+
+def _is_stray_empty_list(span: str, following: str) -> bool:
+    """`[]` in the middle of prose is about code; at the end of a reply it is an answer."""
+    return span.startswith("[") and not span.strip("[] \n\t") and bool(re.search(r"\w", following))
+
+
+def _locate_items(value: Any) -> tuple[Mapping[str, Any], list[Any] | None]:
+    if isinstance(value, list):
+        return {}, value
+    for document in _unwrapped(value):
+        for name in ("outputs", "findings"):
+            if isinstance(document.get(name), list):
+                return document, document[name]
+        if "title" in document and "description" in document:
+            return {}, [document]
+    for name in WRAPPERS:
+        if isinstance(value, dict) and isinstance(value.get(name), list):
+            return value, value[name]
+    return {}, None
+
+
+def _is_bare_item(value: Any) -> bool:
+    """Whether a value is one item by itself instead of a list of them."""
+    return any(
+        "title" in document
+        and not any(isinstance(document.get(name), list) for name in ("outputs", "findings"))
+        for document in _unwrapped(value)
+    )
+
+
+def _unwrapped(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The object itself, then what one level of wrapping holds."""
+    if not isinstance(value, dict):
+        return
+    yield value
+    for name in WRAPPERS:
+        if isinstance(value.get(name), dict):
+            yield value[name]
+
+
+def is_item(entry: Any) -> bool:
+    """Whether an entry can become an output: an object with a title that is not the prompt's own template."""
+    if not isinstance(entry, dict):
+        return False
+    title = entry.get("title")
+    return isinstance(title, str) and bool(title.strip()) and not _is_echo(entry, _ITEM_WORDS)
+
+
+def _is_echo(entry: Mapping[str, Any], words: Sequence[str]) -> bool:
+    """Whether an entry is the prompt's own template: a choice is still open where a word should stand."""
+    return any("|" in str(entry.get(name) or "") for name in words)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    entries = value if isinstance(value, list) else []
+    return [entry for entry in entries if isinstance(entry, dict) and not _is_echo(entry, _DEBATE_WORDS)]

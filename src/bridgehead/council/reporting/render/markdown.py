@@ -1,0 +1,324 @@
+"""Markdown summaries of a council and of one seat: front matter, findings, who said what, the whole report as JSON
+(council §18).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.contract.report import BridgeReport, Output
+from bridgehead.contract.words import Status, severity_rank
+from bridgehead.council.reporting.render.sentences import (
+    comparison_line,
+    headline,
+    one_line,
+    ordered,
+    place_of,
+    standing,
+    visible,
+)
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry
+
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|~])")
+
+
+def render_markdown(report: CouncilReport | AbortedReport, *, context_summary: str = "") -> str:
+    """The summary file of a council."""
+    if isinstance(report, AbortedReport):
+        return "\n".join(_aborted(report, context_summary)) + "\n"
+    return "\n".join(_council(report, context_summary)) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Foreign text as plain Markdown text on one line: no links, no HTML, no emphasis."""
+    # Entities rather than backslashes for angle brackets: every renderer agrees on those.
+    without_html = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\1", without_html)
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Foreign text in a code fence it cannot close."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{visible(text)}\n{fence}"
+
+
+def front_matter(fields: dict[str, Any]) -> str:
+    """YAML front matter; JSON scalars and lists are YAML, so nothing foreign can break out of it."""
+    lines = [f"{name}: {visible(json.dumps(value, ensure_ascii=False))}" for name, value in fields.items()]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
+    yield front_matter(
+        {
+            "skill": "deep-council",
+            "timestamp": report.timestamp,
+            "artifact_type": "council",
+            "domains": list(report.domains_covered),
+            "verdict": report.verdict,
+            "bridges_available": list(report.bridges_available),
+            "bridges_skipped": list(report.bridges_skipped),
+            "review_id": report.review_id,
+            "context_summary": context_summary,
+            "partial_coverage": report.partial_coverage,
+        }
+    )
+    entries = ordered(report.findings())
+    yield ""
+    yield f"# Council {escaped(report.review_id)}: {headline(report, entries)}"
+    yield ""
+    yield f"{report.task_type} of {escaped(report.scope)}, {report.intensity}."
+    if compared := comparison_line(report):
+        yield f"Since the last run: {compared}."
+    yield from _table(entries)
+    for entry in entries:
+        yield from _finding(entry, compared=bool(comparison_line(report)))
+    yield from _withdrawn(report)
+    yield from _dismissed(report)
+    yield from _recommendation(report)
+    yield from _seats(report)
+    yield from _notes(report)
+    yield from _json(report)
+
+
+def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
+    if not entries:
+        return
+    yield ""
+    yield "| severity | id | finding | place | seats |"
+    yield "|---|---|---|---|---|"
+    for entry in entries:
+        severity = entry.severity or entry.type
+        seats = escaped(", ".join(dict.fromkeys(one.bridge for one in entry.source_findings)))
+        yield f"| {severity} | {entry.id} | {escaped(entry.title)} | {escaped(place_of(entry))} | {seats} |"
+
+
+def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
+    yield ""
+    yield f"## {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}"
+    yield ""
+    where = f"{escaped(place_of(entry))}: " if place_of(entry) else ""
+    yield f"{where}{escaped(standing(entry, compared=compared))}, confidence {entry.confidence}"
+    if entry.description:
+        yield ""
+        yield escaped(entry.description)
+    if entry.evidence:
+        yield ""
+        yield fenced(entry.evidence)
+    if entry.remediation:
+        yield ""
+        yield f"**Action:** {escaped(entry.remediation)}"
+    if entry.cls is FindingClass.DISPUTED:
+        yield ""
+        yield "Positions:"
+        for position in entry.positions:
+            yield f"- {escaped(position.bridge)} ({position.severity}): {escaped(position.position)}"
+    for note in (entry.dismissal_note, entry.resembles_dismissed):
+        if note:
+            yield ""
+            yield f"_{escaped(note)}_"
+
+
+def _withdrawn(report: CouncilReport) -> Iterator[str]:
+    if report.withdrawn_findings:
+        yield ""
+        yield "## Withdrawn"
+        for one in report.withdrawn_findings:
+            yield f"- {one.id} {escaped(one.title)}: {escaped(one.reason)}"
+
+
+def _dismissed(report: CouncilReport) -> Iterator[str]:
+    if report.dismissed_findings:
+        yield ""
+        yield "## Dismissed"
+        for one in report.dismissed_findings:
+            until = f", until {one.expires}" if one.expires else ""
+            new = " **by this change itself**" if one.dismissed_in_this_change else ""
+            yield f"- {one.id} {escaped(one.title)}: {escaped(one.reason)} ({escaped(one.author)}{until}){new}"
+
+
+def _recommendation(report: CouncilReport) -> Iterator[str]:
+    if report.recommendation:
+        yield ""
+        yield "## Recommendation"
+        yield fenced(json.dumps(report.recommendation, indent=2, ensure_ascii=False), "json")
+    if report.contradictions:
+        yield ""
+        yield "## Contradictions"
+        for one in report.contradictions:
+            yield f"- {escaped(json.dumps(one, ensure_ascii=False))}"
+
+
+def _seats(report: CouncilReport) -> Iterator[str]:
+    yield ""
+    yield "## Seats"
+    yield ""
+    yield "| seat | status | connection | models | items | rounds | calls | tokens in/out | cost |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for one in report.participants:
+        status = (
+            one.status if one.status == Status.COMPLETED else f"{one.status}: {escaped(one.reason or '')}"
+        )
+        usage = one.usage
+        rounds = "-" if one.debate_rounds is None else one.debate_rounds
+        tokens = f"{_known(usage.tokens_in)} / {_known(usage.tokens_out)}"
+        yield (
+            f"| {escaped(one.bridge)} | {status} | {escaped(one.connection or '-')} | "
+            f"{escaped(', '.join(one.models)) or '-'} | {one.outputs} | {rounds} | "
+            f"{usage.calls} | {tokens} | {_known(usage.cost_usd)} |"
+        )
+
+
+def _notes(report: CouncilReport) -> Iterator[str]:
+    notes = [*report.synthesis_notes, *report.warnings]
+    if notes:
+        yield ""
+        yield "## Notes"
+        for note in notes:
+            yield f"- {escaped(note)}"
+
+
+def _json(report: CouncilReport | AbortedReport) -> Iterator[str]:
+    yield ""
+    yield "## Report"
+    yield ""
+    yield fenced(msgspec.json.format(msgspec.json.encode(report), indent=2).decode(), "json")
+
+
+def _aborted(report: AbortedReport, context_summary: str) -> Iterator[str]:
+    yield front_matter(
+        {
+            "skill": "deep-council",
+            "timestamp": report.timestamp,
+            "artifact_type": "council",
+            "domains": [],
+            "verdict": None,
+            "status": report.status,
+            "bridges_available": [],
+            "bridges_skipped": list(report.bridges_skipped),
+            "review_id": report.review_id,
+            "context_summary": context_summary,
+            "partial_coverage": report.partial_coverage,
+        }
+    )
+    yield ""
+    yield f"# Council {escaped(report.review_id)}: ABORTED"
+    yield ""
+    yield escaped(report.abort_reason)
+    for bridge, reason in report.skip_reasons.items():
+        yield f"- {escaped(bridge)}: {escaped(reason)}"
+    yield from _json(report)
+
+
+def _known(value: object) -> str:
+    return "unknown" if value is None else str(value)
+
+
+_OWN_FIELDS: Final = (
+    *("agents_spawned", "dispatch_mode", "subagent_mode", "multi_agent_enabled", "reasoning_level"),
+    *(
+        "models_configured",
+        "models_used",
+        "instances_spawned",
+        "instances_completed",
+        "intra_bridge_confirmed",
+    ),
+)
+_CELL_CHARACTERS: Final = 200
+
+
+def render_seat(report: BridgeReport, preflight: Sequence[Mapping[str, Any]], *, timestamp: str) -> str:
+    """The summary file of one seat; `preflight` are the lines of its log."""
+    parts = [
+        front_matter(_fields(report, timestamp)),
+        f"\n# {escaped(report.bridge)}: {_status(report)}\n",
+        *_seat_table("Outputs", report.outputs),
+        *_seat_table("Withdrawn", report.withdrawn_outputs),
+        *_disputed(report),
+        *_preflight(preflight),
+        "## Report\n",
+        fenced(json.dumps(msgspec.to_builtins(report), indent=2, ensure_ascii=False), "json"),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _fields(report: BridgeReport, timestamp: str) -> dict[str, Any]:
+    own = {name: getattr(report, name) for name in _OWN_FIELDS}
+    return {
+        "bridge": report.bridge,
+        "session_id": report.session_id,
+        "timestamp": timestamp,
+        "task_type": report.task_type.value,
+        "domains": list(report.domains_covered),
+        "verdict": report.verdict,
+        "status": report.status.value,
+        "connection_used": report.connection_used,
+        "debate_rounds": report.debate_rounds,
+        "confidence": report.confidence,
+        **{name: value for name, value in own.items() if value is not msgspec.UNSET},
+    }
+
+
+def _status(report: BridgeReport) -> str:
+    match report.status:
+        case Status.SKIPPED:
+            return f"SKIPPED, {escaped(report.skip_reason or '')}"
+        case Status.HALTED:
+            return f"HALTED, {escaped(report.halt_reason or '')}: {escaped(report.halt_message or '')}"
+        case Status.ABORTED:
+            return "ABORTED"
+        case Status.COMPLETED:
+            verdict = report.verdict.value if report.verdict else "no verdict"
+            return f"{verdict}, {len(report.outputs)} outputs, {report.debate_rounds} debate rounds"
+
+
+def _seat_table(title: str, outputs: Sequence[Output]) -> Iterator[str]:
+    if not outputs:
+        return
+    yield f"## {title}\n"
+    yield "| id | severity | state | title | evidence | domain |"
+    yield "|---|---|---|---|---|---|"
+    for output in sorted(outputs, key=lambda output: -severity_rank(output.severity)):
+        state = output.status.value if output.status else "–"
+        cells = (output.id, output.severity or "–", state, output.title, output.evidence or "", output.domain)
+        yield f"| {' | '.join(map(_cell, cells))} |"
+    yield ""
+
+
+def _disputed(report: BridgeReport) -> Iterator[str]:
+    if not report.disputed_outputs:
+        return
+    yield "## Disputed\n"
+    for entry in report.disputed_outputs:
+        yield f"### {escaped(entry.output.id)} {escaped(entry.output.title)}\n"
+        yield f"Position: {escaped(entry.output.description)}\n"
+        yield f"Challenge: {escaped(entry.unresolved_challenge)}\n"
+
+
+def _preflight(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not events:
+        return
+    yield "## Pre-flight\n"
+    yield "| step | result | detail |"
+    yield "|---|---|---|"
+    for event in events:
+        step, result = str(event.get("step", "")), str(event.get("result", ""))
+        yield f"| {_cell(step)} | {_cell(result)} | {_cell(_detail(event))} |"
+    yield ""
+
+
+def _detail(event: Mapping[str, Any]) -> str:
+    names = ("connection", "path", "detail", "value_seconds", "basis")
+    return ", ".join(
+        str(event[name]) for name in names if name in event and not isinstance(event[name], dict)
+    )
+
+
+def _cell(text: str) -> str:
+    return escaped(text if len(text) <= _CELL_CHARACTERS else f"{text[:_CELL_CHARACTERS]}…")

@@ -1,0 +1,270 @@
+"""Sentences about a report that text, Markdown and page share: standings, warnings, reasons; foreign text made
+harmless.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from bridgehead.contract.ids import id_sort_key
+from bridgehead.contract.words import Severity, Status, severity_rank
+from bridgehead.council.findings.evidence import read_citations
+from bridgehead.council.reporting.report import STATIC, CouncilReport, FindingEntry, Participant
+
+_SENTENCES: Final = {
+    "no_model_took_part": "no model took part: this is static analysis alone",
+    "interrupted": "stopped before its end: this is what was there",
+    "scope_changed_since_start": "the files have changed meanwhile; this is about their state at the start",
+    "budget_reached": "the budget ended it early; raise --max-calls or --max-cost to let them finish",
+    "uncommitted_left_out": "made on top of the last commit; what you have not committed is not in it",
+    "material_left_out": "not everything fitted into the prompts; the report names what was left out",
+    "cost_unknown": "{detail} does not say what it costs and counted as 0",
+}
+_IN_REPORTS: Final = {
+    **_SENTENCES,
+    "left_out": "kept from the models, by reason and number of files: {detail}",
+    "settings_stale": ".bridge-settings.json is older than it allows itself to be; --write-settings dates it anew",
+    "halted_bridge_skipped": "{detail} needed somebody and went on without; see bridgehead pending",
+    "da_challenge_missing": "the second look left these unchallenged: {detail}",
+}
+
+
+def notes(warnings: Iterable[str], *, codes: bool = False) -> Iterator[str]:
+    """One sentence per kind of warning that has one; `codes`: for a report, which shows the others as they are."""
+    sentences = _IN_REPORTS if codes else _SENTENCES
+    told: dict[str, list[str]] = {}
+    for warning in warnings:
+        code, _, detail = warning.partition(":")
+        if code in sentences:
+            told.setdefault(code, []).append(detail.replace(":", " "))
+        elif codes:
+            told.setdefault(warning, [])
+    for code, details in told.items():
+        yield sentences.get(code, "{code}").format(detail=", ".join(filter(None, details)), code=code)
+
+
+MOST_SHOWN: Final = 60
+
+_WORDS: Final = {
+    "no_connection": "nothing to connect to",
+    "cli_not_found": "not installed",
+    "cli_not_installed": "not installed",
+    "not_authenticated": "not logged in",
+    "auth_probe_failed": "not logged in",
+    "no_provider_configured": "no provider configured",
+    "parse_failure": "unreadable replies",
+    "disabled_in_settings": "switched off",
+    "user_chose_skip": "you skipped it",
+    "no_answer": "no answer",
+    "budget_exhausted": "beyond the budget",
+}
+_NOT_WORTH_TRYING: Final = (
+    "no_connection",
+    "cli_not_found",
+    "cli_not_installed",
+    "disabled_in_settings",
+    "budget_exhausted",
+)
+_TIMEOUT: Final = re.compile(r"timeout_after_(\d+)s")
+
+
+def reason_in_words(reason: str) -> str:
+    """`halted:not_authenticated` is `not logged in`; what has no words of its own is shown as it is, shortened."""
+    code = reason.removeprefix("halted:")
+    if late := _TIMEOUT.fullmatch(code):
+        return f"no answer within {late[1]} s"
+    name, _, detail = code.partition(":")
+    if name in _WORDS:
+        return _WORDS[name]
+    told = detail.strip() if name == "cli_error" else code
+    return told if len(told) <= MOST_SHOWN else told[: MOST_SHOWN - 1] + "…"
+
+
+def can_be_tried_again(reason: str) -> bool:
+    """Whether the same council could seat it once somebody has acted, or luck has changed."""
+    return not reason.removeprefix("halted:").startswith(_NOT_WORTH_TRYING)
+
+
+# All others are printable ASCII, line ends and tabs, which hide nothing.
+_UNUSUAL: Final = re.compile(r"[^\n\t -~]")
+
+
+def visible(text: str) -> str:
+    """Foreign text with every control and format character spelled out; line ends and tabs stay."""
+    return _UNUSUAL.sub(_visible, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    return " ".join(visible(text).split())
+
+
+def ordered(entries: Iterable[FindingEntry]) -> list[FindingEntry]:
+    """Highest severity first; within one, what several seats confirm before what one says."""
+    return sorted(
+        entries,
+        key=lambda entry: (
+            -severity_rank(entry.severity),
+            -len(entry.confirmed_by),
+            entry.cls.value,
+            id_sort_key(entry.id),
+        ),
+    )
+
+
+def counted_severities(entries: Iterable[FindingEntry]) -> str:
+    """`1 critical, 2 high`; unrated items are `5 items`."""
+    counts = Counter(entry.severity for entry in entries)
+    rated = [f"{counts[severity]} {severity.lower()}" for severity in reversed(Severity) if counts[severity]]
+    unrated = [plural(counts[None], "item")] if counts[None] else []
+    return ", ".join(rated + unrated)
+
+
+def place_of(entry: FindingEntry) -> str:
+    """`src/orders.py:42`, or the first file it names."""
+    if entry.anchor is not None:
+        first, last = entry.anchor["lines"]
+        lines = f"{first}" if first == last else f"{first}-{last}"
+        return one_line(f"{entry.anchor['path']}:{lines}")
+    references = entry.evidence_check.get("references") or []
+    return one_line(str(references[0]["path"])) if references else ""
+
+
+def quoted_code(entry: FindingEntry) -> str:
+    """The first line of what the evidence quotes."""
+    cited = read_citations(entry.evidence or "")
+    quotes = [quote for citation in cited.citations for quote in citation.quotes] or list(cited.loose)
+    lines = [line.strip() for quote in quotes for line in quote.splitlines() if line.strip()]
+    return one_line(lines[0]) if lines else ""
+
+
+def who(entry: FindingEntry) -> str:
+    """The seats behind a finding; the static seat is evidence, not a voice."""
+    seats = dict.fromkeys(source.bridge for source in entry.source_findings if source.bridge != STATIC)
+    named = ", ".join(seats) or ("static analysis" if entry.source_findings else "coordinator")
+    return named + (" (unverified)" if entry.unverified else "")
+
+
+def standing(entry: FindingEntry, *, compared: bool) -> str:
+    """What speaks for a finding besides its reporters, in one line; `compared`: there was an earlier run."""
+    facts = [who(entry)]
+    if any(source.bridge == STATIC for source in entry.source_findings) and entry.confirmed_by:
+        facts.append("confirmed by static analysis")
+    elif entry.confirmation.evidence and not _is_static(entry):
+        facts.append("quoted line checked")
+    elif entry.evidence_check.get("outcome") == "failed":
+        facts.append(f"evidence not found ({entry.evidence_check.get('reason')})")
+    if entry.challenges:
+        facts.append(
+            f"{'disputed after' if entry.positions else 'survived'} {plural(entry.challenges, 'challenge')}"
+        )
+    if entry.shared_cli_path:
+        facts.append("agreed over CLIs only")
+    if compared and entry.state in ("new", "regressed"):
+        facts.append(entry.state)
+    return " · ".join(facts)
+
+
+def _is_static(entry: FindingEntry) -> bool:
+    """Whether nobody but the static seat reports it."""
+    return bool(entry.source_findings) and all(one.bridge == STATIC for one in entry.source_findings)
+
+
+def beside(entries: Sequence[FindingEntry]) -> dict[str, list[FindingEntry]]:
+    """Findings of the static seat at the very lines of somebody else's finding, by the id of that one."""
+    others = [entry for entry in entries if entry.anchor is not None and not _is_static(entry)]
+    found: dict[str, list[FindingEntry]] = {}
+    for entry in filter(_is_static, entries):
+        anchor = entry.anchor
+        there = [one.id for one in others if anchor is not None and one.anchor == anchor]
+        if there:
+            found.setdefault(there[0], []).append(entry)
+    return found
+
+
+def seats_line(report: CouncilReport) -> str:
+    """`claude (cli, sonnet) · codex (cli) · static`."""
+    return " · ".join(_seat(one) for one in report.participants if one.status == Status.COMPLETED)
+
+
+def skipped_line(report: CouncilReport) -> str:
+    """`gemini (not logged in), codex and opencode (interrupted)`: every seat that did not take part."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in report.skip_reasons.items():
+        by_reason.setdefault(reason_in_words(one_line(reason)), []).append(name)
+    return ", ".join(f"{_listed(names)} ({reason})" for reason, names in by_reason.items())
+
+
+def way_back(report: CouncilReport) -> str:
+    """The command that would seat those again for whom it makes sense; empty when there is nobody."""
+    names = [name for name, reason in report.skip_reasons.items() if can_be_tried_again(reason)]
+    retries = " ".join(f"--retry {name}" for name in names)
+    return f"bridgehead council resume {report.review_id} {retries}" if names else ""
+
+
+def comparison_line(report: CouncilReport) -> str:
+    """`2 new, 3 persistent, 1 fixed`, empty when nothing was compared."""
+    compared = report.comparison
+    lists = {
+        "new": compared.new,
+        "persistent": compared.persistent,
+        "fixed": [one for one in compared.fixed if one.how != "not_reported"],
+        "no longer reported": [one for one in compared.fixed if one.how == "not_reported"],
+        "regressed": compared.regressed,
+        "unknown": compared.unknown,
+    }
+    return ", ".join(f"{len(found)} {name}" for name, found in lists.items() if found)
+
+
+def requirements_line(report: CouncilReport) -> str:
+    """`1 unmet (R-1), 2 met, 1 not mentioned (R-4)`, empty outside audits."""
+    told = []
+    for state in ("unmet", "disputed", "not_mentioned", "met"):
+        ids = [one_line(one.id) for one in report.requirements if one.state == state]
+        named = f" ({', '.join(ids)})" if state != "met" else ""
+        told += [f"{len(ids)} {state.replace('_', ' ')}{named}"] if ids else []
+    return ", ".join(told)
+
+
+def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
+    """The verdict and what it rests on; nothing found is a good answer."""
+    word = report.verdict or "DONE"
+    if entries:
+        return f"{word}   {counted_severities(entries)}{_agreement(entries)}"
+    seats = plural(len(report.bridges_available), "seat")
+    domains = plural(len(report.domains_covered), "domain")
+    files = f" ({plural(report.files, 'file')})" if report.files else ""
+    return f"{word}   nothing found by {seats} in {domains}{files}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = map(one_line, names)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _agreement(entries: Sequence[FindingEntry]) -> str:
+    worst = entries[0]
+    if len(worst.confirmed_by) < 2:
+        return ""
+    alone = worst.severity is not None and sum(one.severity is worst.severity for one in entries) == 1
+    which = f"{worst.severity.lower()} one" if alone and worst.severity else "first"
+    return f"   ({plural(len(worst.confirmed_by), 'seat')} agree on the {which})"
+
+
+def _seat(participant: Participant) -> str:
+    details = [participant.connection or "", *participant.models]
+    inside = ", ".join(one_line(detail) for detail in details if detail and detail != "embedded")
+    return f"{one_line(participant.bridge)} ({inside})" if inside else one_line(participant.bridge)
+
+
+def _visible(match: re.Match[str]) -> str:
+    character = match[0]
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return f"[U+{ord(character):04X}]" if hidden else character

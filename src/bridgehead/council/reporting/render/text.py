@@ -1,0 +1,189 @@
+"""The result in a terminal: the answer first, then the evidence, then who sat. Fits one screen before it scrolls."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bridgehead.contract.words import OutputType, Severity, Verdict
+from bridgehead.council.reporting.render.sentences import (
+    beside,
+    comparison_line,
+    headline,
+    notes,
+    one_line,
+    ordered,
+    place_of,
+    plural,
+    quoted_code,
+    reason_in_words,
+    requirements_line,
+    seats_line,
+    skipped_line,
+    standing,
+    way_back,
+)
+from bridgehead.council.reporting.report import DEBATE_FALLBACK, AbortedReport, CouncilReport, FindingEntry
+
+SHOWN: Final = 10
+"""Findings in full before the reader is sent to the report."""
+LABEL_WIDTH: Final = 10
+
+_COLOUR: Final = {
+    Severity.CRITICAL: "31",
+    Severity.HIGH: "33",
+    Severity.MEDIUM: "34",
+    Severity.LOW: "90",
+    Severity.INFO: "90",
+    Verdict.FAIL: "1;31",
+    Verdict.CONCERNS: "1;33",
+    Verdict.PASS: "1;32",
+}
+
+# Words that leave a gap before the title.
+_UNRATED: Final = {
+    OutputType.RECOMMENDATION: "advice",
+    OutputType.PLAN_ITEM: "step",
+    OutputType.IMPLEMENTATION_NOTE: "note",
+    OutputType.OBSERVATION: "observed",
+    OutputType.COMPLIANCE_GAP: "gap",
+    OutputType.CONSTRAINT: "limit",
+    OutputType.ASSUMPTION: "assumed",
+    OutputType.EXPERIMENT: "try",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """How wide it may be, whether colour is wanted, and where the report was saved."""
+
+    width: int = 100
+    colour: bool = False
+    saved_at: str | None = None
+
+
+def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen()) -> str:  # noqa: B008 (frozen)
+    """The report as the command prints it."""
+    lines = _aborted(report) if isinstance(report, AbortedReport) else _report(report, screen)
+    return "\n".join(lines) + "\n"
+
+
+def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
+    entries = ordered(report.findings())
+    yield _painted_verdict(headline(report, entries), report.verdict, screen)
+    folded = beside(entries)
+    inside = {entry.id for found in folded.values() for entry in found}
+    listed = [entry for entry in entries if entry.id not in inside]
+    for entry in listed[:SHOWN]:
+        yield ""
+        yield from _finding(entry, screen, folded.get(entry.id, ()), compared=bool(comparison_line(report)))
+    if len(listed) > SHOWN:
+        yield ""
+        yield f"… {plural(len(listed) - SHOWN, 'more finding')} in the report"
+    yield from _below(report)
+    yield from _seats(report, screen)
+
+
+def _finding(
+    entry: FindingEntry, screen: Screen, analysed: Sequence[FindingEntry], *, compared: bool
+) -> Iterator[str]:
+    label = entry.severity.value if entry.severity else _UNRATED.get(entry.type, entry.type.value)
+    where = place_of(entry)
+    room = max(screen.width - LABEL_WIDTH - len(where) - 2, 20)
+    title, *rest = textwrap.wrap(one_line(entry.title), room) or [""]
+    gap = " " * max(screen.width - LABEL_WIDTH - len(title) - len(where), 2)
+    yield _painted(f"{label:<{LABEL_WIDTH}}", entry.severity, screen) + (title + gap + where).rstrip()
+    indent = " " * LABEL_WIDTH
+    room = screen.width - LABEL_WIDTH
+    *body, last = [_cut(line, room) for line in (*rest, *_details(entry, analysed, compared=compared))]
+    for line in body:
+        yield indent + line
+    if len(last) + len(entry.id) + 2 > room:
+        yield indent + last
+        last = ""
+    yield indent + last + " " * max(room - len(last) - len(entry.id), 0) + entry.id
+
+
+def _details(entry: FindingEntry, analysed: Sequence[FindingEntry], *, compared: bool) -> Iterator[str]:
+    yield standing(entry, compared=compared)
+    for one in analysed:
+        yield f"static analysis there: {one_line(one.title)} ({one.severity or one.type}, {one.id})"
+    if code := quoted_code(entry):
+        yield code
+    if entry.remediation:
+        yield f"→ {one_line(entry.remediation)}"
+    if entry.dismissal_note:
+        yield one_line(entry.dismissal_note)
+    elif entry.resembles_dismissed:
+        yield one_line(f"resembles a dismissed finding: {entry.resembles_dismissed}")
+
+
+def _below(report: CouncilReport) -> Iterator[str]:
+    lines = []
+    if report.disputed_findings:
+        lines.append(f"disputed  {len(report.disputed_findings)}   both positions are in the report")
+    if report.withdrawn_findings:
+        lines.append(
+            f"withdrawn {len(report.withdrawn_findings)}   with the evidence against them in the report"
+        )
+    if report.dismissed_findings:
+        new = sum(one.dismissed_in_this_change for one in report.dismissed_findings)
+        by_change = f", {new} by this change itself" if new else ""
+        lines.append(f"dismissed {len(report.dismissed_findings)}   (.bridgehead/dismissals.toml{by_change})")
+    if requirements := requirements_line(report):
+        lines.append(f"requirements: {requirements}")
+    if compared := comparison_line(report):
+        lines.append(f"since the last run: {compared}")
+    if report.recommendation:
+        lines.append(f"recommended: {one_line(str(report.recommendation.get('reason') or ''))}")
+    if report.contradictions:
+        lines.append(f"contradictions: {len(report.contradictions)}, listed in the report")
+    if lines:
+        yield ""
+        yield from lines
+
+
+def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
+    yield ""
+    if screen.saved_at:
+        yield f"report  {screen.saved_at}"
+    skipped = skipped_line(report)
+    seats, left_out = f"seats   {seats_line(report)}", f"skipped: {skipped}" if skipped else ""
+    if len(seats) + len(left_out) + 6 <= screen.width:
+        yield f"{seats}      {left_out}".rstrip()
+    else:
+        indent = " " * 8
+        yield from textwrap.wrap(seats, screen.width, subsequent_indent=indent)
+        yield from textwrap.wrap(left_out, screen.width, subsequent_indent=indent)
+    if again := way_back(report):
+        yield f"again   {again}"
+    for pending in report.bridges_pending:
+        yield f"waiting {pending['bridge']} since {pending['since']}; bridgehead council resume {report.review_id}"
+    if report.type == DEBATE_FALLBACK:
+        yield "note    its agents cannot write to each other: they looked and voted, and nobody was challenged"
+    for note in notes(report.warnings):
+        yield f"note    {note}"
+
+
+def _aborted(report: AbortedReport) -> Iterator[str]:
+    yield f"ABORTED   {one_line(report.abort_reason)}"
+    for bridge, reason in report.skip_reasons.items():
+        yield f"  {bridge:<10} {reason_in_words(one_line(reason))}"
+    yield "  bridgehead runtimes shows who could sit, and why not"
+
+
+def _painted_verdict(line: str, verdict: Verdict | None, screen: Screen) -> str:
+    word, _, rest = line.partition(" ")
+    return f"{_painted(word, verdict, screen)} {rest}"
+
+
+def _painted(text: str, kind: Severity | Verdict | None, screen: Screen) -> str:
+    if not screen.colour or kind is None:
+        return text
+    return f"\x1b[{_COLOUR[kind]}m{text}\x1b[0m"
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"

@@ -1,0 +1,298 @@
+"""A council report as SARIF 2.1.0, as code hosts read it (council §25.5). Nothing in it names the machine."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from bridgehead import __version__
+from bridgehead.contract.ids import id_sort_key
+from bridgehead.contract.words import OutputType, Severity
+from bridgehead.council.findings.evidence import Anchor
+from bridgehead.council.reporting.report import (
+    CouncilReport,
+    DismissedFinding,
+    FindingClass,
+    FindingEntry,
+    anchor_of,
+)
+from bridgehead.council.request.domains import load_registry
+
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+VERSION: Final = "2.1.0"
+SOURCE_ROOT: Final = "%SRCROOT%"
+MOST_RESULTS: Final = 5_000
+MOST_MESSAGE: Final = 4_000
+MOST_RELATED: Final = 99
+MOST_TAGS: Final = 10
+SECURITY_DOMAINS: Final = frozenset({"security", "cryptographic"})
+
+_LEVEL: Final = {
+    Severity.CRITICAL: "error",
+    Severity.HIGH: "error",
+    Severity.MEDIUM: "warning",
+    Severity.LOW: "note",
+    Severity.INFO: "note",
+}
+_SECURITY_SEVERITY: Final = {
+    Severity.CRITICAL: "9.5",
+    Severity.HIGH: "8.0",
+    Severity.MEDIUM: "5.5",
+    Severity.LOW: "2.0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """Why a finding is dismissed."""
+
+    reason: str
+    author: str = ""
+    date: str = ""
+    expires: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SarifFinding:
+    """What SARIF needs of a finding; `location` is its anchor, or line 1 of an existing file it names."""
+
+    id: str
+    cls: FindingClass
+    type: OutputType
+    severity: Severity | None
+    title: str
+    description: str
+    domains: tuple[str, ...]
+    fingerprint: str
+    location: Anchor | None
+    related: tuple[Anchor, ...] = ()
+    fingerprints: tuple[str, ...] = ()
+    suppression: Suppression | None = None
+    confirmation: dict[str, bool] = field(default_factory=dict)
+    evidence: str | None = None
+    state: str | None = None
+
+    @property
+    def domain(self) -> str:
+        """The first of its domains in registry order, unknown ones after them by name."""
+        registry = load_registry()
+        known = sorted(self.domains, key=lambda name: (registry.position(name), name))
+        return known[0] if known else "cross-domain"
+
+    @property
+    def rule_id(self) -> str:
+        return f"{self.domain}/{self.type}"
+
+    @property
+    def rank(self) -> int:
+        return self.severity.rank if self.severity else 0
+
+
+@dataclass(frozen=True, slots=True)
+class SarifRun:
+    task_type: str
+    review_id: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class SarifLog:
+    """The log, the ids that could not be placed, and how many results did not fit."""
+
+    log: dict[str, Any]
+    without_location: tuple[str, ...]
+    truncated: int
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return (f"sarif_truncated:{self.truncated}",) if self.truncated else ()
+
+
+def to_sarif(findings: Sequence[SarifFinding], run: SarifRun) -> SarifLog:
+    """One log with one run; results in the order not dismissed first, severity, id."""
+    rated = [one for one in findings if one.severity is not None and one.cls is not FindingClass.WITHDRAWN]
+    placed = sorted((one for one in rated if one.location is not None), key=_order)
+    homeless = tuple(one.id for one in rated if one.location is None)
+    written, truncated = placed[:MOST_RESULTS], max(len(placed) - MOST_RESULTS, 0)
+    rules = sorted({one.rule_id for one in written})
+    log = {
+        "$schema": SCHEMA,
+        "version": VERSION,
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "bridgehead",
+                        "semanticVersion": run.version,
+                        "rules": [_rule(rule, written) for rule in rules],
+                    }
+                },
+                "automationDetails": {"id": f"bridgehead-council/{run.task_type}/{run.review_id}"},
+                "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": {SOURCE_ROOT: {}},
+                "invocations": [_invocation(homeless, truncated)],
+                "results": _results(written, rules),
+            }
+        ],
+    }
+    return SarifLog(log, homeless, truncated)
+
+
+def escaped_message(text: str) -> str:
+    """Foreign text makes no links, and the standard demands doubled braces."""
+    unlinked = text[:MOST_MESSAGE].replace("](", "\\](")
+    return re.sub(r"([{}])", r"\1\1", unlinked)
+
+
+def _order(finding: SarifFinding) -> tuple[object, ...]:
+    return finding.suppression is not None, -finding.rank, id_sort_key(finding.id)
+
+
+def _rule(rule_id: str, written: Sequence[SarifFinding]) -> dict[str, Any]:
+    domain, _, kind = rule_id.rpartition("/")
+    security = domain in SECURITY_DOMAINS
+    tags = list(dict.fromkeys([domain, kind, *(["security"] if security else [])]))[:MOST_TAGS]
+    properties: dict[str, Any] = {"tags": tags}
+    # Consumers read it from the rule, so it is that of the worst result nobody dismissed.
+    of_rule = [one for one in written if one.rule_id == rule_id]
+    judged = [one for one in of_rule if one.suppression is None] or of_rule
+    worst = max(judged, key=lambda one: one.rank).severity
+    if security and worst in _SECURITY_SEVERITY:
+        properties["security-severity"] = _SECURITY_SEVERITY[worst]
+    return {"id": rule_id, "shortDescription": {"text": f"{kind} in {domain}"}, "properties": properties}
+
+
+def _results(written: Sequence[SarifFinding], rules: Sequence[str]) -> list[dict[str, Any]]:
+    seen: Counter[tuple[str, str]] = Counter()
+    results: list[dict[str, Any]] = []
+    for finding in written:
+        seen[finding.rule_id, finding.fingerprint] += 1
+        results.append(
+            _result(finding, rules.index(finding.rule_id), seen[finding.rule_id, finding.fingerprint])
+        )
+    return results
+
+
+def _result(finding: SarifFinding, rule_index: int, count: int) -> dict[str, Any]:
+    if finding.location is None or finding.severity is None:
+        raise AssertionError("only rated findings with a place become results")
+    result: dict[str, Any] = {
+        "ruleId": finding.rule_id,
+        "ruleIndex": rule_index,
+        "level": _LEVEL[finding.severity],
+        "message": {"text": escaped_message(f"{finding.title}\n\n{finding.description}")},
+        "locations": [_location(finding.location)],
+        "partialFingerprints": {
+            "bridgeheadFinding/v1": finding.fingerprint,
+            "primaryLocationLineHash": f"{finding.fingerprint.partition(':')[2]}:{count}",
+        },
+        "suppressions": [] if finding.suppression is None else [_suppressed(finding.suppression)],
+        "properties": _properties(finding),
+    }
+    if finding.related:
+        result["relatedLocations"] = [_location(place) for place in finding.related[:MOST_RELATED]]
+    return result
+
+
+def _location(anchor: Anchor) -> dict[str, Any]:
+    first, last = anchor.lines
+    return {
+        "physicalLocation": {
+            "artifactLocation": {
+                "uri": quote(anchor.path, safe="/", errors="surrogateescape"),
+                "uriBaseId": SOURCE_ROOT,
+            },
+            "region": {"startLine": first, "endLine": last},
+        }
+    }
+
+
+def _suppressed(suppression: Suppression) -> dict[str, Any]:
+    known = {"author": suppression.author, "date": suppression.date, "expires": suppression.expires}
+    return {
+        "kind": "external",
+        "status": "accepted",
+        "justification": suppression.reason,
+        "properties": {name: value for name, value in known.items() if value},
+    }
+
+
+def _properties(finding: SarifFinding) -> dict[str, Any]:
+    known: dict[str, Any] = {
+        "id": finding.id,
+        "severity": finding.severity,
+        "class": finding.cls.value,
+        "fingerprints": list(finding.fingerprints or (finding.fingerprint,)),
+        "confirmation": finding.confirmation,
+        "evidence": finding.evidence,
+    }
+    # Not `baselineState`: the standard wants it on every result of both runs and has no word for `unknown`.
+    if finding.state is not None:
+        known["state"] = finding.state
+    return known
+
+
+def _invocation(homeless: Sequence[str], truncated: int) -> dict[str, Any]:
+    notifications = []
+    if homeless:
+        text = f"{len(homeless)} findings name no file of the tree and are not listed: {', '.join(homeless[:20])}"
+        notifications.append({"level": "note", "message": {"text": text}})
+    if truncated:
+        text = f"{truncated} further findings were left out: at most {MOST_RESULTS} results are written"
+        notifications.append({"level": "warning", "message": {"text": text}})
+    return {"executionSuccessful": True, "toolExecutionNotifications": notifications}
+
+
+def sarif_of(report: CouncilReport) -> SarifLog:
+    """Standing and dismissed findings of a report; withdrawn and fixed ones are none."""
+    standing = [_finding(entry) for entry in report.findings()]
+    dismissed = [_finding(one.finding, one) for one in report.dismissed_findings]
+    run = SarifRun(task_type=report.task_type, review_id=report.review_id, version=__version__)
+    return to_sarif([*standing, *dismissed], run)
+
+
+def _finding(entry: FindingEntry, dismissed: DismissedFinding | None = None) -> SarifFinding:
+    location = anchor_of(entry) or next(_existing_files(entry), None)
+    return SarifFinding(
+        id=entry.id,
+        cls=entry.cls,
+        type=entry.type,
+        severity=entry.severity,
+        title=entry.title,
+        description=entry.description,
+        domains=entry.domains,
+        fingerprint=entry.fingerprint,
+        fingerprints=entry.fingerprints,
+        location=location,
+        related=tuple(place for place in _passed_places(entry) if place != location),
+        suppression=None if dismissed is None else _suppression(dismissed),
+        confirmation={
+            "model": entry.confirmation.model,
+            "runtime": entry.confirmation.runtime,
+            "evidence": entry.confirmation.evidence,
+        },
+        evidence=entry.evidence_check.get("outcome"),
+        state=entry.state,
+    )
+
+
+def _suppression(dismissed: DismissedFinding) -> Suppression:
+    return Suppression(dismissed.reason, dismissed.author, dismissed.date, dismissed.expires)
+
+
+def _passed_places(entry: FindingEntry) -> Iterator[Anchor]:
+    for reference in entry.evidence_check.get("references", ()):
+        if reference["outcome"] == "passed" and reference["lines"]:
+            yield Anchor(reference["path"], (reference["lines"][0], reference["lines"][1]))
+
+
+def _existing_files(entry: FindingEntry) -> Iterator[Anchor]:
+    """Files the finding names that are there, at line 1: the place is uncertain, the file is not."""
+    missing = ("file_missing", "file_ambiguous")
+    for reference in entry.evidence_check.get("references", ()):
+        if reference["reason"] not in missing:
+            yield Anchor(reference["path"], (1, 1))

@@ -1,0 +1,1 @@
+"""What is asked of a council: plan, settings, domains, clarifying questions. Pure."""

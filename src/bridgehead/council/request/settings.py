@@ -1,0 +1,320 @@
+"""What `.bridge-settings.json` says about the seats: models, reasoning level (council §13). A broken file gives
+defaults and a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn
+
+from bridgehead.contract.report import ModelWarning
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.timeouts import DEFAULT_CONCURRENCY
+from bridgehead.contract.words import TaskType
+
+WRONG_FORMAT: Final = "not in provider/model format"
+NOT_FOUND: Final = "not found in provider model list"
+
+_PROVIDER_MODEL: Final = re.compile(r"[^/\s]+/\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    models: tuple[str | None, ...] = (None,)
+    warnings: tuple[str, ...] = ()
+    model_warnings: tuple[ModelWarning, ...] = ()
+
+
+def choose_models(bridge: str, model: Any, models: Any, known: Sequence[str] | None) -> ModelChoice:
+    """Settle `model` and, for opencode, `models`; `known` is the provider's list where it could be had."""
+    if bridge != "opencode":
+        return _single(bridge, model, known)
+    warnings: list[str] = []
+    if models is not None and not isinstance(models, list):
+        warnings.append("models_not_a_list:opencode")
+        models = None
+    if models and model is not None:
+        warnings.append("legacy_model_ignored:opencode")
+    wanted = models or ([] if _is_unset(model) else [model])
+    return _several(wanted, known, warnings)
+
+
+def _single(bridge: str, model: Any, known: Sequence[str] | None) -> ModelChoice:
+    if _is_unset(model):
+        return ModelChoice()
+    if not isinstance(model, str):
+        return ModelChoice(warnings=(f"model_not_a_string:{bridge}",))
+    if known is not None and model not in known:
+        return ModelChoice(model_warnings=(ModelWarning(model, NOT_FOUND),))
+    return ModelChoice(models=(model,))
+
+
+def _several(wanted: Sequence[Any], known: Sequence[str] | None, warnings: list[str]) -> ModelChoice:
+    found: dict[str, bool] = {}
+    refused: list[ModelWarning] = []
+    for entry in wanted:
+        if not isinstance(entry, str) or not _PROVIDER_MODEL.fullmatch(entry):
+            refused.append(ModelWarning(entry, WRONG_FORMAT))
+        elif entry in found:
+            warnings.append(f"duplicate_model:{entry}")
+        else:
+            # Replacing an unknown entry by the default would run the default several times (K23).
+            found[entry] = known is None or entry in known
+            refused += [] if found[entry] else [ModelWarning(entry, NOT_FOUND)]
+    usable = tuple(entry for entry in found if found[entry])
+    return ModelChoice(usable or (None,), tuple(warnings), tuple(refused))
+
+
+def _is_unset(model: Any) -> bool:
+    return model is None or (isinstance(model, str) and not model.strip())
+
+
+DEFAULT_BRIDGES: Final = ("claude", "gemini", "codex", "opencode")
+OPTIONAL_BRIDGES: Final = ("static", "openai")
+RIG_MARK: Final = "rig:"
+REASONING_LEVELS: Final = ("medium", "high", "xhigh")
+DEFAULT_TTL_HOURS: Final = 24
+
+_TOP_KEYS: Final = frozenset(
+    "bridges reasoning_level updated ttl_hours coordinator withdrawal_guard max_concurrency".split()
+)
+_BRIDGE_KEYS: Final = frozenset("enabled model on_missing continuity extra_args path".split())
+_OWN_KEYS: Final = {
+    "opencode": frozenset({"models", "debate_merged"}),
+    "static": frozenset({"tools"}),
+    "openai": frozenset({"base_url", "family", "api_key_env"}),
+    RIG_MARK: frozenset({"thread"}),
+}
+# These choose a program, its arguments, an address or the variable a key is read from (design §9).
+UNTRUSTED_KEYS: Final = ("path", "extra_args", "base_url", "api_key_env")
+_STATIC_TASKS: Final = frozenset({TaskType.REVIEW, TaskType.ANALYSIS, TaskType.AUDIT})
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeSettings:
+    """One bridge's entry. `models` has one entry per invocation, None for the provider's default."""
+
+    enabled: bool = True
+    models: tuple[str | None, ...] = (None,)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The remaining known keys as they were written."""
+    model_warnings: tuple[ModelWarning, ...] = ()
+    """Models the entry names that cannot be asked for."""
+
+    @property
+    def halts_when_missing(self) -> bool:
+        return self.options.get("on_missing") == "halt"
+
+    @property
+    def keeps_session(self) -> bool:
+        return self.options.get("continuity") == "session"
+
+    @property
+    def debates_merged(self) -> bool:
+        return self.options.get("debate_merged") is True
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The whole file, read; `warnings` are codes of council §13."""
+
+    bridges: Mapping[str, BridgeSettings]
+    stale: bool = True
+    reasoning_level: str = REASONING_LEVELS[0]
+    ttl_hours: float = DEFAULT_TTL_HOURS
+    coordinator: str | None = None
+    withdrawal_guard: bool = True
+    max_concurrency: int = DEFAULT_CONCURRENCY
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def model_validation_warnings(self) -> dict[str, tuple[ModelWarning, ...]]:
+        """By bridge; those without any are left out."""
+        return {name: entry.model_warnings for name, entry in self.bridges.items() if entry.model_warnings}
+
+
+def load_settings(
+    file_text: str | None, now: datetime, known_models: Mapping[str, Sequence[str]] | None = None
+) -> Settings:
+    """Read the file's text (None: there is no file); `known_models` are the provider lists that could be had."""
+    document = _parse(file_text)
+    if isinstance(document, str):
+        defaults = {name: BridgeSettings() for name in DEFAULT_BRIDGES}
+        return Settings(bridges=defaults, warnings=(document,))
+    reader = _Reader(known_models or {})
+    return reader.read(document, now)
+
+
+def seats_by_default(settings: Settings, task_type: TaskType) -> tuple[str, ...]:
+    """Who sits when nobody was named: the four bridges, `static` where it can help, and whom the file names."""
+    named = [name for name in settings.bridges if name not in DEFAULT_BRIDGES and name != "static"]
+    static = ["static"] if task_type in _STATIC_TASKS else []
+    return (*DEFAULT_BRIDGES, *named, *static)
+
+
+def without_untrusted(settings: Settings) -> Settings:
+    """The same settings minus what an untrusted file may not decide, with a warning for each."""
+    warnings = list(settings.warnings)
+    bridges: dict[str, BridgeSettings] = {}
+    for name, entry in settings.bridges.items():
+        warnings += [
+            f"untrusted_setting_ignored:{name}.{key}" for key in UNTRUSTED_KEYS if key in entry.options
+        ]
+        kept = {key: value for key, value in entry.options.items() if key not in UNTRUSTED_KEYS}
+        bridges[name] = replace(entry, options=kept)
+    return replace(settings, bridges=bridges, warnings=tuple(warnings))
+
+
+def is_rig(bridge: str) -> bool:
+    return bridge.startswith(RIG_MARK) and len(bridge) > len(RIG_MARK)
+
+
+def _parse(file_text: str | None) -> dict[str, Any] | str:
+    """The object in the file, or the warning that says why there is none."""
+    if file_text is None:
+        return "file_missing"
+    try:
+        document = json.loads(file_text.removeprefix("\ufeff"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return "invalid_json"
+    return document if isinstance(document, dict) else "not_an_object"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+class _Reader:
+    """Collects warnings while it reads one file."""
+
+    def __init__(self, known_models: Mapping[str, Sequence[str]]) -> None:
+        self._known_models = known_models
+        self._warnings: list[str] = []
+
+    def read(self, document: Mapping[str, Any], now: datetime) -> Settings:
+        self._warn_unknown(document, _TOP_KEYS, owner="")
+        bridges = self._bridges(document.get("bridges", {}))
+        ttl_hours = self._ttl_hours(document.get("ttl_hours", DEFAULT_TTL_HOURS))
+        return Settings(
+            bridges=bridges,
+            stale=self._is_stale(document.get("updated"), ttl_hours, now),
+            ttl_hours=ttl_hours,
+            reasoning_level=self._reasoning_level(document.get("reasoning_level", REASONING_LEVELS[0])),
+            coordinator=self._value(document, "coordinator", None, str),
+            withdrawal_guard=self._value(document, "withdrawal_guard", True, bool),
+            max_concurrency=self._max_concurrency(document),
+            warnings=tuple(self._warnings),
+        )
+
+    def _bridges(self, entries: object) -> dict[str, BridgeSettings]:
+        if not isinstance(entries, dict):
+            self._warnings.append("bridges_not_an_object")
+            entries = {}
+        named = [name for name in entries if not name.startswith("_")]
+        unknown = [name for name in named if not _is_known(name)]
+        self._warnings += [f"unknown_bridge:{name}" for name in unknown]
+        extra = [name for name in named if name not in DEFAULT_BRIDGES and name not in unknown]
+        return {name: self._bridge(name, entries.get(name, {})) for name in (*DEFAULT_BRIDGES, *extra)}
+
+    def _bridge(self, name: str, entry: object) -> BridgeSettings:
+        if not isinstance(entry, dict):
+            self._warnings.append(f"bridge_not_an_object:{name}")
+            return BridgeSettings()
+        known = _BRIDGE_KEYS | _OWN_KEYS.get(RIG_MARK if is_rig(name) else name, frozenset())
+        self._warn_unknown(entry, known, owner=f"{name}.")
+        enabled = entry.get("enabled", True)
+        if not isinstance(enabled, bool):
+            self._warnings.append(f"enabled_not_bool:{name}")
+            enabled = True
+        options = {key: entry[key] for key in entry if key in known - {"enabled", "model", "models"}}
+        choice = self._models(name, entry)
+        return BridgeSettings(enabled, choice.models, options, choice.model_warnings)
+
+    def _models(self, name: str, entry: Mapping[str, Any]) -> ModelChoice:
+        listed = entry.get("models") if name == "opencode" else None
+        choice = choose_models(name, entry.get("model"), listed, self._known_models.get(name))
+        self._warnings += choice.warnings
+        return choice
+
+    def _ttl_hours(self, value: object) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value < math.inf:
+            return value
+        self._warnings.append("ttl_hours_invalid")
+        return DEFAULT_TTL_HOURS
+
+    def _is_stale(self, updated: object, ttl_hours: float, now: datetime) -> bool:
+        moment = _moment(updated)
+        if moment is None:
+            self._warnings.append("updated_invalid")
+            return True
+        age_seconds = (now - moment).total_seconds()
+        if age_seconds < 0:
+            self._warnings.append("updated_in_future")
+        return ttl_hours == 0 or age_seconds > ttl_hours * 3600
+
+    def _reasoning_level(self, value: object) -> str:
+        if value in REASONING_LEVELS:
+            return str(value)
+        self._warnings.append("reasoning_level_invalid")
+        return REASONING_LEVELS[0]
+
+    def _max_concurrency(self, document: Mapping[str, Any]) -> int:
+        given: int = self._value(document, "max_concurrency", DEFAULT_CONCURRENCY, int)
+        if given >= 1:
+            return given
+        self._warnings.append("invalid_value:max_concurrency")
+        return DEFAULT_CONCURRENCY
+
+    def _value(self, document: Mapping[str, Any], key: str, default: Any, kind: type) -> Any:
+        value = document.get(key)
+        if value is None:
+            return default
+        if type(value) is kind:
+            return value
+        self._warnings.append(f"invalid_value:{key}")
+        return default
+
+    def _warn_unknown(self, given: Mapping[str, Any], known: frozenset[str], *, owner: str) -> None:
+        unknown = [key for key in given if key not in known and not key.startswith("_")]
+        self._warnings += [f"unknown_key:{owner}{key}" for key in unknown]
+
+
+def _is_known(bridge: str) -> bool:
+    return bridge in DEFAULT_BRIDGES or bridge in OPTIONAL_BRIDGES or is_rig(bridge)
+
+
+def _moment(value: object) -> datetime | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+MEDIUM, HIGH, XHIGH = REASONING_LEVELS
+MANY_FILES: Final = 20
+MANY_DOMAINS: Final = 3
+_GRAVE_WORDS: Final = re.compile(r"\b(critical|security|cryptographic|financial|compliance)\b", re.IGNORECASE)
+_GRAVE_DOMAINS: Final = frozenset({"security", "cryptographic", "compliance", "finance", "data-integrity"})
+
+
+def choose_reasoning_level(task: BridgeInput, *, cap: str, may_use_most: bool = False) -> str:
+    """The level to ask for; the highest needs the user's explicit yes, `may_use_most`."""
+    wanted = _wanted(task)
+    if REASONING_LEVELS.index(wanted) > REASONING_LEVELS.index(cap):
+        wanted = cap
+    return HIGH if wanted == XHIGH and not may_use_most else wanted
+
+
+def _wanted(task: BridgeInput) -> str:
+    if _GRAVE_WORDS.search(task.task_description):
+        return XHIGH
+    grave = len(task.domains) >= MANY_DOMAINS and bool(_GRAVE_DOMAINS & set(task.domains))
+    return HIGH if (task.files or 0) >= MANY_FILES or grave else MEDIUM

@@ -1,0 +1,1 @@
+"""Running a council: calls under limits, files, stopping, resuming, the dry run."""

@@ -1,0 +1,472 @@
+"""Runs a council: carries out what the pure run asks for, feeds it what happened, and stops when asked to (council
+§20).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from bridgehead.contract.report import BridgeReport
+from bridgehead.contract.words import ErrorClass
+from bridgehead.council.calls import (
+    Call,
+    CallKey,
+    DeadlineReached,
+    GivenUp,
+    Input,
+    Interrupted,
+    Result,
+    Retried,
+    SeatEvent,
+    Seating,
+    SeatPending,
+    SeatReady,
+    SeatReported,
+    Step,
+    Turn,
+    UserAnswered,
+    UserQuestion,
+)
+from bridgehead.council.council import COUNCIL_LOG, CouncilRun
+from bridgehead.council.interfaces import CallJournal, HostRequests, MemoryJournal
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport
+from bridgehead.council.running.artifacts import RunLog
+from bridgehead.council.running.call_runner import CallRunner, as_result
+from bridgehead.council.running.resume import unfinished
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeRefusal, RuntimeRequest
+from bridgehead.council.runtimes.host import HostSeat
+from bridgehead.council.runtimes.rig import RigRejected
+from bridgehead.council.seating.answer_schemas import schema_of
+from bridgehead.council.seating.preflight import Ready
+from bridgehead.council.seating.seating import OwnReport, Posted, SeatOutcome, Seats
+from bridgehead.host.cancel import Cancel
+from bridgehead.host.clock import Clock, SystemClock, iso_ms
+
+PROGRESS: Final = "progress"
+# These shut a seat out before it began: another connection may do, or a person must act (council §4.1, §19).
+_SHUT_OUT: Final = (ErrorClass.AUTH, ErrorClass.RETIRED)
+
+
+@dataclass
+class Seated:
+    """A bridge while it sits."""
+
+    ready: Ready
+    places: anyio.CapacityLimiter
+    deadline: anyio.CancelScope
+    was_heard: bool = False
+    shut_out: bool = False
+
+    @property
+    def bridge(self) -> str:
+        return self.ready.seat.bridge
+
+
+@dataclass
+class Running:
+    """A call under way."""
+
+    call: Call
+    scope: anyio.CancelScope
+    since: float
+
+
+@dataclass
+class ActiveCalls:
+    checking: dict[str, None] = field(default_factory=dict)
+    """Bridges in pre-flight, and the static seat while it analyses, in the order they began."""
+    seated: dict[str, Seated] = field(default_factory=dict)
+    running: dict[CallKey, Running] = field(default_factory=dict)
+
+    def calls_of(self, bridge: str) -> list[Running]:
+        return [running for running in self.running.values() if running.call.key.bridge == bridge]
+
+    def progress(self, now: float) -> Iterator[SeatEvent]:
+        """A line per live seat. One that is still being looked at has no log yet; the council speaks for it."""
+        if self.checking:
+            yield SeatEvent(COUNCIL_LOG, PROGRESS, {"looking_at": list(self.checking)})
+        oldest: dict[str, Running] = {}
+        for running in self.running.values():
+            oldest.setdefault(running.call.key.bridge, running)
+        for bridge, running in oldest.items():
+            key, elapsed = running.call.key, round(now - running.since, 1)
+            facts = {"round": key.round, "role": key.role.value, "elapsed_s": elapsed}
+            yield SeatEvent(bridge, PROGRESS, facts)
+
+
+def shut_out(call: Call, seated: Seated, outcome: CallOutcome) -> RuntimeRefusal | None:
+    """The refusal that ends a seat before anybody of it was heard."""
+    if isinstance(outcome, RuntimeRefusal) and outcome.error_class in _SHUT_OUT:
+        return None if seated.was_heard or call.key.step is Step.STAGE_B else outcome
+    return None
+
+
+STOPPED_FROM_OUTSIDE: Final = signal.SIGINT.name
+"""A token that was cancelled counts as Ctrl-C: what is there is kept and reported."""
+
+
+async def signals_to_stop() -> AsyncIterator[str]:
+    """The names of the signals that arrive; only in a process's main thread."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for number in signals:
+            yield signal.Signals(number).name
+
+
+async def token_to_stop(token: Cancel) -> AsyncIterator[str]:
+    """One Ctrl-C when `token` is cancelled, whichever thread does it and however early."""
+    cancelled = anyio.Event()
+    loop = asyncio.get_running_loop()
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(cancelled.set)
+
+    with token.waking(wake):
+        if not token.cancelled:
+            await cancelled.wait()
+        yield STOPPED_FROM_OUTSIDE
+
+
+PROGRESS_SECONDS: Final = 10.0
+DEFAULT_CONCURRENCY: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The run has a report; seats of rigs may still be pending."""
+
+    report: CouncilReport | AbortedReport
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Nothing more can be done without somebody's answer (exit 42)."""
+
+    calls: tuple[Call, ...]
+    bridges: tuple[str, ...]
+
+
+Ending = Reported | Waiting
+
+
+class AskUser(Protocol):
+    """Puts a halted bridge to the user and waits, until `cancel`; None is the end of input."""
+
+    def __call__(self, question: UserQuestion, cancel: Cancel) -> str | None: ...
+
+
+@dataclass
+class Means:
+    """What a conductor is handed besides the run and its seats; every default does nothing."""
+
+    log: RunLog = field(default_factory=RunLog)
+    journal: CallJournal = field(default_factory=MemoryJournal)
+    desk: HostRequests | None = None
+    ask_user: AskUser | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    mask: Callable[[str], str] = str
+    max_concurrency: int = DEFAULT_CONCURRENCY
+    handle_signals: bool = False
+    stop: Cancel | None = None
+
+
+async def conduct(
+    run: CouncilRun, seats: Seats, means: Means, wishes: Sequence[Retried | GivenUp] = ()
+) -> Ending:
+    """Take a run as far as it goes in this process; `wishes` are what a resuming user asks for besides.
+
+    A seat is given up only when everything else is done and it still waits.
+    """
+    async with CallRunner() as carrier:
+        return await Conductor(run, seats, means, carrier).conduct(wishes)
+
+
+class Conductor:
+    """One run in one process. Everything but waiting happens in the order in which it is fed."""
+
+    def __init__(self, run: CouncilRun, seats: Seats, means: Means, carrier: CallRunner) -> None:
+        self._run = run
+        self._seats = seats
+        self._means = means
+        self._carrier = carrier
+        self._work = ActiveCalls()
+        self._posted: dict[CallKey, Call] = {}
+        self._stopped: set[CallKey] = set()
+        self._given_up: set[str] = set()
+        self._under_way = 0
+        self._ending: Ending | None = None
+        self._tasks: TaskGroup
+
+    async def conduct(self, wishes: Sequence[Retried | GivenUp]) -> Ending:
+        async with anyio.create_task_group() as self._tasks:
+            if self._means.handle_signals:
+                self._tasks.start_soon(self._heed, signals_to_stop())
+            if self._means.stop is not None:
+                self._tasks.start_soon(self._heed, token_to_stop(self._means.stop))
+            self._tasks.start_soon(self._show_progress)
+            self._start(self._begin, wishes)
+        assert self._ending is not None
+        return self._ending
+
+    # -- taking a run up
+
+    async def _begin(self, wishes: Sequence[Retried | GivenUp]) -> None:
+        """Start, or go on: what the journal knows is fed in silence, what it does not know is done."""
+        earlier = self._means.journal.inputs()
+        first = self._run.start(earlier[0].at if earlier else self._now())
+        if not earlier:
+            self._carry_out(first)
+            return
+        self._go_on([first, *(self._run.feed(happened) for happened in earlier)], earlier)
+        for wish in wishes:
+            if isinstance(wish, GivenUp):
+                self._given_up.add(wish.bridge)
+            else:
+                self._feed(wish)
+
+    def _go_on(self, turns: Sequence[Turn], earlier: Sequence[Input]) -> None:
+        left = unfinished(
+            turns, earlier, outstanding=self._run.outstanding, waiting_for=self._run.waiting_for
+        )
+        for bridge, calls in left.calls.items():
+            self._start(self._sit_down_again, bridge, calls)
+        for seating in left.seatings:
+            self._start(self._seat, seating)
+        for pending in left.pending:
+            self._start(self._look_for_answer, pending)
+        if left.question is not None:
+            self._start(self._put_question, left.question)
+
+    async def _sit_down_again(self, bridge: str, calls: Sequence[Call]) -> None:
+        """A bridge that was ready in an earlier process: find its connection again, then make its calls."""
+        outcome = await self._checked(bridge)
+        if isinstance(outcome, Ready):
+            self._take_seat(outcome)
+            for call in calls:
+                self._place(call)
+            self._fold_in_answers()
+            return
+        reason = outcome.report.skip_reason if isinstance(outcome, OwnReport) else None
+        for call in calls:
+            self._deliver(
+                call, RuntimeRefusal(ErrorClass.OTHER, f"{bridge} is not there any more", reason=reason), 0.0
+            )
+
+    def _fold_in_answers(self) -> None:
+        if self._means.desk is not None and self._posted:
+            for result in self._means.desk.answers(list(self._posted.values())):
+                self._posted.pop(result.key, None)
+                self._feed(result)
+
+    async def _look_for_answer(self, pending: SeatPending) -> None:
+        """A rig that was asked in an earlier process."""
+        found = await self._carrier.in_thread(
+            lambda _cancel: self._seats.rig_answer(pending.bridge, pending.request)
+        )
+        if isinstance(found, RigRejected):
+            detail = f"rig_answer_rejected:{found.reason}"
+            self._means.log.write(SeatEvent(pending.bridge, "warning", {"detail": detail}))
+        elif found is not None:
+            self._take_report(found)
+
+    # -- carrying out a turn
+
+    def _feed(self, happened: Input) -> None:
+        if self._ending is None:
+            self._means.journal.fed(happened)
+            self._carry_out(self._run.feed(happened))
+
+    def _carry_out(self, turn: Turn) -> None:
+        for event in turn.events:
+            self._means.log.write(event)
+        for report in turn.bridge_reports:
+            self._close_seat(report)
+        for key in turn.cancelled:
+            self._stop_call(key)
+        for seating in turn.seatings:
+            self._start(self._seat, seating)
+        for call in turn.calls:
+            self._place(call)
+        if turn.question is not None:
+            self._start(self._put_question, turn.question)
+
+    def _place(self, call: Call) -> None:
+        """Give the call to whoever makes it: a task, or the desk of the agent that runs us."""
+        seated = self._work.seated.get(call.key.bridge)
+        if seated is None:
+            self._start(self._sit_down_again, call.key.bridge, [call])
+        elif not isinstance(seated.ready.connection, HostSeat):
+            self._start(self._make_call, call, seated)
+        elif self._means.desk is None:
+            self._deliver(
+                call, RuntimeRefusal(ErrorClass.OTHER, "nobody takes the host seat's requests"), 0.0
+            )
+        else:
+            self._posted[call.key] = call
+            self._means.desk.post(call)
+
+    def _stop_call(self, key: CallKey) -> None:
+        self._posted.pop(key, None)
+        self._stopped.add(key)  # it may still be waiting for its place
+        if (running := self._work.running.get(key)) is not None:
+            running.scope.cancel()
+
+    async def _put_question(self, question: UserQuestion) -> None:
+        ask = self._means.ask_user
+        answer = None if ask is None else await self._carrier.in_thread(lambda cancel: ask(question, cancel))
+        self._feed(UserAnswered(bridge=question.bridge, answer=answer, at=self._now()))
+
+    # -- seats
+
+    async def _seat(self, seating: Seating) -> None:
+        if seating.number > 1:
+            self._means.log.new_seating(seating.bridge)
+        self._settle(seating.bridge, await self._checked(seating.bridge))
+
+    async def _checked(self, bridge: str) -> SeatOutcome:
+        self._work.checking[bridge] = None
+        try:
+            return await self._carrier.in_thread(lambda cancel: self._seats.check(bridge, cancel))
+        finally:
+            del self._work.checking[bridge]
+
+    def _settle(self, bridge: str, outcome: SeatOutcome) -> None:
+        match outcome:
+            case Ready():
+                self._means.log.hold(bridge, outcome.events)
+                self._take_seat(outcome)
+                self._feed(SeatReady(seat=outcome.seat, at=self._now()))
+            case OwnReport():
+                self._take_report(outcome)
+            case Posted(request, events):
+                self._means.log.hold(bridge, events)
+                self._feed(SeatPending(bridge=bridge, request=request, at=self._now()))
+
+    def _take_seat(self, ready: Ready) -> None:
+        places = anyio.CapacityLimiter(self._means.max_concurrency)
+        seated = Seated(ready, places, anyio.CancelScope())
+        self._work.seated[seated.bridge] = seated
+        # Time spent waiting for the host does not count against its seat (council §4).
+        if not isinstance(ready.connection, HostSeat):
+            self._tasks.start_soon(self._keep_deadline, seated)
+
+    async def _keep_deadline(self, seated: Seated) -> None:
+        with seated.deadline:
+            await anyio.sleep(seated.ready.seat.deadline_seconds)
+            self._feed(DeadlineReached(bridge=seated.bridge, at=self._now()))
+
+    def _take_report(self, own: OwnReport) -> None:
+        self._means.log.write_own_report(own.report, own.events)
+        self._feed(SeatReported(report=own.report, verified=own.verified, at=self._now()))
+
+    def _close_seat(self, report: BridgeReport) -> None:
+        self._means.log.write_seat(report)
+        if (seated := self._work.seated.get(report.bridge)) is not None:
+            seated.deadline.cancel()
+
+    async def _seat_otherwise(self, seated: Seated, call: Call, refused: RuntimeRefusal) -> None:
+        """Nobody of this seat was heard and it may not speak: try its next connection, else it is out."""
+        if seated.shut_out:
+            return
+        seated.shut_out = True
+        self._means.log.told(self._result(call, refused, 0.0))
+        seated.deadline.cancel()
+        for running in self._work.calls_of(seated.bridge):
+            running.scope.cancel()
+        outcome = await self._carrier.in_thread(
+            lambda _cancel: self._seats.check_again(seated.bridge, refused, seated.ready.connection)
+        )
+        self._settle(seated.bridge, outcome)
+
+    # -- calls
+
+    async def _make_call(self, call: Call, seated: Seated) -> None:
+        with anyio.CancelScope() as scope:
+            async with seated.places:
+                if seated.shut_out or call.key in self._stopped:
+                    return
+                since = anyio.current_time()
+                self._work.running[call.key] = Running(call, scope, since)
+                self._means.journal.started(call, self._now())
+                try:
+                    outcome = await self._carrier.carry(
+                        seated.ready.connection, call, self._ask(call, seated)
+                    )
+                finally:
+                    self._work.running.pop(call.key, None)
+            if scope.cancel_called:
+                return  # a program we ended ourselves has refused nothing
+            if (refused := shut_out(call, seated, outcome)) is not None:
+                await self._seat_otherwise(seated, call, refused)
+                return
+            seated.was_heard |= not isinstance(outcome, RuntimeRefusal)
+            self._deliver(call, outcome, anyio.current_time() - since)
+
+    def _ask(self, call: Call, seated: Seated) -> RuntimeRequest:
+        return RuntimeRequest(
+            prompt=call.prompt,
+            workspace=self._seats.workspace(seated.ready.connection, call),
+            timeout_seconds=call.timeout_seconds,
+            profile=call.profile,
+            model=call.key.model or seated.ready.seat.models[0],
+            reasoning=seated.ready.reasoning,
+            session=call.session,
+            title=f"council {self._run.plan.review_id}",
+            schema=schema_of(call.answer),
+            schema_file=self._seats.schema_file(call.answer),
+        )
+
+    def _deliver(self, call: Call, outcome: CallOutcome, duration_seconds: float) -> None:
+        result = self._result(call, outcome, duration_seconds)
+        self._means.log.told(result)
+        self._feed(result)
+
+    def _result(self, call: Call, outcome: CallOutcome, duration_seconds: float) -> Result:
+        at, mask = self._now(), self._means.mask
+        return as_result(call, outcome, at=at, duration_seconds=duration_seconds, mask=mask)
+
+    # -- being under way, and the end
+
+    def _start(self, work: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        self._under_way += 1
+        self._tasks.start_soon(self._attend, work, arguments)
+
+    async def _attend(self, work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]) -> None:
+        await work(*arguments)
+        self._under_way -= 1
+        while self._under_way == 0 and self._ending is None:
+            waiting = [*self._run.waiting_for, *(key.bridge for key in self._posted)]
+            bridge = next((bridge for bridge in waiting if bridge in self._given_up), None)
+            if bridge is None:
+                self._end()
+            else:
+                self._feed(GivenUp(bridge=bridge, at=self._now()))
+
+    def _end(self) -> None:
+        """Nothing is under way any more: there is a report, or somebody outside this process has to act."""
+        if self._ending is None:
+            if self._run.report is not None:
+                self._ending = Reported(self._run.report)
+            else:
+                self._ending = Waiting(tuple(self._posted.values()), self._run.waiting_for)
+        self._tasks.cancel_scope.cancel()
+
+    async def _heed(self, requests_to_stop: AsyncIterator[str]) -> None:
+        async for name in requests_to_stop:
+            self._feed(Interrupted(signal=name, at=self._now()))
+            self._end()
+
+    async def _show_progress(self) -> None:
+        while True:
+            await anyio.sleep(PROGRESS_SECONDS)
+            for event in self._work.progress(anyio.current_time()):
+                self._means.log.write(event)
+
+    def _now(self) -> str:
+        return iso_ms(self._means.clock.now())

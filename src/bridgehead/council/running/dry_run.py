@@ -1,0 +1,88 @@
+"""Every call a council would make, before it makes one (council §24): what is certain, and what may come on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bridgehead.contract.timeouts import MAX_ROUNDS, STANDING_AGENTS
+from bridgehead.council.calls import Call, Seat
+from bridgehead.council.council import run_for
+from bridgehead.council.debate.roster import MOST_PER_RUN
+from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.request.plan import CouncilPlan
+from bridgehead.council.synthesis.cross_challenge import choose_coordinator, most_calls
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSeat:
+    """One seat: its certain first calls, and the most its later steps can need (a repair per call not counted)."""
+
+    bridge: str
+    connection: str
+    models: tuple[str | None, ...]
+    first_calls: tuple[Call, ...]
+    most_later_calls: int
+
+    @property
+    def most_calls(self) -> int:
+        return len(self.first_calls) + self.most_later_calls
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a run would do with the seats that are available now."""
+
+    seats: tuple[PlannedSeat, ...]
+    coordinator: str | None
+    stage_b_calls: int
+    no_calls: Mapping[str, str]
+    """Bridges that make no model call, with the reason."""
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """Bridges whose last call was refused, with the reason (council §19)."""
+
+    @property
+    def first_calls(self) -> int:
+        return sum(len(seat.first_calls) for seat in self.seats)
+
+    @property
+    def most_calls(self) -> int:
+        return sum(seat.most_calls for seat in self.seats) + self.stage_b_calls
+
+
+def plan_calls(
+    plan: CouncilPlan,
+    around: RunInputs,
+    ready: Sequence[Seat],
+    no_calls: Mapping[str, str],
+    *,
+    at: str,
+) -> DryRun:
+    """List the calls for the seats that passed pre-flight; nothing is called."""
+    seats = ready[:1] if plan.takes_first_available else ready
+    coordinator = choose_coordinator({seat.bridge: seat for seat in seats}, (), plan.coordinator)
+    debated = coordinator is not None and not plan.skips_stage_b
+    return DryRun(
+        seats=tuple(_planned(seat, plan, around, at) for seat in seats),
+        coordinator=coordinator.bridge if coordinator is not None and debated else None,
+        stage_b_calls=most_calls(plan.task.intensity) if debated else 0,
+        no_calls=no_calls,
+    )
+
+
+def _planned(seat: Seat, plan: CouncilPlan, around: RunInputs, at: str) -> PlannedSeat:
+    first = run_for(seat, plan.task, around).start(at).calls
+    return PlannedSeat(seat.bridge, seat.connection, seat.models, first, _later_calls(seat, plan))
+
+
+def _later_calls(seat: Seat, plan: CouncilPlan) -> int:
+    """Challenge and response for everybody, a reminder, in every round, and one ruling; quick: one consolidation."""
+    domains = len(plan.task.domains)
+    rounds = MAX_ROUNDS[plan.task.intensity]
+    if len(seat.models) > 1:
+        rounds = 1 if seat.debate_merged and rounds else 0
+        return rounds * (2 * (domains + STANDING_AGENTS) + 1) + rounds
+    if rounds == 0 or plan.is_parallel_workflow:
+        return 1
+    agents = domains + MOST_PER_RUN + STANDING_AGENTS
+    return rounds * (STANDING_AGENTS + 1 + agents) + MOST_PER_RUN + 1

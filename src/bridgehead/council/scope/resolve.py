@@ -1,0 +1,330 @@
+"""From a request to a scope: files and directories in their working state, or a change (a base, the index, a
+range, a patch).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from bridgehead.council.scope.git import Git, GitFailed, repository_at
+from bridgehead.council.scope.scope import (
+    EmptyScope,
+    Scope,
+    ScopeFilter,
+    ScopeRequest,
+    SeveralScopes,
+    UnknownScope,
+    is_text,
+    renamed,
+    sections,
+)
+from bridgehead.council.scope.withheld import LARGEST_FILE_BYTES, OWN_FOLDERS, Reason
+from bridgehead.errors import FileError, UserError
+from bridgehead.host.directories import make_dir
+from bridgehead.host.files import read_bounded, write_atomic
+
+# What a project without git is known to hold and nobody wants reviewed.
+_NOT_SOURCE: Final = frozenset(
+    {"node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".hg", ".svn"}
+)
+
+
+def take_from_disk(sieve: ScopeFilter, root: Path, path: str) -> None:
+    """Put one file through the sieve; a deleted one is nothing to show."""
+    try:
+        found = (root / path).lstat()
+    except OSError:
+        return
+    if stat.S_ISLNK(found.st_mode):
+        sieve.leave_out(path, Reason.SYMLINK)
+    elif stat.S_ISDIR(found.st_mode):
+        sieve.leave_out(path, Reason.SUBMODULE)
+    elif found.st_size > LARGEST_FILE_BYTES:
+        sieve.leave_out(path, Reason.TOO_LARGE, f"{found.st_size} bytes")
+    else:
+        sieve.take(path, read_working(root, path))
+
+
+def read_working(root: Path, path: str) -> bytes | None:
+    """The content of a regular file below `root`, or None."""
+    try:
+        return read_bounded(root / path, LARGEST_FILE_BYTES, root=root)
+    except (FileError, OSError):
+        return None
+
+
+def walk(root: Path, start: str) -> Iterator[str]:
+    """Files below a path of a project without git."""
+    if (root / start).is_file():
+        yield start
+        return
+    for folder, folders, names in os.walk(root / start):
+        folders[:] = sorted(name for name in folders if name not in _NOT_SOURCE | OWN_FOLDERS)
+        for name in names:
+            yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+PATCH_NOT_APPLIED: Final = "patch_not_applied"
+_GITLINK: Final = "160000"
+_SYMLINK: Final = "120000"
+
+
+class Change:
+    """A change and the files it touches, in the state after it."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+
+    def since(self, base: str) -> Scope:
+        """From the point where we left `base` to the working tree, untracked files included."""
+        head = self._git.head()
+        start = self._git.commit(base)
+        start = (self._git.merge_base(start, head) if head else None) or start
+        diff = self._git.diff(start)
+        untracked = self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
+        sieve = ScopeFilter()
+        for path in dict.fromkeys([*_changed(diff), *untracked]):
+            take_from_disk(sieve, self._git.directory, path)
+        added = "".join(_as_added(path, sieve.texts[path]) for path in untracked if path in sieve.texts)
+        return self._scope(f"changes since {base}", sieve, diff + added, base_commit=start, dirty=True)
+
+    def staged(self) -> Scope:
+        """What the next commit would hold."""
+        diff = self._git.diff("--cached")
+        sieve = ScopeFilter()
+        self._take_blobs(sieve, self._index_entries(), _changed(diff))
+        return self._scope("staged changes", sieve, diff, base_commit=self._git.head(), dirty=True)
+
+    def commits(self, commit_range: str) -> Scope:
+        """`A..B` compares the two ends, `A...B` starts where they parted, as git diff does."""
+        separator = "..." if "..." in commit_range else ".."
+        first, found, last = commit_range.partition(separator)
+        if not found:
+            raise UnknownScope(commit_range, "a range is written A..B")
+        start, end = self._git.commit(first or "HEAD"), self._git.commit(last or "HEAD")
+        if separator == "...":
+            start = self._git.merge_base(start, end) or start
+        diff = self._git.diff(start, end)
+        sieve = ScopeFilter()
+        self._take_blobs(sieve, self._tree_entries(end), _changed(diff))
+        return self._scope(f"changes in {commit_range}", sieve, diff, base_commit=start, commit=end)
+
+    def patch(self, patch: str) -> Scope:
+        """A patch somebody sent, on top of the working tree where it applies."""
+        if not sections(patch):
+            raise UnknownScope("--patch", "the text is no patch")
+        contents, applied = _apply_in_scratch(self._git, patch)
+        sieve = ScopeFilter()
+        for path, content in contents.items():
+            sieve.take(path, content)
+        warnings = () if applied else (PATCH_NOT_APPLIED,)
+        head = self._git.head()
+        return self._scope("a patch", sieve, patch, base_commit=head, dirty=True, warnings=warnings)
+
+    def _scope(
+        self,
+        described: str,
+        sieve: ScopeFilter,
+        diff: str,
+        *,
+        base_commit: str | None,
+        commit: str | None = None,
+        dirty: bool = False,
+        warnings: tuple[str, ...] = (),
+    ) -> Scope:
+        shown = sieve.clean_diff(diff)
+        if not shown and not sieve.texts:
+            raise EmptyScope(described, len(sieve.left_out))
+        return Scope(
+            (described,),
+            sieve.texts,
+            tuple(sieve.left_out),
+            sieve.withheld_texts,
+            diff=shown,
+            renames=renamed(diff),
+            commit=commit or self._git.head(),
+            base_commit=base_commit,
+            dirty=dirty,
+            warnings=warnings,
+        )
+
+    def _index_entries(self) -> Iterator[tuple[str, str, str]]:
+        for entry in self._git.fields("ls-files", "--stage", "-z"):
+            info, _, path = entry.partition("\t")
+            mode, blob, _stage = info.split(" ")
+            yield mode, blob, path
+
+    def _tree_entries(self, commit: str) -> Iterator[tuple[str, str, str]]:
+        for entry in self._git.fields("ls-tree", "-r", "-z", commit):
+            info, _, path = entry.partition("\t")
+            mode, _kind, blob = info.split(" ")
+            yield mode, blob, path
+
+    def _take_blobs(
+        self, sieve: ScopeFilter, entries: Iterator[tuple[str, str, str]], changed: list[str]
+    ) -> None:
+        wanted = set(changed)
+        regular: list[tuple[str, str]] = []
+        for mode, blob, path in entries:
+            if path not in wanted:
+                continue
+            if mode in (_SYMLINK, _GITLINK):
+                sieve.leave_out(path, Reason.SYMLINK if mode == _SYMLINK else Reason.SUBMODULE)
+            else:
+                regular.append((path, blob))
+        for (path, _), content in zip(regular, self._git.blobs([blob for _, blob in regular]), strict=True):
+            sieve.take(path, content)
+
+
+def _changed(diff: str) -> list[str]:
+    """The files that are there after the change."""
+    return [section.new for section in sections(diff) if section.new is not None]
+
+
+def _as_added(path: str, text: str) -> str:
+    """An untracked file as the part of a patch that would add it."""
+    *lines, rest = text.split("\n")
+    body = "".join(f"+{line}\n" for line in lines)
+    if rest:
+        body += f"+{rest}\n\\ No newline at end of file\n"
+    header = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+    return f"{header}@@ -0,0 +1,{len(lines) + bool(rest)} @@\n{body}"
+
+
+def _apply_in_scratch(git: Git, patch: str) -> tuple[dict[str, bytes | None], bool]:
+    """The files a patch names after it, and whether it could be applied; the user's tree is not touched."""
+    paths = sorted({path for section in sections(patch) for path in section.paths})
+    with TemporaryDirectory(prefix="bridgehead-patch-") as name:
+        folder = Path(name)
+        for path in paths:
+            if (content := read_working(git.directory, path)) is not None and _stays_inside(path):
+                make_dir((folder / path).parent, root=folder)
+                write_atomic(folder / path, content, root=folder)
+        applied = _try_patch(folder, git, patch)
+        found = {path: read_working(folder, path) for path in paths if _stays_inside(path)}
+    return {path: content for path, content in found.items() if content is not None}, applied
+
+
+def _stays_inside(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return bool(parts) and not PurePosixPath(path).is_absolute() and ".." not in parts
+
+
+def _try_patch(folder: Path, git: Git, patch: str) -> bool:
+    """Apply it, or see that it has been applied already."""
+    scratch = Git(folder, {"PATH": os.environ.get("PATH", os.defpath)})
+    alone = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_DIR": str(folder / ".no-repository")}
+    attempts: tuple[Callable[[], bytes], ...] = (
+        lambda: scratch.run("apply", "--whitespace=nowarn", "-", stdin=patch.encode(), extra=alone),
+        lambda: scratch.run("apply", "--reverse", "--check", "-", stdin=patch.encode(), extra=alone),
+    )
+    for attempt in attempts:
+        try:
+            attempt()
+        except GitFailed:
+            continue
+        return True
+    return False
+
+
+THE_WHOLE: Final = "the whole project"
+
+
+class NoRepository(UserError):
+    """A scope that only git can tell, outside a git repository."""
+
+    def __init__(self, kind: str, hint: str = "name paths instead") -> None:
+        super().__init__(f"{kind} needs a git repository, and this directory is in none", hint=hint)
+
+
+def resolve_scope(
+    request: ScopeRequest,
+    *,
+    project: Path,
+    cwd: Path,
+    environment: Mapping[str, str],
+    allow_words: bool = False,
+) -> Scope:
+    """The scope that was asked for; without any, the whole project. `allow_words` admits entries that name no path."""
+    if len(request.kinds) > 1:
+        raise SeveralScopes(request.kinds)
+    root = project.resolve()
+    git = repository_at(root, environment)
+    if request.kinds in ([], ["paths"]):
+        return _Paths(git, root, cwd).scope(request.paths or (str(root),), allow_words=allow_words)
+    if git is None:
+        raise NoRepository(request.kinds[0])
+    change = Change(git)
+    if request.patch is not None:
+        return change.patch(request.patch)
+    if request.commit_range is not None:
+        return change.commits(request.commit_range)
+    return change.staged() if request.staged else change.since(request.diff_base or "HEAD")
+
+
+class _Paths:
+    """Files and directories in their working state."""
+
+    def __init__(self, git: Git | None, root: Path, cwd: Path) -> None:
+        self._git = git
+        self._root = root
+        self._cwd = cwd
+
+    def scope(self, entries: tuple[str, ...], *, allow_words: bool) -> Scope:
+        wanted = [self._relative(entry, allow_words=allow_words) for entry in entries]
+        paths = [path for path in wanted if path is not None]
+        sieve = ScopeFilter()
+        for path in self._listed(paths):
+            take_from_disk(sieve, self._root, path)
+        for path in self._ignored(paths):
+            sieve.leave_out(path, Reason.IGNORED)
+        described = tuple(_described(entry, path) for entry, path in zip(entries, wanted, strict=True))
+        if not sieve.texts and not allow_words:
+            raise EmptyScope(", ".join(described), len(sieve.left_out))
+        return Scope(
+            described,
+            sieve.texts,
+            tuple(sieve.left_out),
+            sieve.withheld_texts,
+            commit=self._git.head() if self._git else None,
+            dirty=self._git is not None and self._git.is_dirty(),
+        )
+
+    def _relative(self, entry: str, *, allow_words: bool) -> str | None:
+        """The entry as a path from the root; None for words that name no path."""
+        if "\0" in entry:
+            raise UnknownScope(entry, "a path has no NUL character")
+        target = self._cwd / entry
+        if not os.path.lexists(target):
+            if allow_words and is_text(entry):
+                return None
+            raise UnknownScope(entry)
+        try:
+            return target.resolve().relative_to(self._root).as_posix()
+        except ValueError:
+            raise UnknownScope(entry, "it is outside the project") from None
+
+    def _listed(self, wanted: list[str]) -> list[str]:
+        if self._git is None:
+            return sorted({path for start in wanted for path in walk(self._root, start)})
+        if not wanted:
+            return []
+        kinds = ("--cached", "--others", "--exclude-standard", "--deduplicate")
+        return sorted(self._git.fields("ls-files", "-z", *kinds, "--", *wanted))
+
+    def _ignored(self, wanted: list[str]) -> list[str]:
+        if self._git is None or not wanted:
+            return []
+        kinds = ("--others", "--ignored", "--exclude-standard", "--directory")
+        return sorted(self._git.fields("ls-files", "-z", *kinds, "--", *wanted))
+
+
+def _described(entry: str, path: str | None) -> str:
+    if path is None:
+        return entry
+    return THE_WHOLE if path == "." else path

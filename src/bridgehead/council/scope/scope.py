@@ -1,0 +1,281 @@
+"""What a council looks at: files and directories, a diff, the index, a range of commits, or a patch and its
+sections (§5, §24).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from bridgehead.council.scope.withheld import LeftOut, Reason, is_ours, withheld_by_content, withheld_by_name
+from bridgehead.errors import UserError
+
+_SECTION: Final = re.compile(r"^(?=diff --git )", re.MULTILINE)
+_PLAIN_SECTION: Final = re.compile(r"^(?=--- [^\n]+\n\+\+\+ )", re.MULTILINE)
+_NAMES: Final = re.compile(
+    r"^(?:---|\+\+\+|rename from|rename to|copy from|copy to) (?P<name>[^\t\n]+)", re.MULTILINE
+)
+_HEADER: Final = re.compile(r"^diff --git (?P<old>.+) (?P<new>\S+|\"[^\"]+\")$", re.MULTILINE)
+_HUNK: Final = re.compile(r"^@@ ", re.MULTILINE)
+_NO_FILE: Final = "/dev/null"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What a patch does to one file."""
+
+    text: str
+    old: str | None
+    new: str | None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(path for path in (self.old, self.new) if path is not None))
+
+    @property
+    def is_text(self) -> bool:
+        return _HUNK.search(self.text) is not None
+
+
+def sections(patch: str) -> list[Section]:
+    """The sections of a patch as git or diff writes it; what stands before the first one is dropped."""
+    starts = _SECTION if _SECTION.search(patch) else _PLAIN_SECTION
+    return [_section(part) for part in starts.split(patch) if starts.match(part)]
+
+
+def without_paths(patch: str, withheld: Container[str]) -> str:
+    """The patch minus every section that touches a withheld path or is no text."""
+    kept = [
+        section.text
+        for section in sections(patch)
+        if section.is_text and not any(path in withheld for path in section.paths)
+    ]
+    return "".join(kept)
+
+
+def renamed(patch: str) -> dict[str, str]:
+    """{old path: new path} of the files a patch renames."""
+    moved = [
+        section for section in sections(patch) if re.search(r"^rename from ", section.text, re.MULTILINE)
+    ]
+    return {section.old: section.new for section in moved if section.old and section.new}
+
+
+def _section(text: str) -> Section:
+    head = _HUNK.split(text, maxsplit=1)[0]
+    named = [_clean(match["name"]) for match in _NAMES.finditer(head)]
+    if named:
+        return Section(text, named[0], named[-1])
+    header = _HEADER.search(head)
+    if header is None:
+        return Section(text, None, None)
+    return Section(text, _clean(header["old"]), _clean(header["new"]))
+
+
+def _clean(name: str) -> str | None:
+    """A path without quotes and the a/ b/ prefix; None where there is no file on that side."""
+    bare = name.strip()
+    if bare.startswith('"') and bare.endswith('"'):
+        bare = _unquoted(bare[1:-1])
+    if bare == _NO_FILE:
+        return None
+    return re.sub(r"^[ab]/", "", bare)
+
+
+def _unquoted(name: str) -> str:
+    """C-style quoting as git uses it for unusual names."""
+    plain = re.sub(
+        rb"\\([0-7]{3}|.)",
+        lambda found: bytes([int(found[1], 8)]) if len(found[1]) == 3 else _ESCAPES.get(found[1], found[1]),
+        name.encode(),
+    )
+    return plain.decode("utf-8", "replace")
+
+
+_ESCAPES: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
+
+
+MOST_TEXT_BYTES: Final = 128 * 1024 * 1024
+NAMED_IN_NOTES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRequest:
+    """What was asked for; at most one of the five kinds."""
+
+    paths: tuple[str, ...] = ()
+    diff_base: str | None = None
+    staged: bool = False
+    commit_range: str | None = None
+    patch: str | None = None
+    """The text of a patch."""
+
+    @property
+    def kinds(self) -> list[str]:
+        given = {
+            "paths": bool(self.paths),
+            "--diff": self.diff_base is not None,
+            "--staged": self.staged,
+            "--range": self.commit_range is not None,
+            "--patch": self.patch is not None,
+        }
+        return [name for name, is_given in given.items() if is_given]
+
+
+class SeveralScopes(UserError):
+    """More than one way of naming the scope."""
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        super().__init__(f"give only one of {', '.join(kinds)}", hint="a scope is either paths or one change")
+
+
+class UnknownScope(UserError):
+    """A scope entry that names nothing here."""
+
+    def __init__(self, entry: str, problem: str = "there is no such file or directory") -> None:
+        super().__init__(f"scope {entry!r}: {problem}", hint="name files or directories of this project")
+        self.entry = entry
+
+
+class EmptyScope(UserError):
+    """A scope in which nothing is left to look at."""
+
+    def __init__(self, described: str, left_out: int) -> None:
+        kept_back = f"; {left_out} left out (secret, binary or ignored)" if left_out else ""
+        super().__init__(
+            f"there is nothing to look at in {described}{kept_back}",
+            hint="name what to look at: bridgehead council review PATH",
+        )
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Everything the council may look at, as text, and what it may not."""
+
+    described: tuple[str, ...]
+    """What prompts and reports call it."""
+    texts: Mapping[str, str]
+    """Path from the project's root, with `/`, to text: what may be shown."""
+    left_out: tuple[LeftOut, ...] = ()
+    withheld_texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Secret-bearing text files; for analysers in this process, never for a model."""
+    diff: str | None = None
+    renames: Mapping[str, str] = field(default_factory=dict)
+    commit: str | None = None
+    base_commit: str | None = None
+    """What a change is compared with."""
+    dirty: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def loc(self) -> int:
+        """Newlines, as the timeout table counts them (council §5)."""
+        return sum(text.count("\n") for text in self.texts.values())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, for the reader of the report: one sentence per reason, with the first few names."""
+        by_reason: dict[Reason, list[str]] = {}
+        for entry in self.left_out:
+            by_reason.setdefault(entry.reason, []).append(entry.path)
+        return tuple(_left_out_note(reason, paths) for reason, paths in by_reason.items())
+
+    def without(self, folders: Iterable[str]) -> Scope:
+        """The same scope as if these folders of the root were not there."""
+        prefixes = tuple(f"{folder}/" for folder in folders)
+        return replace(
+            self, texts={path: text for path, text in self.texts.items() if not path.startswith(prefixes)}
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What is looked at in one value; a resumed run compares it.
+
+        The commit is not in it: one that leaves these files alone, such as a rig's envelope, changes nothing here.
+        """
+        digest = hashlib.sha256((self.diff or "").encode("utf-8", "surrogatepass"))
+        for path in sorted(self.texts):
+            content = hashlib.sha256(self.texts[path].encode("utf-8", "surrogatepass")).hexdigest()
+            digest.update(f"\n{content} {path}".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+
+def _left_out_note(reason: Reason, paths: list[str]) -> str:
+    named = ", ".join(paths[:NAMED_IN_NOTES])
+    more = f" and {len(paths) - NAMED_IN_NOTES} more" if len(paths) > NAMED_IN_NOTES else ""
+    return f"left out ({reason}): {named}{more}"
+
+
+class ScopeFilter:
+    """Takes files one by one and sorts them into shown, withheld and left out."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.withheld_texts: dict[str, str] = {}
+        self.left_out: list[LeftOut] = []
+        self._room = MOST_TEXT_BYTES
+
+    def take(self, path: str, content: bytes | None) -> None:
+        """A file of the scope; None when it cannot be read."""
+        if is_ours(path):
+            return
+        if content is None or not is_text(path):
+            self.leave_out(path, Reason.UNREADABLE)
+            return
+        by_name, by_content = withheld_by_name(path), withheld_by_content(content)
+        if by_name is not None:
+            self.leave_out(path, by_name)
+        elif by_content is not None:
+            self.leave_out(path, *by_content)
+        elif len(content) > self._room:
+            self.leave_out(path, Reason.TOO_MUCH)
+        else:
+            self._room -= len(content)
+            self.texts[path] = content.decode("utf-8", "replace")
+            return
+        if (by_name or (by_content and by_content[0])) is Reason.SECRET and b"\0" not in content:
+            self.withheld_texts[path] = content.decode("utf-8", "replace")
+
+    def leave_out(self, path: str, reason: Reason, detail: str = "") -> None:
+        if not is_ours(path):
+            shown = path if is_text(path) else ascii(path)
+            self.left_out.append(LeftOut(shown, reason, detail))
+
+    def clean_diff(self, diff: str) -> str:
+        """The diff without withheld files, and without sections that bear a secret themselves."""
+        hidden = {entry.path for entry in self.left_out}
+        for section in sections(diff):
+            hidden |= self._hidden_in(section.text, section.paths)
+        return without_paths(diff, hidden)
+
+    def _hidden_in(self, text: str, paths: tuple[str, ...]) -> set[str]:
+        """Paths of a section that must not be shown; a removed line may bear a secret that the file has no more."""
+        if any(is_ours(path) for path in paths):
+            return set(paths)
+        found = withheld_by_content(text.encode("utf-8", "replace"))
+        by_name = next(filter(None, map(withheld_by_name, paths)), None)
+        if by_name is None and (found is None or found[0] is not Reason.SECRET):
+            return set()
+        known = {entry.path for entry in self.left_out}
+        for path in paths:
+            if path not in known:
+                self.leave_out(path, by_name or Reason.SECRET, "in the diff")
+                self.texts.pop(path, None)
+        return set(paths)
+
+
+def is_text(path: str) -> bool:
+    """Whether a report can hold it: git, the disk and a shell also know names that are no Unicode text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

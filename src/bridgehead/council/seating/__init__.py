@@ -1,0 +1,1 @@
+"""Who sits: pre-flight, seats, and the answer schemas of their calls."""

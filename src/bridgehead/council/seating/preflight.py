@@ -1,0 +1,301 @@
+"""Whether a runtime can sit, and over which connection: the eight steps of council §4, none of which spends
+tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from bridgehead.contract.report import ModelWarning
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.timeouts import Timeout, bridge_deadline, estimate_timeout
+from bridgehead.contract.words import Intensity, Status
+from bridgehead.council.attendance import DISABLED
+from bridgehead.council.calls import Seat, SeatEvent
+from bridgehead.council.request.settings import MEDIUM, NOT_FOUND
+from bridgehead.council.runtimes import BUILT_IN
+from bridgehead.council.runtimes.base import (
+    Barred,
+    Connection,
+    Missing,
+    NativeDispatcher,
+    Runtime,
+    SeatSetup,
+    Taken,
+)
+from bridgehead.council.runtimes.host import NativeDispatch
+from bridgehead.council.runtimes.machine import Machine
+
+PROGRAMS: Final = ("claude", "gemini", "agy", "codex", "opencode")
+
+# Hints only, never sufficient for anything but naming the host seat (council §4).
+_EXECUTOR_HINTS: Final = {
+    "CLAUDE_CODE_SESSION": "claude-code",
+    "CLAUDECODE": "claude-code",
+    "CODEX_SESSION_ID": "codex",
+    "OPENCODE_SESSION_ID": "opencode",
+    "OPENCODE_CLIENT": "opencode",
+    "GEMINI_CLI": "gemini",
+}
+_BRIDGE_OF_EXECUTOR: Final = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "opencode": "opencode",
+    "gemini": "gemini",
+}
+UNKNOWN: Final = "unknown"
+
+
+def executor_type(environment: Mapping[str, str], client_name: str | None = None) -> str:
+    """Which agent runs us: `claude-code opencode codex gemini`, or `unknown`; an MCP client may have said its name."""
+    said = (client_name or "").casefold()
+    for executor in ("claude-code", "opencode", "codex", "gemini"):
+        if executor in said or (executor == "claude-code" and "claude" in said):
+            return executor
+    return next((executor for name, executor in _EXECUTOR_HINTS.items() if environment.get(name)), UNKNOWN)
+
+
+def host_bridge(executor: str) -> str | None:
+    """The bridge the agent that runs us would sit for."""
+    return _BRIDGE_OF_EXECUTOR.get(executor)
+
+
+def discovery_manifest(machine: Machine, native: NativeDispatcher | None, executor: str) -> dict[str, Any]:
+    """The manifest that is kept with the run and written in the first event."""
+    programs = {name: machine.which(name) for name in PROGRAMS}
+    return {
+        "executor_type": executor,
+        "native_dispatch": {
+            "available": native is not None,
+            "tool_name": None,
+            "session_continuity": False,
+            "messaging": native is not None and native.messaging,
+        },
+        "mcp_tools": {"available": False, "servers": [], "tools": []},
+        "cli_tools": {
+            name: {"available": path is not None, "path": path, "version": None}
+            for name, path in programs.items()
+        },
+        "recommended_dispatch": _recommended(native, programs),
+    }
+
+
+def _recommended(native: NativeDispatcher | None, programs: Mapping[str, str | None]) -> str:
+    if native is not None:
+        return "native"
+    return "cli" if any(programs.values()) else "none"
+
+
+TEAMS_VARIABLE: Final = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
+TEAM_DOMAINS: Final = 3
+NO_TEAM: Final = "agent teams were asked for and the dispatcher passes no messages"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the run as a whole asks of every seat."""
+
+    reasoning_cap: str = MEDIUM
+    may_use_most_reasoning: bool = False
+    max_concurrency: int = 8
+    discovery: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A bridge that can sit."""
+
+    seat: Seat
+    connection: Connection
+    events: tuple[SeatEvent, ...]
+    reasoning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotSeated:
+    """A bridge that cannot: SKIPPED with a skip reason, or HALTED with a halt reason and what to do."""
+
+    status: Status
+    reason: str
+    message: str
+    events: tuple[SeatEvent, ...]
+    timeout_seconds: int
+    connection: str | None = None
+
+
+def check_seat(
+    runtime: type[Runtime],
+    setup: SeatSetup,
+    task: BridgeInput,
+    machine: Machine,
+    wishes: Wishes,
+    *,
+    barred_before: frozenset[str] = frozenset(),
+) -> Ready | NotSeated:
+    """Take a bridge through pre-flight; runtimes in `barred_before` refused their first call and are passed over."""
+    return _Preflight(runtime, setup, task, machine, wishes).check(barred_before)
+
+
+class _Preflight:
+    """One bridge's way through the steps; collects an event for each."""
+
+    def __init__(
+        self, runtime: type[Runtime], setup: SeatSetup, task: BridgeInput, machine: Machine, wishes: Wishes
+    ) -> None:
+        self._runtime = runtime
+        self._setup = setup
+        self._task = task
+        self._machine = machine
+        self._wishes = wishes
+        self._events: list[SeatEvent] = []
+        self._connection: Connection | None = None
+
+    def check(self, barred_before: frozenset[str]) -> Ready | NotSeated:
+        enabled = self._setup.settings.enabled
+        self._note("settings", "enabled" if enabled else "disabled")
+        if not enabled:
+            return self._not_seated(Status.SKIPPED, DISABLED)
+        self._note("discovery", "done", detail=self._wishes.discovery)
+        chosen = self._choose(barred_before)
+        if not isinstance(chosen, Connection):
+            return chosen
+        self._connection = chosen
+        return self._seat(chosen)
+
+    def _choose(self, barred_before: frozenset[str]) -> Connection | NotSeated:
+        """The first connection that is there and may be used; the first barrier counts when none may (step 5)."""
+        missing: list[Missing] = []
+        barred: list[tuple[Barred, Connection]] = []
+        for kind in self._runtime.connections:
+            if kind.runtime_name in barred_before:
+                continue
+            located = kind.locate(self._setup, self._machine)
+            if isinstance(located, Missing):
+                missing.append(located)
+                self._note("availability_check", "absent", connection=kind.kind, detail=located.detail)
+                continue
+            self._note(
+                "availability_check", "found", connection=kind.kind, path=getattr(located, "path", None)
+            )
+            barrier = located.barrier(self._machine)
+            if barrier is None:
+                self._note("auth_check", "passed", connection=kind.kind)
+                return located
+            self._note("auth_check", "failed", connection=kind.kind, detail=barrier.reason)
+            barred.append((barrier, located))
+        return self._barred(*barred[0]) if barred else self._absent(missing)
+
+    def _barred(self, barrier: Barred, connection: Connection) -> NotSeated:
+        self._connection = connection
+        message = barrier.message or self._runtime.login_hint
+        return self._not_seated(barrier.status, barrier.reason, message)
+
+    def _absent(self, missing: Sequence[Missing]) -> NotSeated:
+        broken = next((one.reason for one in missing if one.reason.startswith("cli_error")), None)
+        if self._setup.settings.halts_when_missing:
+            return self._not_seated(Status.HALTED, self._runtime.missing_halt, self._runtime.install_hint)
+        return self._not_seated(Status.SKIPPED, broken or self._runtime.missing, self._runtime.install_hint)
+
+    def _seat(self, connection: Connection) -> Ready:
+        has_agents = connection.has_agents(self._machine)
+        self._note("multi_agent_check", "enabled" if has_agents else "not enabled")
+        models, model_warnings = self._models(connection)
+        timeout = self._timeout(multi_agent=has_agents)
+        reasoning = self._reasoning()
+        team = self._team(connection)
+        taken = Taken(self._task, self._setup, connection, models, reasoning, has_agents, team is True)
+        seat = Seat(
+            bridge=self._setup.bridge,
+            model_family=self._setup.text_option("family") or self._runtime.model_family,
+            connection=connection.kind,
+            id_prefix=self._runtime.id_prefix,
+            timeout_seconds=timeout.timeout_s,
+            deadline_seconds=self._deadline(timeout.timeout_s),
+            keeps_history=connection.keeps_history,
+            reads_files=connection.reads_files,
+            models=models,
+            debate_merged=self._setup.settings.debates_merged,
+            messaging=taken.uses_teams,
+            exchange_mode=_exchange_mode(connection, in_team=taken.uses_teams),
+            degradation_reason=NO_TEAM if team is False else None,
+            runtime=connection.runtime_name,
+            toolchain=_toolchain(connection),
+            model_validation_warnings=model_warnings,
+            warnings=(*connection.warnings, *self._runtime.warnings(self._wishes.reasoning_cap)),
+            extra=self._runtime.report_fields(taken),
+        )
+        return Ready(seat, connection, tuple(self._events), reasoning)
+
+    def _models(self, connection: Connection) -> tuple[tuple[str | None, ...], tuple[ModelWarning, ...]]:
+        """The models to ask for: those of the settings that exist, else the connection's default (council §13)."""
+        wanted = self._setup.settings.models
+        named = [model for model in wanted if model is not None]
+        known = connection.models(self._machine) if named else None
+        unknown = (
+            ModelWarning(model, NOT_FOUND) for model in named if known is not None and model not in known
+        )
+        kept = tuple(model for model in named if known is None or model in known)
+        self._note("model_validation", "list unavailable" if named and known is None else "checked")
+        warnings = (*self._setup.settings.model_warnings, *unknown)
+        return kept or (connection.default_model(self._machine),), warnings
+
+    def _timeout(self, *, multi_agent: bool = False) -> Timeout:
+        timeout = estimate_timeout(
+            files=self._task.files,
+            loc=self._task.loc,
+            intensity=self._task.intensity,
+            bridge=self._setup.bridge,
+            multi_agent_enabled=multi_agent,
+        )
+        if self._runtime.name not in BUILT_IN:
+            factor = self._runtime.timeout_factor
+            timeout = replace(
+                timeout, timeout_s=math.ceil(timeout.timeout_s * factor), bridge_multiplier=factor
+            )
+        self._note("timeout_estimate", "done", value_seconds=timeout.timeout_s, basis=timeout.basis)
+        return timeout
+
+    def _deadline(self, timeout_seconds: int) -> int:
+        domains = len(self._task.domains)
+        return bridge_deadline(timeout_seconds, self._task.intensity, domains, self._wishes.max_concurrency)
+
+    def _reasoning(self) -> str | None:
+        level = self._runtime.reasoning(
+            self._task, self._wishes.reasoning_cap, may_use_most=self._wishes.may_use_most_reasoning
+        )
+        if level is not None:
+            self._note("reasoning_level", level)
+        return level
+
+    def _team(self, connection: Connection) -> bool | None:
+        """claude's Agent Teams (council §4.1): None when none is asked for, else whether messages can be passed."""
+        if self._setup.bridge != "claude" or not isinstance(connection, NativeDispatch):
+            return None
+        switched_on = self._setup.environment.get(TEAMS_VARIABLE) == "1"
+        worth_it = len(self._task.domains) >= TEAM_DOMAINS or self._task.intensity is Intensity.THOROUGH
+        return connection.dispatcher.messaging if switched_on and worth_it else None
+
+    def _not_seated(self, status: Status, reason: str, message: str = "") -> NotSeated:
+        timeout = self._timeout()
+        used = self._connection.kind if self._connection else None
+        return NotSeated(status, reason, message, tuple(self._events), timeout.timeout_s, used)
+
+    def _note(self, step: str, result: str, **fields: Any) -> None:
+        told = {name: value for name, value in fields.items() if value not in (None, "", {})}
+        self._events.append(
+            SeatEvent(self._setup.bridge, "preflight", {"step": step, "result": result, **told})
+        )
+
+
+def _exchange_mode(connection: Connection, *, in_team: bool) -> str:
+    """How later rounds reach a role (council §9.8)."""
+    if in_team:
+        return "direct-async"
+    return "session-continuity" if connection.keeps_history else connection.exchange_mode
+
+
+def _toolchain(connection: Connection) -> str | None:
+    return f"{connection.runtime_name} {connection.version}" if connection.version else None

@@ -1,0 +1,284 @@
+"""From a bridge's name to a seat: pre-flight for those who take prompts, a report from those who make their own.
+
+Everything here blocks and is run in a worker thread by dispatch.py.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from bridgehead.contract.report import BridgeReport
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.timeouts import estimate_timeout
+from bridgehead.contract.words import CapabilityProfile, Confidence, LocalCouncilType, Status
+from bridgehead.council.attendance import DISABLED
+from bridgehead.council.calls import Answer, Call, SeatEvent, Step
+from bridgehead.council.reporting.seat_report import (
+    Analysed,
+    SeatFacts,
+    completed_report,
+    halted_report,
+    skipped_report,
+)
+from bridgehead.council.request.settings import BridgeSettings, Settings
+from bridgehead.council.runtimes import find_runtime
+from bridgehead.council.runtimes.base import (
+    NO_CONNECTION,
+    NOT_AUTHENTICATED,
+    Connection,
+    NativeDispatcher,
+    SeatSetup,
+)
+from bridgehead.council.runtimes.exchange import RuntimeRefusal
+from bridgehead.council.runtimes.machine import Machine
+from bridgehead.council.runtimes.rig import (
+    RIG_MARK,
+    RigAnswer,
+    RigRejected,
+    SeatTransport,
+    read_answer,
+    request_body,
+)
+from bridgehead.council.runtimes.static.seat import available_analysers, examine
+from bridgehead.council.scope.scope import Scope
+from bridgehead.council.scope.working_copies import Snapshot
+from bridgehead.council.seating.answer_schemas import schema_of
+from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
+from bridgehead.host.cancel import Cancel
+from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.files import write_atomic
+
+STATIC: Final = "static"
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnReport:
+    """A bridge that has made its report without being asked by us: static, SKIPPED, HALTED, a rig's answer."""
+
+    report: BridgeReport
+    events: tuple[SeatEvent, ...] = ()
+    verified: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A rig that was asked and has not answered yet."""
+
+    request: str
+    events: tuple[SeatEvent, ...] = ()
+
+
+SeatOutcome = Ready | OwnReport | Posted
+
+
+class Seats(Protocol):
+    """What dispatch knows of seats."""
+
+    def check(self, bridge: str, cancel: Cancel) -> SeatOutcome:
+        """Take the bridge through pre-flight."""
+        ...
+
+    def check_again(self, bridge: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
+        """The bridge's first call was refused for want of a login or for good: another connection, or its report."""
+        ...
+
+    def workspace(self, connection: Connection, call: Call) -> Path:
+        """The directory a connection works in."""
+        ...
+
+    def schema_file(self, answer: Answer) -> Path | None:
+        """A file with the JSON Schema of what a call asks for, for programs that take one."""
+        ...
+
+    def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
+        """What became of a request to a rig."""
+        ...
+
+
+@dataclass
+class LocalSeats:
+    """The seats of one council on this machine."""
+
+    task: BridgeInput
+    scope: Scope
+    settings: Settings
+    machine: Machine
+    snapshot: Snapshot
+    clock: Clock
+    wishes: Wishes = field(default_factory=Wishes)
+    worktree: Path | None = None
+    pass_env: tuple[str, ...] = ()
+    native: Mapping[str, NativeDispatcher] = field(default_factory=dict)
+    host_seat: str | None = None
+    project: Path | None = None
+    transport: SeatTransport | None = None
+    retired: frozenset[str] = frozenset()
+    """Bridges whose first program was refused for good in an earlier run."""
+    outside: bool = True
+    """Whether runtimes of other packages may sit."""
+
+    def check(self, bridge: str, cancel: Cancel) -> SeatOutcome:
+        """Never raises: whatever goes wrong with one bridge is that bridge's report (council §1)."""
+        try:
+            if bridge == STATIC:
+                return self._examine(cancel)
+            if bridge.startswith(RIG_MARK):
+                return self._post(bridge)
+            return self._settled(bridge, self.preflight(self.setup(bridge)))
+        except Exception as error:  # a runtime from outside is a guest and must not end the council
+            logger.warning("the check of %s failed", bridge, exc_info=True)
+            return OwnReport(skipped_report(self.task, self._facts(bridge), f"cli_error: {error}"))
+
+    def check_again(self, bridge: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
+        setup = replace(self.setup(bridge), retired=refused.error_class == "retired")
+        again = self.preflight(setup, barred=frozenset({connection.runtime_name}))
+        if isinstance(again, Ready):
+            return again
+        runtime = find_runtime(bridge, outside=self.outside)
+        message = f"{refused.message}; {runtime.login_hint}"
+        halts = refused.error_class == "auth" and runtime.login_refused is Status.HALTED
+        kind = "auth_probe_failed" if refused.error_class == "auth" else "cli_error"
+        return self._settled(
+            bridge,
+            replace(
+                again,
+                status=Status.HALTED if halts else Status.SKIPPED,
+                reason=NOT_AUTHENTICATED if halts else f"{kind}: {refused.message}",
+                message=message,
+                connection=connection.kind,
+            ),
+        )
+
+    def workspace(self, connection: Connection, call: Call) -> Path:
+        """Nothing, the private copy, or the checkout where an implementation is made and, once made, looked at."""
+        if not connection.reads_files:
+            return self.snapshot.empty
+        is_first_look = call.key.step is Step.ANALYSIS and call.profile is not CapabilityProfile.MODIFY
+        if self.worktree is not None and not is_first_look:
+            return self.worktree
+        return self.snapshot.tree
+
+    def schema_file(self, answer: Answer) -> Path | None:
+        path = self.snapshot.folder / f"{answer}.schema.json"
+        if not path.exists():
+            write_atomic(path, json.dumps(schema_of(answer)), private=True)
+        return path
+
+    def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
+        """The report of a pending rig, if it has answered; a rejected answer leaves the seat pending."""
+        if self.transport is None:
+            return None
+        answer = self.transport.answer(bridge.removeprefix(RIG_MARK), request)
+        if not isinstance(answer, RigAnswer):
+            return answer
+        read = read_answer(answer, self.task, self.scope.commit, self._facts(bridge))
+        if isinstance(read, RigRejected):
+            return read
+        return OwnReport(read, verified=answer.verified)
+
+    def preflight(self, setup: SeatSetup, barred: frozenset[str] = frozenset()) -> Ready | NotSeated:
+        """The steps of council §4 for a bridge that takes prompts."""
+        runtime = find_runtime(setup.bridge, outside=self.outside)
+        return check_seat(runtime, setup, self.task, self.machine, self.wishes, barred_before=barred)
+
+    def _settled(self, bridge: str, outcome: Ready | NotSeated) -> SeatOutcome:
+        if isinstance(outcome, Ready):
+            return outcome
+        facts = self._facts(
+            bridge,
+            model_family=find_runtime(bridge, outside=self.outside).model_family,
+            timeout_seconds=outcome.timeout_seconds,
+            connection=outcome.connection,
+            model_validation_warnings=self.entry(bridge).model_warnings,
+        )
+        if outcome.status is Status.HALTED:
+            report = halted_report(self.task, facts, outcome.reason, outcome.message or outcome.reason)
+        else:
+            report = skipped_report(self.task, facts, outcome.reason)
+        return OwnReport(report, outcome.events)
+
+    def setup(self, bridge: str) -> SeatSetup:
+        """What is known about a seat before anything was looked at."""
+        return SeatSetup(
+            bridge=bridge,
+            settings=self.entry(bridge),
+            environment=self.machine.environment,
+            pass_env=self.pass_env,
+            native=self.native.get(bridge),
+            host_seat=self.host_seat == bridge,
+            project=self.project,
+            retired=bridge in self.retired,
+        )
+
+    def entry(self, bridge: str) -> BridgeSettings:
+        """The bridge's part of the settings file."""
+        return self.settings.bridges.get(bridge) or BridgeSettings()
+
+    def _examine(self, cancel: Cancel) -> SeatOutcome:
+        """The static seat: analysers instead of a model (council §23)."""
+        setup = self.setup(STATIC)
+        if not setup.settings.enabled:
+            return OwnReport(skipped_report(self.task, self._facts(STATIC), DISABLED))
+        analysers = available_analysers(setup, self.machine)
+        found = ", ".join(analyser.name for analyser in analysers)
+        event = SeatEvent(
+            STATIC,
+            "preflight",
+            {"step": "availability_check", "result": "found" if found else "absent", "detail": found},
+        )
+        if not analysers:
+            return OwnReport(skipped_report(self.task, self._facts(STATIC), NO_CONNECTION), (event,))
+        started_at = iso_ms(self.clock.now())
+        timeout = self._facts(STATIC).timeout_seconds
+        examined = examine(
+            self.scope, analysers, self.machine.environment, timeout_seconds=timeout, cancel=cancel
+        )
+        facts = self._facts(STATIC, started_at=started_at, connection="embedded", warnings=examined.warnings)
+        if examined.failure is not None:
+            return OwnReport(skipped_report(self.task, facts, examined.failure), (event,))
+        report = completed_report(
+            self.task,
+            facts,
+            Analysed(
+                outputs=examined.outputs,
+                withdrawn=(),
+                disputed=(),
+                domains_covered=examined.domains,
+                debate_rounds=0,
+                confidence=Confidence.HIGH,
+                local_council_type=LocalCouncilType.NONE,
+                runtime=STATIC,
+                toolchain=", ".join(examined.analysers),
+            ),
+        )
+        return OwnReport(report, (event,))
+
+    def _post(self, bridge: str) -> SeatOutcome:
+        """A rig: send the request, and let the council go on without it."""
+        rig_id = bridge.removeprefix(RIG_MARK)
+        setup = self.setup(bridge)
+        if not setup.settings.enabled:
+            return OwnReport(skipped_report(self.task, self._facts(bridge), DISABLED))
+        if self.transport is None or not self.transport.knows(rig_id):
+            return OwnReport(skipped_report(self.task, self._facts(bridge), NO_CONNECTION))
+        title = f"council {self.task.session_id}: {self.task.task_type} of {self.task.scope_text}"[:200]
+        body = request_body(self.task, self.scope.commit)
+        thread = setup.text_option("thread")
+        return Posted(self.transport.ask(rig_id, thread=thread, title=title, body=body))
+
+    def _facts(self, bridge: str, **facts: Any) -> SeatFacts:
+        now = iso_ms(self.clock.now())
+        timeout = estimate_timeout(
+            files=self.task.files, loc=self.task.loc, intensity=self.task.intensity, bridge=bridge
+        )
+        usual: dict[str, Any] = {"timeout_seconds": timeout.timeout_s, "started_at": now, "finished_at": now}
+        return SeatFacts(bridge=bridge, **(usual | facts))

@@ -1,0 +1,364 @@
+"""Stage B: one runtime, not the main author, challenges what all seats found without knowing whose it is (council
+§14.3).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from bridgehead.contract.ids import numbered_id
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.words import Intensity, TaskType
+from bridgehead.council.calls import Answer, Call, CallKey, Result, Role, Seat, Step
+from bridgehead.council.debate.call_batch import Ask, CallBatch, Heard, Tally, next_attempt
+from bridgehead.council.debate.first_round import items_of, make_ask
+from bridgehead.council.debate.ledger import Log
+from bridgehead.council.findings.dedupe import Candidate, matches
+from bridgehead.council.findings.evidence import EvidenceOutcome, check_evidence
+from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.prompts.debate import (
+    Debated,
+    advocate_prompt,
+    council_integration_prompt,
+    reminder_prompt,
+    repair_prompt,
+)
+from bridgehead.council.prompts.fences import Safe
+from bridgehead.council.prompts.packet_limit import FINDINGS, reduce_packet
+from bridgehead.council.prompts.shared import PromptContext
+from bridgehead.council.replies.items import Draft, Intake, writable
+from bridgehead.council.replies.reply import Reader, read_items, read_lists
+from bridgehead.council.reporting.report import FindingClass
+from bridgehead.council.request.domains import CROSS_DOMAIN, INTEGRATION
+from bridgehead.council.request.plan import PROPOSING_MODES
+from bridgehead.council.synthesis.cross_challenge_notes import (
+    ChallengeNote,
+    apply_note,
+    owed_notes,
+    read_note,
+    renamed_after_change,
+)
+from bridgehead.council.synthesis.finding import ID_PREFIX, CouncilFinding, as_output, highest_number
+
+PREFERENCE: Final = ("claude", "codex", "gemini", "opencode", "openai")
+
+
+def choose_coordinator(
+    seats: Mapping[str, Seat], findings: Sequence[CouncilFinding], wanted: str | None
+) -> Seat | None:
+    """`seats` are the COMPLETED ones that can be asked; static and rigs are never among them."""
+    if not seats:
+        return None
+    if wanted is not None and wanted in seats:
+        return seats[wanted]
+    majority = _majority_family(findings)
+    ordered = sorted(seats.values(), key=lambda seat: _place(seat.bridge))
+    return next((seat for seat in ordered if seat.model_family != majority), ordered[0])
+
+
+def _majority_family(findings: Sequence[CouncilFinding]) -> str | None:
+    """The family behind most findings; the first on ties."""
+    counts = Counter(
+        source.seat.report.model_family
+        for finding in findings
+        for source in {source.bridge: source for source in finding.sources}.values()
+        if source.families
+    )
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def _place(bridge: str) -> tuple[int, str]:
+    return (PREFERENCE.index(bridge) if bridge in PREFERENCE else len(PREFERENCE)), bridge
+
+
+COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+
+ROUNDS: Final = {Intensity.QUICK: 1, Intensity.STANDARD: 2, Intensity.THOROUGH: 3}
+_READ_NOTES: Final = read_lists("challenge_notes")
+
+
+def most_calls(intensity: Intensity) -> int:
+    """Calls Stage B can need: its rounds, and a reminder for each round of the Devil's Advocate."""
+    return ROUNDS[intensity] + (ROUNDS[intensity] + 1) // 2
+
+
+class CrossChallenge:
+    """The coordinator's rounds over the findings of Stage A. Feed it results until `is_done`."""
+
+    def __init__(
+        self,
+        findings: Sequence[CouncilFinding],
+        seat: Seat,
+        task: BridgeInput,
+        around: RunInputs,
+        tally: Tally,
+        log: Log,
+        *,
+        attempt: int = 1,
+    ) -> None:
+        self.findings = list(findings)
+        self.notes: list[ChallengeNote] = []
+        self.warnings: list[str] = []
+        self.outcome = COMPLETED
+        self.rounds = 0
+        self.recommendation: dict[str, Any] | None = None
+        self.contradictions: list[dict[str, Any]] = []
+        self.is_done = False
+        self._classified = tuple(findings)
+        self._seat = seat
+        self._task = task
+        self._around = around
+        self._tally = tally
+        self._log = log
+        self._seating = attempt
+        material = around.material.for_seat(reads_files=seat.reads_files)
+        self._scene = PromptContext(task, material, around.secret)
+        self._reminded: set[str] = set()
+        self._wave: CallBatch | None = None
+        self._then: Callable[[], None] = self._end
+        self._calls: list[Call] = []
+
+    def start(self) -> tuple[Call, ...]:
+        """Put the first question of the Devil's Advocate."""
+        self._ask_advocate([one for one in self.findings if one.cls is not FindingClass.WITHDRAWN])
+        return self._drain()
+
+    def received(self, result: Result) -> tuple[Call, ...]:
+        """Take a result in; returns the next calls. Look at `is_done` afterwards."""
+        if self._wave is None or self.is_done:
+            return ()
+        self._calls += self._wave.received(result)
+        if self._wave.is_done:
+            self._then()
+        return self._drain()
+
+    def give_up(self, reason: str) -> tuple[CallKey, ...]:
+        """Stop now; what Stage A said stands."""
+        abandoned = self._wave.give_up(reason) if self._wave is not None else ()
+        self._fail()
+        return abandoned
+
+    @property
+    def outstanding(self) -> tuple[CallKey, ...]:
+        return self._wave.outstanding if self._wave is not None and not self.is_done else ()
+
+    # -- Devil's Advocate
+
+    def _ask_advocate(self, shown: Sequence[CouncilFinding]) -> None:
+        self.rounds += 1
+        asks = self._asks(Role.CHALLENGER, CROSS_DOMAIN, shown, advocate_prompt, Answer.NOTES, _READ_NOTES)
+        self._put(asks, self._after_advocate)
+
+    def _after_advocate(self) -> None:
+        heard = self._heard()
+        if not heard:
+            self._fail()
+            return
+        self._take_notes(heard, {finding.id for finding in self.findings})
+        missing = owed_notes([one for one in self.findings if one.id in _shown_ids(heard)])
+        if missing:
+            self._reminded = {finding.id for finding in missing}
+            self._put([self._reminder(heard[-1], missing)], self._after_reminder)
+        else:
+            self._after_notes()
+
+    def _after_reminder(self) -> None:
+        self._take_notes(self._heard(), self._reminded)
+        missing = owed_notes(self.findings)
+        if missing:
+            self.warnings.append("da_challenge_missing:" + ",".join(finding.id for finding in missing))
+        self._after_notes()
+
+    def _after_notes(self) -> None:
+        intensity = self._task.intensity
+        survivors = [one for one in self.findings if one.cls is not FindingClass.WITHDRAWN]
+        if self.rounds == 1 and intensity is not Intensity.QUICK and survivors:
+            self._ask_integration(survivors)
+        else:
+            self._end()
+
+    def _take_notes(self, heard: Sequence[Heard], wanted: set[str]) -> None:
+        known = {finding.id: place for place, finding in enumerate(self.findings) if finding.id in wanted}
+        after = list(self.findings)
+        for one in heard:
+            for fields in one.value["challenge_notes"]:
+                note = read_note(fields, known)
+                if note is None:
+                    self._log("warning", detail="note ignored: unknown finding or outcome")
+                    continue
+                note = replace(note, cites_evidence=self._cites(note))
+                self.notes.append(note)
+                self._log("challenge_note", **note.to_json())
+                after[known[note.finding_id]] = apply_note(after[known[note.finding_id]], note)
+            self._take_extras(one.value)
+        self.findings = renamed_after_change(self.findings, after)
+
+    def _cites(self, note: ChallengeNote) -> bool:
+        """Whether the note names a file and line, or quotes a text, that is there (K26)."""
+        tree = self._around.tree
+        texts = (note.response, note.challenge)
+        return tree is not None and any(
+            check_evidence(text, tree).outcome is EvidenceOutcome.PASSED for text in texts
+        )
+
+    def _take_extras(self, document: dict[str, Any]) -> None:
+        """What a mode asks for besides notes (council §15); nobody else's report has room for it."""
+        recommendation, contradictions = document.get("recommendation"), document.get("contradictions")
+        if self._task.mode in PROPOSING_MODES and isinstance(recommendation, dict):
+            self.recommendation = writable(recommendation)
+        if self._task.task_type is TaskType.RESEARCH and isinstance(contradictions, list):
+            self.contradictions += [writable(one) for one in contradictions if isinstance(one, dict)]
+
+    # -- Integration Checker
+
+    def _ask_integration(self, survivors: Sequence[CouncilFinding]) -> None:
+        self.rounds += 1
+        asks = self._asks(
+            Role.INTEGRATION, INTEGRATION, survivors, council_integration_prompt, Answer.ITEMS, read_items
+        )
+        self._put(asks, self._after_integration)
+
+    def _after_integration(self) -> None:
+        heard = self._heard()
+        if not heard:
+            self.warnings.append("stage_b_integration_failed")
+            self._end()
+            return
+        intake = Intake(self._task)
+        entries = [entry for one in heard for _, entry in items_of(one.value)[0]]
+        added = self._new_findings([intake.draft(entry) for entry in entries])
+        self.findings += added
+        if added and self._task.intensity is Intensity.THOROUGH:
+            self._ask_advocate(added)
+        else:
+            self._end()
+
+    def _new_findings(self, drafts: Sequence[Draft]) -> list[CouncilFinding]:
+        """Integration findings that are not there already."""
+        known = [Candidate.of(as_output(finding)) for finding in self.findings]
+        added: list[CouncilFinding] = []
+        number = highest_number(self.findings, FindingClass.INTEGRATION)
+        for draft in drafts:
+            finding = _integration_finding(draft)
+            candidate = Candidate.of(as_output(finding))
+            if any(matches(other, candidate, same_domain=False) for other in known):
+                self._log("warning", detail="integration finding repeats a known one")
+                continue
+            number += 1
+            known.append(candidate)
+            named = replace(finding, id=numbered_id(ID_PREFIX[FindingClass.INTEGRATION], number))
+            self._log("joined", **named.facts())
+            added.append(named)
+        return added
+
+    # -- asking
+
+    def _asks(
+        self,
+        role: Role,
+        domain: str,
+        shown: Sequence[CouncilFinding],
+        build: Callable[[PromptContext, CallKey, Debated], Safe],
+        answer: Answer,
+        read: Reader[Any],
+    ) -> list[Ask]:
+        packet = {
+            "round": self.rounds,
+            FINDINGS: [_shown(finding) for finding in shown],
+            "open_challenges": [],
+            "synthesis": "",
+        }
+        reduced = reduce_packet(packet)
+        asks: list[Ask] = []
+        for number, shard in enumerate(reduced.packets, start=1):
+            key = self._key(role, domain, shard=number)
+            ids = tuple(
+                one["id"] if isinstance(one, dict) else one.partition(": ")[0] for one in shard[FINDINGS]
+            )
+            prompt = build(self._scene, key, Debated({FINDINGS: shard[FINDINGS]}, reduced.annotated))
+            asks.append(make_ask(self._seat, self._scene, key, prompt, answer, read, shown_ids=ids))
+        return asks
+
+    def _reminder(self, spoken: Heard, missing: Sequence[CouncilFinding]) -> Ask:
+        key = next_attempt(spoken.ask.call.key)
+        ids = [finding.id for finding in missing]
+        prompt = reminder_prompt(self._scene, key, spoken.ask.prompt, ids, stage_b=True)
+        return make_ask(self._seat, self._scene, key, prompt, Answer.NOTES, _READ_NOTES)
+
+    def _key(self, role: Role, domain: str, *, shard: int) -> CallKey:
+        return CallKey(
+            bridge=self._seat.bridge,
+            round=self.rounds,
+            step=Step.STAGE_B,
+            role=role,
+            domain=domain,
+            shard=shard,
+            seating=self._seating,
+        )
+
+    def _put(self, asks: Sequence[Ask], then: Callable[[], None]) -> None:
+        self._wave = CallBatch(
+            asks,
+            self._log,
+            self._tally,
+            lambda key, previous, answer: repair_prompt(self._scene, key, previous, answer),
+        )
+        self._then = then
+        self._calls += self._wave.start()
+
+    def _heard(self) -> list[Heard]:
+        return self._wave.in_order() if self._wave is not None else []
+
+    def _drain(self) -> tuple[Call, ...]:
+        calls, self._calls = tuple(self._calls), []
+        return calls
+
+    def _fail(self) -> None:
+        """Half a challenge is none: what earlier rounds changed is taken back with them."""
+        self.outcome = FAILED
+        self.findings, self.notes = list(self._classified), []
+        self.recommendation, self.contradictions = None, []
+        self.warnings.append("stage_b_failed")
+        self._end()
+
+    def _end(self) -> None:
+        self.is_done = True
+
+
+def _shown(finding: CouncilFinding) -> dict[str, Any]:
+    """A finding as the coordinator sees it: labelled by id, without any name of a source."""
+    return {
+        "id": finding.id,
+        "type": finding.type.value,
+        "severity": finding.severity.value if finding.severity else None,
+        "title": finding.title,
+        "description": finding.description,
+        "evidence": finding.evidence,
+        "action": finding.action,
+        "domains": list(finding.domains),
+        "reported_by": len(finding.confirming_bridges),
+        "same_path": finding.shared_cli_path,
+    }
+
+
+def _integration_finding(draft: Draft) -> CouncilFinding:
+    return CouncilFinding(
+        cls=FindingClass.INTEGRATION,
+        type=draft.type,
+        severity=draft.severity,
+        title=draft.title,
+        description=draft.description,
+        evidence=draft.evidence,
+        action=draft.action,
+        domains=(INTEGRATION,),
+        requirement_id=draft.requirement_id,
+    )
+
+
+def _shown_ids(heard: Sequence[Heard]) -> set[str]:
+    return {shown for one in heard for shown in one.ask.shown_ids}

@@ -1,0 +1,162 @@
+"""Layer 1: join the bridges' findings, have them challenged, and remember what was settled (council §14.2, §14.3).
+
+It may run several times in the life of a council, whenever a late answer is folded in: a finding whose members have
+not changed keeps what an earlier Stage B said of it, so that finished calls are never made again (council §23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bridgehead.contract.report import Usage
+from bridgehead.council.calls import Call, CallKey, Result, Seat
+from bridgehead.council.debate.call_batch import BUDGET_REACHED, Budget, Tally
+from bridgehead.council.debate.ledger import Log
+from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.reporting.report import FindingClass
+from bridgehead.council.request.plan import CouncilPlan
+from bridgehead.council.synthesis.cross_challenge import (
+    COMPLETED,
+    SKIPPED,
+    CrossChallenge,
+    choose_coordinator,
+    most_calls,
+)
+from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote
+from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
+from bridgehead.council.synthesis.join import number, stage_a
+
+Signature = frozenset[tuple[str, str, str]]
+"""A joint finding by its members: bridge, id and wording of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrossDebate:
+    """What Stage B left behind."""
+
+    outcome: str = SKIPPED
+    rounds: int = 0
+    notes: tuple[ChallengeNote, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    """Of all Stage B calls of this council."""
+    recommendation: dict[str, Any] | None = None
+    contradictions: tuple[dict[str, Any], ...] = ()
+
+
+class Synthesis:
+    """Feed it the reports, then results, until `is_done`; then read `findings` and `debate`."""
+
+    def __init__(self, plan: CouncilPlan, around: RunInputs, budget: Budget, log: Log) -> None:
+        self.findings: list[CouncilFinding] = []
+        self.debate = CrossDebate()
+        self.warnings: list[str] = []
+        self.is_done = True
+        self._plan = plan
+        self._around = around
+        self._budget = budget
+        self._log = log
+        self._stage: CrossChallenge | None = None
+        self._tally = Tally()
+        self._budget.watch(self._tally)
+        self._runs = 0
+        self._beside: list[CouncilFinding] = []
+        self._settled: dict[Signature, tuple[CouncilFinding, tuple[ChallengeNote, ...]]] = {}
+
+    def begin(
+        self, reports: Sequence[SeatReport], askable: Mapping[str, Seat], *, debate: bool
+    ) -> tuple[Call, ...]:
+        """Stage A, then the first calls of Stage B; without any the layer is done at once."""
+        joined = stage_a(reports, self._plan.task.task_type)
+        self._log("stage_a", findings=len(joined))
+        fresh = [replace(one, id="") for one in joined if _signature(one) not in self._settled]
+        self._beside = [
+            self._settled[_signature(one)][0] for one in joined if _signature(one) in self._settled
+        ]
+        self._beside += [one for one, _ in self._settled.values() if not one.sources]
+        everything = number([*self._beside, *fresh])
+        fresh = [one for one in everything if _signature(one) not in self._settled]
+        for one in fresh:
+            self._log("joined", **one.facts())
+        seat = choose_coordinator(askable, everything, self._plan.coordinator)
+        if seat is None or not fresh or not debate or not self._may_spend():
+            self._finish(
+                everything, CrossDebate(COMPLETED if self._beside else SKIPPED, 0, self._old_notes())
+            )
+            return ()
+        return self._debate(seat, fresh)
+
+    def received(self, result: Result) -> tuple[Call, ...]:
+        """A result of Stage B; returns the next calls."""
+        if self._stage is None or self.is_done:
+            return ()
+        calls = self._stage.received(result)
+        if self._stage.is_done:
+            self._take(self._stage)
+        return calls
+
+    def give_up(self, reason: str) -> tuple[CallKey, ...]:
+        """Stop Stage B now; returns the keys to cancel."""
+        if self._stage is None or self.is_done:
+            return ()
+        abandoned = self._stage.give_up(reason)
+        self._take(self._stage)
+        return abandoned
+
+    @property
+    def outstanding(self) -> tuple[CallKey, ...]:
+        return self._stage.outstanding if self._stage is not None and not self.is_done else ()
+
+    def _debate(self, seat: Seat, fresh: Sequence[CouncilFinding]) -> tuple[Call, ...]:
+        self._runs += 1
+        self._stage = CrossChallenge(
+            fresh, seat, self._plan.task, self._around, self._tally, self._log, attempt=self._runs
+        )
+        self.is_done = False
+        self._log("stage_b_start", findings=len(fresh), coordinator=seat.bridge)
+        return self._stage.start()
+
+    def _take(self, stage: CrossChallenge) -> None:
+        self.warnings += stage.warnings
+        if stage.outcome == COMPLETED:
+            for finding in stage.findings:
+                notes = tuple(note for note in stage.notes if note.finding_id in (finding.id, finding.was))
+                self._settled[_signature(finding)] = (finding, notes)
+        old = tuple(note for one in self._beside for note in self._settled.get(_signature(one), (one, ()))[1])
+        self._finish(
+            [*self._beside, *stage.findings],
+            CrossDebate(
+                outcome=stage.outcome,
+                rounds=stage.rounds,
+                notes=(*old, *stage.notes),
+                usage=self._usage(),
+                recommendation=stage.recommendation,
+                contradictions=tuple(stage.contradictions),
+            ),
+        )
+
+    def _finish(self, findings: Sequence[CouncilFinding], debate: CrossDebate) -> None:
+        self.findings, self.debate, self.is_done = list(findings), debate, True
+        self._log("stage_b", outcome=debate.outcome, notes=len(debate.notes))
+
+    def _usage(self) -> Usage:
+        return self._tally.usage()
+
+    def _may_spend(self) -> bool:
+        if self._budget.refusal(most_calls(self._plan.task.intensity)) is None:
+            return True
+        self.warnings.append(BUDGET_REACHED)
+        return False
+
+    def _old_notes(self) -> tuple[ChallengeNote, ...]:
+        return tuple(note for one in self._beside for note in self._settled[_signature(one)][1])
+
+
+def _signature(finding: CouncilFinding) -> Signature:
+    if not finding.sources:
+        return frozenset({(FindingClass.INTEGRATION.value, finding.title, finding.description)})
+    return frozenset(
+        (source.bridge, source.output.id, f"{source.output.title}\n{source.output.description}")
+        for source in finding.sources
+    )

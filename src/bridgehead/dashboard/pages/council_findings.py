@@ -1,0 +1,236 @@
+"""Findings of a report as the council page shows them: ordered, filtered by what the address asks, with their story."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from bridgehead.assembly.council.views import FindingText
+from bridgehead.contract.words import Severity
+from bridgehead.dashboard.excerpts import Excerpt, Excerpts
+
+PAGE_LENGTH: Final = 50
+_RANK: Final = {severity.value: severity.rank for severity in Severity}
+
+FindingStory = tuple[str, str]
+"""Which round, and what happened in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What the address limits the findings to; an empty text admits all."""
+
+    severity: str = ""
+    seat: str = ""
+    domain: str = ""
+    state: str = ""
+    start: int = 0
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Filter:
+        start = query.get("start", "")
+        return cls(
+            severity=query.get("severity", "").strip(),
+            seat=query.get("seat", "").strip(),
+            domain=query.get("domain", "").strip(),
+            state=query.get("state", "").strip(),
+            start=int(start) if start.isascii() and start.isdecimal() and len(start) < 7 else 0,
+        )
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self.severity or self.seat or self.domain or self.state)
+
+    def admits(self, told: FindingText) -> bool:
+        finding = told.finding
+        return (
+            (not self.severity or severity_of(finding) == self.severity)
+            and (not self.seat or self.seat in seats_of(finding))
+            and (not self.domain or self.domain in finding["domains"])
+            and (not self.state or self.state in states_of(told))
+        )
+
+    def query(self, start: int) -> str:
+        given = {
+            "severity": self.severity,
+            "seat": self.seat,
+            "domain": self.domain,
+            "state": self.state,
+            "start": start,
+        }
+        return urlencode({name: value for name, value in given.items() if value})
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What can be chosen in the filter: only what occurs."""
+
+    severities: tuple[str, ...]
+    seats: tuple[str, ...]
+    domains: tuple[str, ...]
+    states: tuple[str, ...]
+
+    @classmethod
+    def among(cls, findings: Sequence[FindingText]) -> Choices:
+        severities = {severity_of(told.finding) for told in findings}
+        return cls(
+            tuple(sorted(severities, key=lambda name: -_RANK.get(name, 0))),
+            _sorted(seat for told in findings for seat in seats_of(told.finding)),
+            _sorted(domain for told in findings for domain in told.finding["domains"]),
+            _sorted(state for told in findings for state in states_of(told)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFinding:
+    """One finding of the page."""
+
+    told: FindingText
+    severity: str
+    place: str
+    seats: tuple[str, ...]
+    states: tuple[str, ...]
+    standing: str
+    excerpt: Excerpt | None
+    story: tuple[FindingStory, ...]
+    earlier_id: str | None
+    """Its name in the run before, where it was found already."""
+
+    @property
+    def finding(self) -> dict[str, Any]:
+        return self.told.finding
+
+
+def shown(
+    told: FindingText, excerpts: Excerpts, earlier: Mapping[str, str], dismissed_now: frozenset[str]
+) -> ShownFinding:
+    """`earlier` names the findings of the run before by fingerprint, `dismissed_now` those dismissed since."""
+    finding = told.finding
+    known = [earlier[print_] for print_ in finding["fingerprints"] if print_ in earlier]
+    since = ("dismissed",) if finding["fingerprint"] in dismissed_now and not told.dismissed else ()
+    return ShownFinding(
+        told,
+        severity_of(finding),
+        place_of(finding),
+        seats_of(finding),
+        (*states_of(told), *since),
+        standing_of(finding),
+        excerpts.of(finding),
+        tuple(story_of(told.history)),
+        known[0] if known else None,
+    )
+
+
+def uncompared(told: FindingText) -> FindingText:
+    """A finding of a run that was compared with none: that it is new says nothing."""
+    return msgspec.structs.replace(told, finding={**told.finding, "state": None})
+
+
+def ordered(findings: Iterable[FindingText]) -> list[FindingText]:
+    """What stands before what was dismissed, the gravest first, then what most seats say."""
+    return sorted(
+        findings,
+        key=lambda told: (
+            told.dismissed is not None,
+            -_RANK.get(severity_of(told.finding), 0),
+            -len(told.finding["confirmed_by"]),
+        ),
+    )
+
+
+def severity_of(finding: Mapping[str, Any]) -> str:
+    return str(finding["severity"] or "unrated")
+
+
+def seats_of(finding: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(source["bridge"]) for source in finding["source_findings"]))
+
+
+def states_of(told: FindingText) -> tuple[str, ...]:
+    """Words a person filters by: against the run before, disputed, dismissed."""
+    found = [told.finding.get("state"), "disputed" if told.finding["class"] == "disputed" else None]
+    return tuple(str(state) for state in (*found, "dismissed" if told.dismissed else None) if state)
+
+
+def place_of(finding: Mapping[str, Any]) -> str:
+    anchor = finding.get("anchor")
+    if anchor:
+        first, last = anchor["lines"]
+        return f"{anchor['path']}:{first}" + ("" if first == last else f"-{last}")
+    references = (finding.get("evidence_check") or {}).get("references") or ()
+    return str(references[0]["path"]) if references else ""
+
+
+def standing_of(finding: Mapping[str, Any]) -> str:
+    """Who confirmed it, in which of the three ways (council Q4), and what it went through."""
+    confirmation = finding["confirmation"]
+    facts = [
+        "confirmed by another model" if confirmation["model"] else None,
+        "confirmed by another runtime" if confirmation["runtime"] else None,
+        "quoted text found in the file" if confirmation["evidence"] else None,
+        f"evidence not found ({finding['evidence_check'].get('reason')})"
+        if (finding.get("evidence_check") or {}).get("outcome") == "failed"
+        else None,
+        _challenged(finding["challenges"], bool(finding["positions"])),
+        "reported by one seat only" if len(seats_of(finding)) == 1 else None,
+    ]
+    return " · ".join(fact for fact in facts if fact)
+
+
+def _challenged(challenges: int, disputed: bool) -> str | None:
+    if not challenges:
+        return None
+    return f"{'disputed after' if disputed else 'survived'} {challenges} challenge{'s' if challenges > 1 else ''}"
+
+
+def story_of(history: Iterable[Mapping[str, Any]]) -> Iterable[FindingStory]:
+    """The lines of the log about one finding, as sentences."""
+    for line in history:
+        sentence = _SENTENCES.get(str(line.get("event")))
+        if sentence:
+            number = line.get("round")
+            yield (f"round {number}" if number else "second look"), sentence(line)
+
+
+def _raised(line: Mapping[str, Any]) -> str:
+    agent = line.get("agent") or line.get("domain")
+    return f"raised by {line.get('bridge')}, {agent} ({line.get('severity') or 'unrated'})"
+
+
+def _doubted(line: Mapping[str, Any]) -> str:
+    return f"challenged by {line.get('by') or 'challenger'}: {line.get('text')}"
+
+
+def _answered(line: Mapping[str, Any]) -> str:
+    return {
+        "defend": "defended",
+        "revise": "revised",
+        "withdraw": "given up by its author",
+        "no_response": "left unanswered",
+    }.get(str(line.get("stance")), f"answered: {line.get('stance')}")
+
+
+def _ruled(line: Mapping[str, Any]) -> str:
+    return {
+        "maintain": "the challenger maintains the doubt",
+        "withdraw": "the challenger takes the doubt back",
+        "escalate": "the challenger insists",
+    }.get(str(line.get("ruling")), f"ruled: {line.get('ruling')}")
+
+
+_SENTENCES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "output": _raised,
+    "challenge": _doubted,
+    "response": _answered,
+    "ruling": _ruled,
+    "state": lambda line: f"now {line.get('to')}",
+    "challenge_note": lambda line: f"{line.get('outcome')}: {line.get('challenge')}",
+}
+
+
+def _sorted(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(words)))

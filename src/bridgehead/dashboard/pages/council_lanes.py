@@ -1,0 +1,293 @@
+"""A council's debate as lanes: a lane per seat, a dot per finding, lines to what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from bridgehead.assembly.council.live import JoinedFinding, LiveChallenge, LiveCouncil, LiveOutput, LiveSeat
+from bridgehead.contract.words import Severity
+from bridgehead.council.reporting.render.html import element
+from bridgehead.council.reporting.render.sentences import reason_in_words
+
+WIDTH: Final = 1000
+LABELS: Final = 150
+COUNCIL_X: Final = 880
+TOP: Final = 28
+HEAD: Final = 26
+ROW: Final = 20
+GAP: Final = 10
+MOST_DOTS: Final = 30
+
+RANKS: Final = {severity.value: severity.rank for severity in Severity}
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A finding."""
+
+    x: float
+    y: float
+    output: LiveOutput
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where a seat is drawn: its top, and a row for each of its agents."""
+
+    seat: LiveSeat
+    y: float
+    agents: tuple[str, ...]
+
+    @property
+    def height(self) -> float:
+        rows = len(self.agents) if self.seat.state == "skipped" else max(1, len(self.agents))
+        return HEAD + ROW * rows
+
+    def row(self, agent: str) -> float:
+        place = self.agents.index(agent) if agent in self.agents else 0
+        return self.y + HEAD + ROW * place + ROW / 2 - 3
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """How many findings of a cell are not drawn."""
+
+    x: float
+    y: float
+    number: int
+
+
+def lay_out(seats: Sequence[LiveSeat]) -> Iterator[Lane]:
+    """The lanes, one below the other."""
+    y = float(TOP)
+    for seat in seats:
+        lane = Lane(seat, y, _agents(seat))
+        yield lane
+        y += lane.height + GAP
+
+
+def _agents(seat: LiveSeat) -> tuple[str, ...]:
+    """Everybody who raised, doubted or was doubted; who was asked and said nothing needs no row."""
+    found = [output.agent for output in seat.outputs]
+    found += [name for one in seat.challenges for name in (one.by, one.to)]
+    return tuple(dict.fromkeys(name for name in found if name))
+
+
+def last_round(seats: Sequence[LiveSeat]) -> int:
+    numbers = [output.round for seat in seats for output in seat.outputs]
+    numbers += [challenge.round for seat in seats for challenge in seat.challenges]
+    numbers += [step.number for seat in seats for step in seat.rounds]
+    return max(numbers, default=1)
+
+
+def column(number: int, rounds: int) -> tuple[float, float]:
+    """Left edge and width of a round."""
+    width = (COUNCIL_X - 40 - LABELS) / rounds
+    return LABELS + width * (min(max(number, 1), rounds) - 1), width
+
+
+def _cells(lane: Lane) -> dict[tuple[str, int], list[LiveOutput]]:
+    """What each agent raised in each round."""
+    cells: dict[tuple[str, int], list[LiveOutput]] = {}
+    for output in lane.seat.outputs:
+        cells.setdefault((output.agent, output.round), []).append(output)
+    return cells
+
+
+def place_dots(lane: Lane, rounds: int) -> Iterator[Dot]:
+    """The findings of a cell from left to right; of very many only the gravest."""
+    for (agent, number), outputs in _cells(lane).items():
+        x, width = column(number, rounds)
+        shown = outputs if len(outputs) <= MOST_DOTS else sorted(outputs, key=_gravest_first)[:MOST_DOTS]
+        step = min(15.0, (width * 0.7 - 16) / len(shown))
+        for place, output in enumerate(shown):
+            yield Dot(round(x + 14 + step * place, 1), lane.row(agent), output)
+
+
+def left_out(lane: Lane, rounds: int) -> Iterator[LeftOut]:
+    for (agent, number), outputs in _cells(lane).items():
+        if len(outputs) > MOST_DOTS:
+            x, width = column(number, rounds)
+            yield LeftOut(round(x + 6 + width * 0.7, 1), lane.row(agent), len(outputs) - MOST_DOTS)
+
+
+def _gravest_first(output: LiveOutput) -> int:
+    return -RANKS.get(output.severity or "", 0)
+
+
+NODE_ROOM: Final = 18
+MOST_NODES: Final = 40
+MOST_NAME: Final = 20
+
+_SEVERITIES: Final = {severity.value: severity.value.lower() for severity in Severity}
+_OUTCOMES: Final = {
+    "confirmed": "held",
+    "discovered": "held",
+    "downgraded": "revised",
+    "revised": "revised",
+    "disputed": "disputed",
+    "withdrawn": "gone",
+    "merged": "gone",
+}
+LEGEND: Final = (
+    ("held", "finding held"),
+    ("revised", "revised"),
+    ("disputed", "disputed"),
+    ("gone", "withdrawn"),
+    ("open", "not answered yet"),
+)
+
+
+def draw_lanes(council: LiveCouncil) -> Markup | None:
+    """The picture; None while there is no seat."""
+    lanes = list(lay_out(council.seats))
+    if not lanes:
+        return None
+    bottom = lanes[-1].y + lanes[-1].height + GAP
+    rounds = last_round(council.seats)
+    dots = {(lane.seat.bridge, dot.output.id): dot for lane in lanes for dot in place_dots(lane, rounds)}
+    shown = _worth_showing(council.joined)
+    bottom = max(bottom, TOP + NODE_ROOM * len(shown) + GAP)
+    nodes = {found.id: _node_y(place, len(shown), bottom) for place, found in enumerate(shown)}
+    second = bottom if council.notes or council.second_look else None
+    height = bottom + (HEAD + ROW if second is not None else 0)
+    band = COUNCIL_X - 40 if shown else WIDTH - 1
+    parts = [
+        *(part for lane in lanes for part in _drawn_lane(lane, band)),
+        *_columns(rounds, lanes[-1].y + lanes[-1].height, bool(shown)),
+        *(part for found in shown for part in _joins(found, nodes[found.id], dots)),
+        *(part for lane in lanes for part in _challenges(lane, dots, rounds)),
+        *(_drawn_dot(dot) for dot in dots.values()),
+        *(_more(one) for lane in lanes for one in left_out(lane, rounds)),
+        *(_node(found, nodes[found.id]) for found in shown),
+        *(_second_look(council, second, nodes) if second is not None else ()),
+    ]
+    title = element("title", "Seats, what they raised in which round, and who challenged what")
+    picture = element("svg", title, *parts, viewBox=f"0 0 {WIDTH} {height:g}", role="img", class_="lanes")
+    return Markup(picture)
+
+
+def _columns(rounds: int, bottom: float, has_nodes: bool) -> Iterator[str]:
+    for number in range(1, rounds + 1):
+        x, _ = column(number, rounds)
+        yield element("text", f"round {number}", x=round(x + 8, 1), y=16, class_="heading")
+        if number > 1:
+            yield element("line", x1=round(x, 1), x2=round(x, 1), y1=TOP, y2=bottom, class_="grid")
+    if has_nodes:
+        yield element("text", "council", x=COUNCIL_X - 8, y=16, class_="heading")
+
+
+def _drawn_lane(lane: Lane, band: float) -> Iterator[str]:
+    seat = lane.seat
+    yield element("rect", x=0.5, y=lane.y, width=band, height=lane.height, rx=6, class_="lane")
+    yield element("text", _cut(seat.bridge), x=10, y=lane.y + 17, class_="seat")
+    told = seat.state + (f": {reason_in_words(seat.reason)}" if seat.reason else "")
+    yield element("text", told, x=LABELS + 8, y=lane.y + 17, class_=f"seat-state {_state_class(seat.state)}")
+    for agent in lane.agents:
+        yield element("text", _cut(agent), x=18, y=lane.row(agent) + 4, class_="agent")
+
+
+def _more(left: LeftOut) -> str:
+    return element("text", f"+{left.number}", x=left.x, y=left.y + 4, class_="agent")
+
+
+def _drawn_dot(dot: Dot) -> str:
+    output = dot.output
+    told = f"{output.id} {output.severity or 'unrated'}: {output.title}" + (
+        f" ({output.state})" if output.state else ""
+    )
+    left = " left" if output.state in ("withdrawn", "merged") else ""
+    circle = element("circle", cx=dot.x, cy=dot.y, r=5, class_=f"{_severity(output.severity)}{left}")
+    return element("g", element("title", told), circle)
+
+
+def _challenges(lane: Lane, dots: dict[tuple[str, str], Dot], rounds: int) -> Iterator[str]:
+    for place, challenge in enumerate(lane.seat.challenges):
+        dot = dots.get((lane.seat.bridge, challenge.finding_id))
+        if dot is not None:
+            yield _challenge(challenge, dot, lane.row(challenge.by), place, rounds)
+
+
+def _challenge(challenge: LiveChallenge, dot: Dot, y: float, place: int, rounds: int) -> str:
+    left, width = column(challenge.round, rounds)
+    x = round(left + width * (0.78 + 0.03 * (place % 6)), 1)
+    outcome = _outcome(challenge, dot.output)
+    bend = round((x + dot.x) / 2, 1)
+    path = f"M {x} {y} C {bend} {y}, {bend} {dot.y}, {dot.x + 6} {dot.y}"
+    told = f"{challenge.by} challenges {challenge.finding_id}: {challenge.text} ({challenge.outcome})"
+    return element(
+        "g",
+        element("title", told),
+        element("path", d=path, class_=f"challenge {outcome}"),
+        element("rect", x=x - 3.5, y=y - 3.5, width=7, height=7, class_=f"doubt {outcome}"),
+    )
+
+
+def _outcome(challenge: LiveChallenge, output: LiveOutput) -> str:
+    """What became of the finding colours its challenges; one nobody has answered yet is open."""
+    return "open" if challenge.outcome == "open" else _OUTCOMES.get(output.state or "confirmed", "held")
+
+
+def _worth_showing(joined: Sequence[JoinedFinding]) -> list[JoinedFinding]:
+    """As many as can be read, the gravest first."""
+    return sorted(joined, key=lambda one: (-RANKS.get(one.severity or "", 0), -len(one.sources)))[:MOST_NODES]
+
+
+def _node_y(place: int, count: int, bottom: float) -> float:
+    return round(TOP + (bottom - TOP - GAP) * (place + 0.5) / count, 1)
+
+
+def _joins(found: JoinedFinding, y: float, dots: dict[tuple[str, str], Dot]) -> Iterator[str]:
+    for source in found.sources:
+        dot = dots.get(source)
+        if dot is not None:
+            middle = COUNCIL_X - 120
+            path = f"M {dot.x + 5} {dot.y} C {middle} {dot.y}, {middle} {y}, {COUNCIL_X - 7} {y}"
+            yield element("path", d=path, class_=f"join {_severity(found.severity)}")
+
+
+def _node(found: JoinedFinding, y: float) -> str:
+    mark = " disputed" if found.cls == "disputed" else ""
+    return element(
+        "a",
+        element("title", f"{found.severity or 'unrated'}: {found.title}"),
+        element("circle", cx=COUNCIL_X, cy=y, r=6, class_=f"{_severity(found.severity)}{mark}"),
+        element("text", _cut(found.id, 12), x=COUNCIL_X + 12, y=y + 4, class_="node"),
+        href=f"#{found.id}",
+    )
+
+
+def _second_look(council: LiveCouncil, y: float, nodes: dict[str, float]) -> Iterator[str]:
+    seat = council.second_look
+    yield element("rect", x=0.5, y=y, width=COUNCIL_X - 40, height=HEAD + ROW - GAP, rx=6, class_="lane")
+    yield element("text", "second look", x=10, y=y + 22, class_="seat")
+    if seat is not None:
+        told = f"{_cut(seat.bridge)}, {seat.state}"
+        yield element("text", told, x=LABELS + 8, y=y + 22, class_=f"seat-state {_state_class(seat.state)}")
+    for place, note in enumerate(one for one in council.notes if one.finding_id in nodes):
+        x, start = COUNCIL_X - 160 + 9 * (place % 12), y + 18
+        end = nodes[note.finding_id]
+        outcome = _OUTCOMES.get(note.outcome, "held")
+        path = f"M {x} {start} C {x} {end + 30}, {COUNCIL_X - 60} {end}, {COUNCIL_X - 7} {end}"
+        yield element(
+            "g",
+            element("title", f"{note.finding_id}: {note.challenge} ({note.outcome})"),
+            element("path", d=path, class_=f"challenge {outcome}"),
+            element("rect", x=x - 3.5, y=start - 3.5, width=7, height=7, class_=f"doubt {outcome}"),
+        )
+
+
+def _severity(severity: str | None) -> str:
+    return _SEVERITIES.get(severity or "", "low")
+
+
+def _state_class(state: str) -> str:
+    return {"running": "running", "halted": "high", "aborted": "failed"}.get(state, "quiet")
+
+
+def _cut(text: str, most: int = MOST_NAME) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

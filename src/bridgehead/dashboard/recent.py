@@ -1,0 +1,151 @@
+"""What is going on and what ended lately, over all parts, as lines that lead to their pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.bus.views import bus_address
+from bridgehead.assembly.council.files import was_left_behind
+from bridgehead.assembly.council.live import LiveSeat
+from bridgehead.assembly.council.views import council_now
+from bridgehead.assembly.rigs.clones import clone_id
+from bridgehead.contract.events import Event
+from bridgehead.contract.pending import PendingItem
+from bridgehead.contract.words import Part, RunState
+from bridgehead.control_plane.records import FINAL_STATES, EventFilter, Run, RunFilter
+from bridgehead.control_plane.stores.base import Store
+
+MOST_RUNNING: Final = 50
+MOST_LATELY: Final = 15
+MOST_LOOKED_INTO: Final = 5
+MOST_DOTS: Final = 5
+
+PLACES: Final = {"council": "/councils/", "flow": "/flows/", "bus": "/bus"}
+"""Where a line leads, by the word it begins with; the id follows."""
+
+_MARKS: Final = {"done": "✓", "skipped": "–", "halted": "!", "aborted": "✗", "running": "●"}
+_NOUNS: Final = {Part.COUNCIL: "council", Part.FLOWS: "flow", Part.BUS: "bus"}
+_RIG_KINDS: Final = {
+    "rig.sent": "sent",
+    "rig.closed": "closed",
+    "rig.relayed": "relayed",
+    "rig.pulled": "pulled",
+    "rig.refused": "refused",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SeatMark:
+    """How far a seat of a running council is, in one sign."""
+
+    bridge: str
+    mark: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecentEvent:
+    """One line: what it is, how it stands, since when."""
+
+    noun: str
+    id: str
+    title: str
+    state: str
+    """A word the stylesheet may colour: running waiting stopped completed failed cancelled, or a verdict."""
+    at: str
+    seats: tuple[SeatMark, ...] = ()
+    project: str = ""
+
+    @property
+    def href(self) -> str | None:
+        return _page(self.noun, self.id, self.project)
+
+
+def running(assembly: Assembly, store: Store) -> list[RecentEvent]:
+    """The bus if there is one, and runs that have not ended, the latest first."""
+    where = RunFilter(states=(RunState.RUNNING, RunState.WAITING))
+    found = store.runs(where, limit=MOST_RUNNING)
+    looked_into = [run.id for run in found if run.part is Part.COUNCIL][:MOST_LOOKED_INTO]
+    runs = [
+        of_run(run, _state(assembly, run), _seats(assembly, run) if run.id in looked_into else ())
+        for run in found
+    ]
+    address = bus_address(assembly)
+    return runs if address is None else [RecentEvent("bus", "", address, "running", at=""), *runs]
+
+
+def lately(store: Store) -> list[RecentEvent]:
+    """What came to an end, and what rigs did."""
+    ended = store.runs(RunFilter(states=tuple(FINAL_STATES)), limit=MOST_LATELY)
+    runs = [of_run(run, str(run.data.get("verdict") or run.state)) for run in ended]
+    rigs = [of_rig_event(event) for event in _recent(store, _RIG_KINDS)]
+    return sorted([*runs, *rigs], key=lambda one: one.at, reverse=True)[:MOST_LATELY]
+
+
+def page_of(item: PendingItem) -> str | None:
+    """Where the flow, council, thread or bus that asks can be looked at as a whole."""
+    asked = item.question
+    thread = asked.context.get("thread")
+    if thread is not None:
+        return _page("thread", str(thread), asked.project)
+    return _page(_NOUNS.get(asked.part, ""), asked.run_id or "")
+
+
+def of_run(run: Run, state: str, seats: tuple[SeatMark, ...] = ()) -> RecentEvent:
+    return RecentEvent(
+        noun=_NOUNS.get(run.part, str(run.part)),
+        id=run.id,
+        title=run.title,
+        state=state,
+        at=run.ended_at or run.started_at,
+        seats=seats,
+    )
+
+
+def of_rig_event(event: Event) -> RecentEvent:
+    thread = event.data.get("thread")
+    return RecentEvent(
+        noun="thread" if thread else "rig",
+        id=str(thread or ""),
+        title="" if thread else event.project,
+        project=event.project,
+        state=_RIG_KINDS[event.kind],
+        at=event.at,
+    )
+
+
+def _page(noun: str, thing_id: str, project: str = "") -> str | None:
+    place = f"/threads/{clone_id(project)}/" if noun == "thread" else PLACES.get(noun)
+    if noun == "bus":
+        return place
+    return f"{place}{quote(thing_id, safe='')}" if place and thing_id else None
+
+
+def _state(assembly: Assembly, run: Run) -> str:
+    running_council = run.part is Part.COUNCIL and run.state is RunState.RUNNING
+    return "stopped" if running_council and was_left_behind(assembly, run.id) else str(run.state)
+
+
+def _seats(assembly: Assembly, run: Run) -> tuple[SeatMark, ...]:
+    return tuple(_mark(seat) for seat in council_now(assembly, run.id).live.seats)
+
+
+def _mark(seat: LiveSeat) -> SeatMark:
+    """A dot for every round it is in, a tick when it is done."""
+    mark = _MARKS.get(seat.state, "○")
+    if seat.state == "running" and seat.round is not None:
+        mark = "●" * min(seat.round.number, MOST_DOTS)
+    return SeatMark(seat.bridge, mark, seat.state)
+
+
+def _recent(store: Store, kinds: Iterable[str]) -> list[Event]:
+    """The latest events of these kinds. Asked kind by kind: the record's index then gives them without sorting."""
+    return [
+        recorded.event
+        for kind in kinds
+        for recorded in store.events(EventFilter(kinds=(kind,)), limit=MOST_LATELY, newest_first=True)
+    ]

@@ -1,0 +1,1 @@
+"""Running one flow: open, replay, ask, pause, end."""

@@ -1,0 +1,102 @@
+"""Agents that answer in this process, with the retries a handler outside would get, and the mock for tests (flows
+§6, §8).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from bridgehead.flows.calls import Failed, Verdict
+from bridgehead.flows.engine.asks import Ask, Stopped
+from bridgehead.flows.engine.settlement import RETRIED, Rules
+from bridgehead.flows.interfaces import AgentInvocationError, AgentInvoker
+from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS, ErrorType
+
+
+class MockAgentInvoker:
+    """Canned answers by agent name, and a record of who was asked what."""
+
+    def __init__(self, responses: dict[str, str] | None = None) -> None:
+        """`responses`: agent name -> answer text. A dict that is not empty is used as it is, not copied."""
+        self.responses = responses or {}
+        self.invocations: list[dict[str, Any]] = []
+        self._sequences: dict[str, list[str | Exception]] = {}
+
+    def add_response(self, agent_name: str, response: str) -> None:
+        """Give `agent_name` one answer for every call."""
+        self.responses[agent_name] = response
+
+    def add_response_from_dict(self, agent_name: str, response_dict: dict[str, Any]) -> None:
+        """Give `agent_name` a JSON document as its answer."""
+        self.responses[agent_name] = json.dumps(response_dict)
+
+    def add_sequence(self, agent_name: str, answers: Iterable[str | Exception]) -> None:
+        """Give `agent_name` these answers one after another; an exception is raised in its turn."""
+        self._sequences.setdefault(agent_name, []).extend(answers)
+
+    def add_error(self, agent_name: str, error_type: str, message: str) -> None:
+        """Let the next call of `agent_name` fail that way."""
+        error = AgentInvocationError(message)
+        error.error_type = error_type
+        self.add_sequence(agent_name, [error])
+
+    def invoke(
+        self, agent_name: str, prompt: str, timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS, **kwargs: Any
+    ) -> str:
+        """The next answer of `agent_name`; the call is recorded also when it fails."""
+        self.invocations.append(
+            {
+                "agent_name": agent_name,
+                "prompt": prompt,
+                "timeout_seconds": timeout_seconds,
+                "kwargs": kwargs,
+            }
+        )
+        if sequence := self._sequences.get(agent_name):
+            answer = sequence.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        if agent_name in self.responses:
+            return self.responses[agent_name]
+        raise AgentInvocationError(f"No mock response configured for agent: {agent_name}")
+
+    def get_invocations(self, agent_name: str | None = None) -> list[dict[str, Any]]:
+        """The recorded calls: the list itself, or those of one agent."""
+        if agent_name:
+            return [call for call in self.invocations if call["agent_name"] == agent_name]
+        return self.invocations
+
+    def reset(self) -> None:
+        """Forget who was asked; keep the answers."""
+        self.invocations = []
+
+    def has_response(self) -> bool:
+        """Whether an answer to an earlier pause lies ready; a mock never pauses."""
+        return False
+
+    def load_response(self) -> str:
+        raise AgentInvocationError("a mock invoker has no response file to load")
+
+
+def invoke(invoker: AgentInvoker, ask: Ask, rules: Rules) -> Verdict:
+    """The verdict on the invoker's answer; Stopped when there is no such agent and that is not to be survived."""
+    timeout = ask.timeout
+    for tries_left in range(ask.rules(rules).max_retries, -1, -1):
+        try:
+            text = invoker.invoke(ask.agent, ask.full_prompt, timeout, context=dict(ask.context))
+            return ask.verdict_on(text) if text else _empty()
+        except AgentInvocationError as error:
+            failure = Failed(error.error_type, str(error))
+        if failure.reason not in RETRIED or not tries_left:
+            break
+        timeout = min(rules.contract.longest_timeout_seconds, 2 * timeout)
+    if failure.reason == ErrorType.AGENT_NOT_FOUND.value and not rules.missing_agent_falls_back:
+        raise Stopped(failure, ask.agent, ())
+    return failure
+
+
+def _empty() -> Failed:
+    return Failed(ErrorType.VALIDATION_ERROR.value, "success without a response")

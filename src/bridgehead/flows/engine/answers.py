@@ -1,0 +1,139 @@
+"""Judge an answer: find the JSON in its text (flows §12), check it against a schema, make it a typed value.
+
+council/replies/reply.py reads JSON in prose too, by the rules of council §10.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from bridgehead.flows.calls import Accepted, Failed, Verdict
+from bridgehead.flows.engine.settlement import Judge
+from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.files.json_bytes import Unreadable, parse_json, strict_hooks
+from bridgehead.flows.values.codec import Unfit, from_plain
+from bridgehead.flows.words import ErrorType
+
+# A text made of brackets must not cost the square of its length. A decoder that fails counts the lines up to there for
+# its message, so each vain try costs its position; one that ran into the recursion limit counts for many.
+PROSE_BUDGET: Final = 1_000_000_000
+RECURSION_COST: Final = 5_000_000
+
+_FENCE_OPEN: Final = re.compile(r"[ \t]*(`{3,})[ \t]*[^\s`]*[ \t]*")
+_FENCE_CLOSE: Final = re.compile(r"[ \t]*(`{3,})[ \t]*")
+# Not what `splitlines` takes for one besides: a JSON string may hold U+2028 as it is.
+_LINE_END: Final = re.compile(r"\r\n?|\n")
+# Where an object or an array can start; most braces in prose cannot.
+_START: Final = re.compile(r"""\{(?=[ \t\r\n]*["}])|\[(?=[ \t\r\n]*[\[\]{"0-9tfn-])""")
+
+
+def json_candidates(text: str) -> Iterator[Any]:
+    """The JSON values `text` may mean, best guess first; none when nothing in it parses."""
+    whole = _parsed(text.strip())
+    if whole is not _NOTHING:
+        yield whole
+        return
+    for block in _fenced_blocks(text):
+        value = _parsed(block)
+        if value is not _NOTHING:
+            yield value
+    yield from _values_in_prose(text)
+
+
+_NOTHING: Final = object()
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except Unreadable:
+        return _NOTHING
+
+
+def _fenced_blocks(text: str) -> Iterator[str]:
+    """Text between a line of three or more backticks and the next line of at least as many."""
+    fence = 0
+    inside: list[str] = []
+    for line in _LINE_END.split(text):
+        if not fence:
+            opening = _FENCE_OPEN.fullmatch(line)
+            fence, inside = (len(opening[1]), []) if opening else (0, [])
+        elif (closing := _FENCE_CLOSE.fullmatch(line)) and len(closing[1]) >= fence:
+            yield "\n".join(inside)
+            fence = 0
+        else:
+            inside.append(line)
+
+
+def _values_in_prose(text: str) -> Iterator[Any]:
+    decoder = json.JSONDecoder(**strict_hooks())
+    position, budget = 0, PROSE_BUDGET
+    while budget > 0 and (found := _START.search(text, position)):
+        start = found.start()
+        try:
+            value, position = decoder.raw_decode(text, start)
+        except RecursionError:
+            position, budget = start + 1, budget - RECURSION_COST
+        except ValueError as error:
+            position, budget = start + 1, budget - 1 - getattr(error, "pos", start)
+        else:
+            yield value
+
+
+Fit = Callable[[Any], Accepted]
+"""Makes a value of one JSON candidate; Unfit when the candidate is not what was asked for."""
+
+
+def judge_text(text: str) -> Verdict:
+    """Any text will do."""
+    return Accepted(text)
+
+
+def judge_json(fit: Fit) -> Judge:
+    """The first JSON value of the answer that fits wins (flows §12)."""
+
+    def judge(text: str) -> Verdict:
+        complaint: str | None = None
+        for candidate in json_candidates(text):
+            try:
+                return fit(candidate)
+            except Unfit as error:
+                complaint = complaint or str(error)
+        if complaint is None:
+            return Failed(ErrorType.PARSE_ERROR.value, "the answer holds no JSON")
+        return Failed(ErrorType.VALIDATION_ERROR.value, complaint)
+
+    return judge
+
+
+def judge_for(result: Any, schema: Mapping[str, Any] | None) -> Judge:
+    """The judge an ask gets from its `result` type and JSON schema; the plain text when it has neither."""
+    if schema is None and (result is None or result is str):
+        return judge_text
+    obeys = _schema_check(schema) if schema is not None else None
+
+    def fit(candidate: Any) -> Accepted:
+        if obeys is not None:
+            obeys(candidate)
+        return Accepted(from_plain(candidate, Any if result is None else result))
+
+    return judge_json(fit)
+
+
+def _schema_check(schema: Mapping[str, Any]) -> Callable[[Any], None]:
+    # Imported only for asks that bring a schema: the library is larger than the engine.
+    import jsonschema_rs
+
+    try:
+        validator = jsonschema_rs.validator_for(dict(schema))
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        raise FlowMistake(f"the schema of an ask is not a JSON Schema: {error}") from error
+
+    def obeys(candidate: Any) -> None:
+        for problem in validator.iter_errors(candidate):
+            raise Unfit(problem.message)
+
+    return obeys

@@ -1,0 +1,265 @@
+"""What a flow function is handed: steps that run once, asks that pause, branches that wait together, numbered
+phases.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from bridgehead.flows.calls import AskFailed, Failed, Outcome, StepFailed
+from bridgehead.flows.definition import Flow
+from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall
+from bridgehead.flows.engine.replay import FAILED, digest
+from bridgehead.flows.engine.run_pass import RunPass
+from bridgehead.flows.engine.settlement import Judge
+from bridgehead.flows.errors import FlowMistake, StateInvalid
+from bridgehead.flows.files.state_file import NOT_RESTORED
+from bridgehead.flows.journals.base import Record
+from bridgehead.flows.values.codec import Unfit, encode, from_plain, to_plain
+from bridgehead.flows.values.ids import uuid_text
+from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS
+
+if TYPE_CHECKING:
+    from bridgehead.contract.fencing import Fence
+
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+class Context:
+    """The flow's hands. Each call has a path: the names that lead to it, each with its number among equals."""
+
+    def __init__(self, session: RunPass, prefix: str = "", phase: int | None = None) -> None:
+        self._session = session
+        self._prefix = prefix
+        self._phase = phase
+        self._ordinals: dict[str, int] = {}
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., T],
+        *arguments: Any,
+        result: Any = None,
+        on_change: Literal["refuse", "rerun"] = "refuse",
+        **keywords: Any,
+    ) -> T:
+        """Call `function` once, ever. Its result is of the type `result`, or of its return annotation."""
+        path = self._next_path(name)
+        inputs = [arguments, keywords] if keywords else list(arguments)
+        input_sha = digest(inputs)
+        replay = self._session.replay
+        record = replay.find(path, "step", input_sha, rerun_on_change=on_change == "rerun")
+        if record is None:
+            record = replay.perform(path, "step", input_sha, lambda: function(*arguments, **keywords))
+        elif record.status == FAILED:
+            raise StepFailed(path, *json.loads(record.error or "[]"))
+        value: T = value_of(record, result if result is not None else _returned_type(function))
+        return value
+
+    def ask(
+        self,
+        name: str,
+        *,
+        agent: str,
+        prompt: str,
+        result: Any = None,
+        schema: Mapping[str, Any] | None = None,
+        timeout: int = DEFAULT_TIMEOUT_SECONDS,
+        fallback: Fallback | None = None,
+        judge: Judge | None = None,
+        context: Mapping[str, Any] | None = None,
+        max_retries: int | None = None,
+    ) -> Any:
+        """Ask an agent, and pause until it has answered. Without a usable answer: `fallback`, or AskFailed."""
+        ask = Ask(name, agent, prompt, result, schema, timeout, fallback, judge, context or {}, max_retries)
+        record = self._session.ask(self._next_path(name), ask, self._phase)
+        if record.status == FAILED:
+            raise AskFailed(record.path, _failure_in(record))
+        return value_of(record, result)
+
+    def ask_outcome(self, name: str, **described: Any) -> Outcome:
+        """Like `ask` without a fallback, but a failure (a deadline that passed, say) is a value to look at."""
+        ask = Ask(name, **described)
+        record = self._session.ask(self._next_path(name), ask, self._phase)
+        if record.status == FAILED:
+            return Outcome(failure=_failure_in(record))
+        return Outcome(value=value_of(record, ask.result))
+
+    def gather(self, *branches: Ask | Callable[[Context], Any]) -> list[Any]:
+        """Run every branch until it blocks, then pause once for all of them; the results in the order given."""
+        return self._branches("gather", [_as_branch(branch) for branch in branches])
+
+    def map(self, name: str, function: Callable[[Context, Item], T], items: Iterable[Item]) -> list[T]:
+        """`function(ctx, item)` for each item as a branch of its own."""
+        return self._branches(name, [lambda ctx, item=item: function(ctx, item) for item in items])  # type: ignore[misc]
+
+    def scope(self, name: str) -> Context:
+        """A context whose calls are numbered apart; also usable in a `with` statement."""
+        return self._child(self._next_path(name))
+
+    def call(self, flow: Flow, **given: Any) -> Any:
+        """Run another flow as a part of this one; once it has ended its result is one record."""
+        path = self._next_path(flow.name)
+        input_sha = digest([flow.name, flow.version, given])
+        record = self._session.replay.find(path, "flow", input_sha)
+        if record is None:
+            started = self._session.replay.now()
+            value = flow.function(self._child(path), **given)
+            record = self._session.replay.keep(path, "flow", input_sha, value, started)
+        return value_of(record, _returned_type(flow.function))
+
+    def now(self) -> datetime:
+        """The time, as it was when the flow first came here."""
+        return self.step("now", self._session.clock.now, result=datetime)
+
+    def uuid(self) -> str:
+        """A random UUID, the same on every replay."""
+        return self.step("uuid", lambda: uuid_text(os.urandom(16)))
+
+    def random(self) -> float:
+        """A random number in [0, 1), the same on every replay."""
+        return self.step("random", lambda: (int.from_bytes(os.urandom(7)) >> 3) / (1 << 53))
+
+    def env(self, name: str, default: str | None = None) -> str | None:
+        """An environment variable, as it was when the flow first came here."""
+        return self.step("env", lambda name: os.environ.get(name, default), name)
+
+    def fence(self) -> Fence:
+        """A fence for one prompt, the same on every replay: what others wrote goes through it, as material."""
+        from bridgehead.contract.fencing import MARKER_LENGTH, Fence
+
+        recorded = bytes.fromhex(self.step("fence", lambda: os.urandom(MARKER_LENGTH).hex()))
+        numbers = iter(recorded)
+        return Fence(lambda alphabet: alphabet[next(numbers) % len(alphabet)])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """A scope holds nothing open."""
+
+    def _branches(self, name: str, branches: list[Callable[[Context], Any]]) -> list[Any]:
+        parent = self.scope(name)
+        results: list[Any] = []
+        waiting: list[OpenCall] = []
+        for branch in branches:
+            try:
+                results.append(branch(parent.scope("branch")))
+            except Blocked as blocked:
+                self._session.open_blocks -= 1
+                waiting += blocked.calls
+        if waiting:
+            self._session.open_blocks += 1
+            raise Blocked(waiting)
+        return results
+
+    def _child(self, path: str) -> Context:
+        return type(self)(self._session, f"{path}/", self._phase)
+
+    def _next_path(self, name: str) -> str:
+        if not name or "/" in name or "#" in name:
+            raise FlowMistake(f"{name!r} cannot name a step: it must not be empty or contain '/' or '#'")
+        self._session.replay.refuse_guest()
+        ordinal = self._ordinals.get(name, 0)
+        self._ordinals[name] = ordinal + 1
+        return f"{self._prefix}{name}#{ordinal}"
+
+
+def asking(name: str, **described: Any) -> Ask:
+    """An ask to be handed to `gather`; takes what `Context.ask` takes."""
+    return Ask(name, **described)
+
+
+def _as_branch(branch: Ask | Callable[[Context], Any]) -> Callable[[Context], Any]:
+    return (lambda ctx: ctx.ask(**branch._asdict())) if isinstance(branch, Ask) else branch
+
+
+def _failure_in(record: Record) -> Failed:
+    return Failed(*json.loads(record.error or "[]"))
+
+
+def value_of(record: Record, wanted: Any) -> Any:
+    plain = None if record.result is None else json.loads(record.result)
+    return plain if wanted is None else from_plain(plain, wanted)
+
+
+@lru_cache(maxsize=1024)
+def _returned_type(function: Callable[..., Any]) -> Any:
+    """The type a function says it returns; None when it does not say, or says it in words that mean nothing here."""
+    if not getattr(function, "__annotations__", {}).get("return"):
+        return None
+    try:
+        return typing.get_type_hints(function).get("return")
+    except (NameError, TypeError):
+        return None
+
+
+class PhasedContext(Context):
+    """A context with phases. Inside a phase, asks carry its number and their own name as the request's phase name."""
+
+    @property
+    def flow_id(self) -> str:
+        """The id of the run, the same on every replay."""
+        return self._session.replay.flow_id
+
+    @property
+    def root(self) -> Path:
+        """The canonical directory the flow belongs to."""
+        return self._session.desk.files.root.path
+
+    def phase(
+        self,
+        number: int,
+        name: str,
+        body: Callable[[PhasedContext], Any],
+        *,
+        key: str | None = None,
+        result: Any = None,
+        summary: Callable[[Any], str] = lambda _: "",
+    ) -> Any:
+        """Run `body` once. Its result is kept in the state file under `key`; without a key it is only known as done.
+
+        A phase restored from a state file that lacks its result gives None.
+        """
+        path = self._next_path(name)
+        session = self._session
+        record = session.replay.find(path, "phase", None)
+        if record is not None:
+            value = value_of(record, result)
+            if not session.book.has_completed(number):  # a crash came between the journal and the state file
+                session.book.complete(number, name, key, to_plain(value), summary(value))
+            return value
+        restored = session.book.restored_phase(number, key)
+        if restored is not NOT_RESTORED:
+            value = self._as_result(restored, result, key)
+            session.replay.add(path, "phase", None, encode(restored))
+            return value
+        session.book.enter(number, name)
+        started = session.replay.now()
+        value = body(PhasedContext(session, f"{path}/", number))
+        record = session.replay.keep(path, "phase", None, value, started)
+        session.book.complete(number, name, key, to_plain(value), summary(value))
+        session.book.save()
+        return value_of(record, result)
+
+    def _as_result(self, restored: Any, result: Any, key: str | None) -> Any:
+        if restored is None or result is None:
+            return restored
+        try:
+            return from_plain(restored, result)
+        except Unfit as error:
+            state = self._session.desk.files.state_path
+            raise StateInvalid(state, [f"phase_data/{key}: {error}"]) from error
+
+    def remember(self, key: str, value: Any) -> None:
+        """Keep a value in the state file beside the results of phases, for readers of the file."""
+        self._session.book.remember(key, to_plain(value))

@@ -1,0 +1,152 @@
+"""The pair of files between a run and its handlers: the request that is out, the answers that came in (flows §9
+R8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from bridgehead.flows.calls import Call
+from bridgehead.flows.engine.settlement import MatchedAnswer
+from bridgehead.flows.errors import ForeignAnswer, UnsupportedVersion, log_warning
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
+from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, is_uuid, normalise
+from bridgehead.flows.files.json_bytes import Unreadable, read_object
+from bridgehead.flows.words import DocumentKind, Profile
+
+
+class Rejected:
+    """A response file that answers nothing here; it is moved to rejected/."""
+
+    def __init__(self, note: str, reason: str) -> None:
+        self.note = note
+        self.reason = reason
+
+    @property
+    def action(self) -> str:
+        return f"rejected:{self.note}"
+
+
+def match_response(data: bytes, calls: Iterable[Call]) -> tuple[Call, MatchedAnswer] | Rejected:
+    """The call this response answers and the attempt it names, or why it is rejected."""
+    try:
+        document = read_object(data)
+    except Unreadable as error:
+        return Rejected("malformed", str(error))
+    request_id = response_id(document)
+    if request_id is None:
+        return Rejected(
+            "no_id",
+            'it has no valid request_id; expected {"request_id": …, "version": "1.0", "status": "success", '
+            '"created_at": …, "response": "…"}',
+        )
+    for call in calls:
+        attempt = call.attempt(request_id)
+        if attempt is not None:
+            return call, MatchedAnswer(attempt, document)
+    return Rejected("foreign", f"nothing here asked for {request_id}")
+
+
+def response_id(document: dict[str, Any]) -> str | None:
+    """The document's request id, if it has a valid one."""
+    request_id = document.get("request_id")
+    return request_id if is_uuid(request_id) else None
+
+
+class FiledAnswer:
+    """An answer and the file it lies in."""
+
+    def __init__(self, matched: MatchedAnswer, path: Path) -> None:
+        self.matched = matched
+        self.path = path
+
+
+class Mailbox:
+    """What lies in the root for the outstanding calls of one run."""
+
+    def __init__(self, files: CheckpointFiles, contract: Contract) -> None:
+        self.files = files
+        self.answers: dict[str, FiledAnswer] = {}
+        self.request_on_file: str | None = None
+        """The id, in lower case, of the valid request in the request file."""
+        self._unsupported: str | None = None
+        self._read_request(contract)
+
+    def collect(self, calls: Collection[Call], *, accept_foreign_owner: bool) -> list[str]:
+        """File each answer under the path of its call; what answers nothing is rejected, and noted (R8)."""
+        notes: list[str] = []
+        for path, content in self._read_responses(accept_foreign_owner):
+            if isinstance(content, Unsafe):
+                found: tuple[Call, MatchedAnswer] | Rejected = Rejected("malformed", content.reason)
+            else:
+                found = match_response(content, calls)
+            if not isinstance(found, Rejected) and found[0].path in self.answers:
+                found = Rejected("foreign", "the call has been answered already")
+            if isinstance(found, Rejected):
+                notes.append(found.action)
+                self.files.reject(path, found.reason)
+            else:
+                call, matched = found
+                self.answers[call.path] = FiledAnswer(matched, path)
+        return notes
+
+    def _read_responses(self, accept_foreign_owner: bool) -> list[tuple[Path, bytes | Unsafe]]:
+        """Everything is read before anything is moved, because a foreign owner refuses the whole command."""
+        read: list[tuple[Path, bytes | Unsafe]] = []
+        for path in self.files.response_paths():
+            content = self.files.read_response(path, accept_foreign_owner=accept_foreign_owner)
+            if isinstance(content, Unsafe) and content.uid is not None:
+                raise ForeignAnswer(path, content.uid, self.files.root.allowed_owners)
+            if content is not None:
+                read.append((path, content))
+        return read
+
+    def rename(self, old: str, new: str) -> None:
+        """A call has found its path."""
+        if old in self.answers:
+            self.answers[new] = self.answers.pop(old)
+
+    def reject(self, call_path: str, reason: str) -> None:
+        answer = self.answers.pop(call_path, None)
+        if answer is not None:
+            self.files.reject(answer.path, reason)
+
+    def clear(self, call_path: str, request_ids: Iterable[str]) -> None:
+        """The call's answer is recorded: its files have done their work."""
+        answer = self.answers.pop(call_path, None)
+        if answer is not None:
+            self.files.remove(answer.path)
+        if self.request_on_file in {request_id.lower() for request_id in request_ids}:
+            self.files.remove(self.files.request_path)
+            self.request_on_file = None
+
+    def archive_leftovers(self, calls: Collection[Call]) -> None:
+        """Move away a response that answers nothing outstanding, so that one seen later is newer than the request."""
+        content = self.files.read_response(self.files.response_path)
+        if content is None:
+            return
+        if isinstance(content, Unsafe) or isinstance(match_response(content, calls), Rejected):
+            self.files.reject(self.files.response_path, "it was there before the request")
+
+    def refuse_unsupported_request(self) -> None:
+        """A request of another major version is left as it is: its writer knows more than we do (flows §3)."""
+        if self._unsupported is not None:
+            raise UnsupportedVersion(self.files.request_path, self._unsupported)
+
+    def _read_request(self, contract: Contract) -> None:
+        content = self.files.read(self.files.request_path)
+        if isinstance(content, Unsafe):
+            log_warning(f"{self.files.request_path} is not read: {content.reason}")
+        if not isinstance(content, bytes):
+            return
+        try:
+            document = read_object(content)
+            if not is_supported(document):
+                self._unsupported = str(document["version"])
+                return
+            request = normalise(document, DocumentKind.REQUEST, Profile.STRICT, contract)
+        except (Unreadable, InvalidDocument):
+            return
+        self.request_on_file = str(request["request_id"]).lower()

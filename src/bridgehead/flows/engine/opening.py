@@ -1,0 +1,294 @@
+"""Decide how a command opens: go on with a run, start one, or refuse. The rules R1–R6 of flows §9, first match
+wins.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bridgehead.flows.definition import Flow
+from bridgehead.flows.engine.run_request import OPTIONS_KEY, RunInputs, RunOptions, RunRequest
+from bridgehead.flows.engine.settlement import Rules
+from bridgehead.flows.errors import IncompatibleFlow, NoCheckpoint, OtherRun, StateCorrupt
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
+from bridgehead.flows.files.root import refuse_other_project, refuse_unsafe_output, same_place
+from bridgehead.flows.files.state_file import SETTINGS, Checkpoint, read_checkpoint
+from bridgehead.flows.interfaces import FlowEvent
+from bridgehead.flows.journals.base import Journal, Run
+from bridgehead.flows.values.times import utc_text
+from bridgehead.flows.words import DEFAULT_MAX_RETRIES, Profile, RunStatus
+
+
+class OpenRun:
+    def __init__(
+        self,
+        flow: Flow,
+        request: RunRequest,
+        surroundings: RunInputs,
+        files: CheckpointFiles,
+        journal: Journal,
+        run: Run,
+        opening: Opening,
+    ) -> None:
+        self.flow = flow
+        self.request = request
+        self.surroundings = surroundings
+        self.files = files
+        self.journal = journal
+        self.run = run
+        self.opening = opening
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Settings that stay with the run: as they were stored with it, else as given now."""
+        return {**self.request.options.given(), **self.run.input.get(OPTIONS_KEY, {})}
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(
+            contract=self.flow.contract,
+            profile=Profile.TOLERANT if self.request.tolerant else Profile.INTEROP,
+            max_retries=self.options.get("max_retries", DEFAULT_MAX_RETRIES),
+            missing_agent_falls_back=bool(self.options.get("missing_agent_falls_back")),
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the flow function is called with: as stored, but operational ones as given now (flows §9)."""
+        stored = {key: value for key, value in self.run.input.items() if key != OPTIONS_KEY}
+        anew = {key: value for key, value in self.request.given.items() if key in self.flow.operational}
+        return {**stored, **anew}
+
+    def now(self) -> str:
+        return utc_text(self.surroundings.clock.now())
+
+    def announce(self, kind: str, *, key: str = "", **facts: Any) -> None:
+        """Tell the announcer; `key` sets apart events of one kind in one run."""
+        event_id = f"{self.run.id}/{kind}" + (f"/{key}" if key else "")
+        event = FlowEvent(event_id, kind, self.run, self.now(), facts)
+        self.surroundings.announcer.happened(event)
+
+
+class Opening:
+    """What the command is about."""
+
+    def __init__(
+        self,
+        resumed: Run | None = None,
+        checkpoint: Checkpoint | None = None,
+        restored_input: Mapping[str, Any] | None = None,
+        restored_id: str | None = None,
+        completed: Run | None = None,
+        discarded: Run | None = None,
+        bury: bool = False,
+    ) -> None:
+        self.resumed = resumed
+        """The run to go on with, as the journal knows it."""
+        self.checkpoint = checkpoint
+        self.restored_input = restored_input
+        """Set when a run is restored from its state file, alone or because its journal knows less."""
+        self.restored_id = restored_id
+        """The id it had, if that is one of ours and free."""
+        self.completed = completed
+        """There is nothing to do: this run has reached its end."""
+        self.discarded = discarded
+        """The run that is given up for a new one."""
+        self.bury = bury
+        """Move the files of the old run to post-mortem/ first (`--fresh`)."""
+
+    @property
+    def starts(self) -> bool:
+        return self.resumed is None and self.restored_input is None and self.completed is None
+
+
+def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: Journal) -> Opening:
+    """How `request` opens for `flow`."""
+    root = files.root.path
+    paused = journal.unfinished()
+    if paused is not None and (paused.name != flow.name or request.flow_id not in (None, paused.id)):
+        raise OtherRun(root, _named(paused), request.flow_id or f"flow {flow.name}", _ways_out(paused))
+    if flow.keeps_state_file:
+        # A flow without a state file, which is most of them, does without what reads one.
+
+        return open_by_state_file(flow, request, files, journal, paused)
+    if os.path.lexists(files.state_path):
+        way = "go on with: bridgehead flow run template-create --resume, or with --fresh start it over"
+        raise OtherRun(root, "template-create", f"flow {flow.name}", way)
+    return _open_by_journal(flow, request, journal, root, paused)
+
+
+def _open_by_journal(
+    flow: Flow, request: RunRequest, journal: Journal, root: Path, paused: Run | None
+) -> Opening:
+    if request.fresh:
+        return Opening(discarded=paused, bury=True)
+    if paused is None:
+        return nothing_paused(flow, request, journal, root)
+    refuse_contradiction(root, _named(paused), request, paused.input, lasting_settings(flow, request))
+    refuse_version(flow, paused.version, request)
+    return Opening(resumed=paused)
+
+
+def nothing_paused(flow: Flow, request: RunRequest, journal: Journal, root: Path) -> Opening:
+    """R1: without a paused run `--resume` finds that the flow's last one was completed, or nothing."""
+    if not request.resume:
+        return Opening()
+    runs = [run for run in journal.runs() if run.name == flow.name]
+    wanted = [run for run in runs if run.id == request.flow_id] if request.flow_id else runs[:1]
+    if wanted and wanted[0].status is RunStatus.COMPLETED:
+        return Opening(completed=wanted[0])
+    raise NoCheckpoint(root)
+
+
+def lasting_settings(flow: Flow, request: RunRequest) -> dict[str, Any]:
+    """The settings given now that stay with a run; operational ones hold for one command (flows §9)."""
+    return {key: value for key, value in request.given.items() if key not in flow.operational}
+
+
+def refuse_contradiction(
+    root: Path, paused: str, request: RunRequest, stored: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
+    """Business settings come from the paused run; one given now that differs means another run (flows §9)."""
+    options: Mapping[str, Any] = stored.get(OPTIONS_KEY, {})
+    wanted = {**given, **request.options.given()}
+    known = {**stored, **options}
+    for key, value in wanted.items():
+        if known.get(key) is not None and known[key] != value:
+            raise OtherRun(
+                root,
+                f"{paused} with {key} {known[key]!r}",
+                f"one with {key} {value!r}",
+                "leave that setting out and use --resume, or give the paused run up with --fresh",
+            )
+
+
+def refuse_version(flow: Flow, paused_version: str, request: RunRequest) -> None:
+    if not request.force_version and not flow.can_resume(paused_version):
+        raise IncompatibleFlow(flow.name, paused_version, flow.version)
+
+
+def _named(run: Run) -> str:
+    return f"flow {run.name} ({run.id})"
+
+
+def _ways_out(run: Run) -> str:
+    return f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {run.id}"
+
+
+_FLOW_ID = r"flow-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
+_PROJECT = "project_path"
+_PATHS = (_PROJECT, "output_path")
+
+
+def open_by_state_file(
+    flow: Flow, request: RunRequest, files: CheckpointFiles, journal: Journal, paused: Run | None
+) -> Opening:
+    """How `request` opens for a flow whose state file, where there is one, says how far it has come."""
+    root = files.root.path
+    if request.fresh:
+        return Opening(discarded=paused, bury=True)
+    content = files.read(files.state_path)
+    if isinstance(content, Unsafe):
+        raise StateCorrupt(files.state_path, content.reason)
+    checkpoint = None if content is None else read_checkpoint(content, files.state_path)
+    ended = _ended_run(checkpoint, journal) if checkpoint else None
+    if ended is not None:
+        _put_away(files, ended)
+        checkpoint = None
+    if checkpoint is None:
+        opening = nothing_paused(flow, request, journal, root)
+        return opening if opening.completed else Opening(discarded=paused)
+    _refuse_contradicting_state(root, flow, request, checkpoint)
+    journalled = paused if paused is not None and paused.id == checkpoint.flow.get("id") else None
+    _refuse_unsafe_paths(root, request, checkpoint, journalled)
+    version = journalled.version if journalled else checkpoint.flow.get("version")
+    if isinstance(version, str):
+        refuse_version(flow, version, request)
+    if journalled is not None:
+        known = _is_known(checkpoint, journalled, journal)
+        restored = None if known else _input_of(checkpoint)
+        return Opening(resumed=journalled, checkpoint=checkpoint, restored_input=restored)
+    return Opening(
+        checkpoint=checkpoint,
+        restored_input=_input_of(checkpoint),
+        restored_id=_restored_id(checkpoint, journal),
+        discarded=paused,
+    )
+
+
+def _ended_run(checkpoint: Checkpoint, journal: Journal) -> Run | None:
+    run = journal.run(_noted_id(checkpoint) or "")
+    return run if run is not None and run.status.ended else None
+
+
+def _put_away(files: CheckpointFiles, ended: Run) -> None:
+    """Its process died between ending the run and doing this: after an error nothing is lost (flows §5)."""
+    if ended.status is RunStatus.COMPLETED:
+        files.clean_up()
+    else:
+        files.bury(ended.id)
+
+
+def _is_known(checkpoint: Checkpoint, run: Run, journal: Journal) -> bool:
+    """Whether the journal has what the state says. It comes first, unless a restored run was refused or died early."""
+    if checkpoint.pending is not None:
+        pending = checkpoint.pending.current.request_id.lower()
+        return any(attempt.request_id.lower() == pending for attempt in journal.attempts(run.id))
+    records = journal.lookup(run.id)
+    done = checkpoint.document.get("completed_phases", [])
+    return all(f"{phase.get('phase_name')}#0" in records for phase in done)
+
+
+def _refuse_contradicting_state(root: Path, flow: Flow, request: RunRequest, checkpoint: Checkpoint) -> None:
+    stored = _input_of(checkpoint)
+    given = {
+        key: value
+        for key, value in lasting_settings(flow, request).items()
+        # With --resume a state of another project is unsafe (R5), not merely another run.
+        if not (key == _PROJECT and request.resume) and not _is_same_path(key, value, stored)
+    }
+    refuse_contradiction(root, f"template-create {stored.get('template_name', '')}", request, stored, given)
+
+
+def _is_same_path(key: str, value: object, stored: Mapping[str, Any]) -> bool:
+    return key in _PATHS and key in stored and same_place(str(value), str(stored[key]))
+
+
+def _refuse_unsafe_paths(
+    root: Path, request: RunRequest, checkpoint: Checkpoint, journalled: Run | None
+) -> None:
+    named = [request.given.get("output_path"), journalled.input.get("output_path") if journalled else None]
+    allowed = [*request.output_directories, *(Path(path) for path in named if path is not None)]
+    refuse_unsafe_output(checkpoint.document["output_path"], root, allowed)
+    if checkpoint.document.get(_PROJECT) is not None:
+        refuse_other_project(checkpoint.document[_PROJECT], root)
+
+
+def _restored_id(checkpoint: Checkpoint, journal: Journal) -> str | None:
+    """The id a restored run had, if it is one of ours and free."""
+    noted = _noted_id(checkpoint)
+    return noted if noted is not None and journal.run(noted) is None else None
+
+
+def _noted_id(checkpoint: Checkpoint) -> str | None:
+    noted = checkpoint.flow.get("id")
+    return noted if isinstance(noted, str) and re.fullmatch(_FLOW_ID, noted) else None
+
+
+def _input_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The settings of a run that is only known from its state; the published members win over our notes."""
+    found = checkpoint.flow.get("input")
+    noted: dict[str, Any] = found if isinstance(found, dict) else {}
+    published = {key: checkpoint.document[key] for key in SETTINGS if key in checkpoint.document}
+    return {**noted, **published, OPTIONS_KEY: _believable(noted.get(OPTIONS_KEY))}
+
+
+def _believable(options: object) -> dict[str, Any]:
+    """The options in a file that anybody may have written, as far as they are what they should be."""
+    found: dict[str, Any] = options if isinstance(options, dict) else {}
+    kinds = {name: type(value) for name, value in RunOptions().settled().items()}
+    return {name: found[name] for name, kind in kinds.items() if type(found.get(name)) is kind}

@@ -1,0 +1,136 @@
+"""Records of a run: look one up, or do the work and record it. Every step of a flow goes through here.
+
+Recorded? Return it. Otherwise run it, record it durably, return it. A record made by another kind of call or with
+other inputs is never returned: the flow would go on with somebody else's data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from bridgehead.flows.calls import Attempt, StepFailed
+from bridgehead.flows.errors import FlowMistake, NonDeterministic
+from bridgehead.flows.journals.base import Journal, Record
+from bridgehead.flows.values.codec import canonical, encode
+from bridgehead.flows.values.ids import parents_of, sha256_hex
+from bridgehead.flows.values.times import utc_text
+from bridgehead.host.clock import Clock
+
+COMPLETED, FALLBACK, FAILED = "completed", "fallback", "failed"
+_NO_INPUT = sha256_hex(canonical([]))
+
+
+def digest(inputs: Sequence[Any]) -> str:
+    """The identity of a call's inputs: SHA-256 of their canonical JSON (flows §14)."""
+    return sha256_hex(canonical(inputs)) if inputs else _NO_INPUT
+
+
+class Replay:
+    """The records of one run during one pass."""
+
+    def __init__(self, journal: Journal, flow_id: str, clock: Clock) -> None:
+        self._journal = journal
+        self._flow_id = flow_id
+        self._clock = clock
+        self._records = journal.lookup(flow_id)
+        self._visited: set[str] = set()
+        self.made: list[Record] = []
+        """The records of this pass, in the order they were made."""
+        self._guest: str | None = None
+        self.on_forgotten: Callable[[], None] = lambda: None
+        """Told when a step is done again, and with it everything after it."""
+
+    @property
+    def flow_id(self) -> str:
+        return self._flow_id
+
+    def find(
+        self, path: str, kind: str, input_sha: str | None, *, rerun_on_change: bool = False
+    ) -> Record | None:
+        """The record at `path`; NonDeterministic when it belongs to another call. No digest: any input will do."""
+        self._visited.add(path)
+        record = self._records.get(path)
+        if record is None:
+            return None
+        changed = input_sha is not None and record.input_sha is not None and record.input_sha != input_sha
+        if record.kind == kind and not changed:
+            return record
+        if not rerun_on_change:
+            detail = f"{kind} instead of {record.kind}" if record.kind != kind else "the inputs differ"
+            raise NonDeterministic(path, detail)
+        self._forget_from(path)
+        return None
+
+    def perform(self, path: str, kind: str, input_sha: str | None, work: Callable[[], Any]) -> Record:
+        """Do the work and record its result, or that it failed."""
+        started = self.now()
+        try:
+            with self.guest(path):
+                value = work()
+        except FlowMistake:
+            raise
+        except Exception as error:
+            # The guest's failure is a result like any other: a resumed flow must meet it again.
+            failure = json.dumps([type(error).__name__, str(error)])
+            self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
+            raise StepFailed(path, type(error).__name__, str(error)) from error
+        return self.add(path, kind, input_sha, encode(value), started)
+
+    @contextmanager
+    def guest(self, path: str) -> Iterator[None]:
+        """While a step or a fallback runs, the flow's context must not be used: replay would not come by there."""
+        self._guest = path
+        try:
+            yield
+        finally:
+            self._guest = None
+
+    def refuse_guest(self) -> None:
+        if self._guest is not None:
+            raise FlowMistake(
+                f"the function of {self._guest} used the flow's context; only the flow itself may"
+            )
+
+    def add(
+        self, path: str, kind: str, input_sha: str | None, result: str, started: str | None = None
+    ) -> Record:
+        """Record a result that is known."""
+        now = self.now()
+        return self._append(Record(path, kind, input_sha, COMPLETED, result, None, started or now, now))
+
+    def keep(self, path: str, kind: str, input_sha: str | None, value: Any, started: str) -> Record:
+        """Record a value that has been worked out."""
+        return self.add(path, kind, input_sha, encode(value), started)
+
+    def complete(self, record: Record, attempts: Sequence[Attempt]) -> None:
+        """Record how a call ended, together with its requests."""
+        self._journal.complete(self._flow_id, record, attempts)
+        self._remember(record)
+
+    def refuse_unvisited(self) -> None:
+        """Every record must have been met again, itself or through the record of what contained it."""
+        for path in self._records.keys() - self._visited:
+            if not any(parent in self._visited and parent in self._records for parent in parents_of(path)):
+                raise NonDeterministic(path, "a recorded call was not reached again")
+
+    def now(self) -> str:
+        return utc_text(self._clock.now())
+
+    def _append(self, record: Record) -> Record:
+        self._journal.append(self._flow_id, record)
+        self._remember(record)
+        return record
+
+    def _remember(self, record: Record) -> None:
+        self._records[record.path] = record
+        self.made.append(record)
+
+    def _forget_from(self, path: str) -> None:
+        self._journal.forget_from(self._flow_id, path)
+        made = list(self._records)
+        for later in made[made.index(path) :]:
+            del self._records[later]
+        self.on_forgotten()

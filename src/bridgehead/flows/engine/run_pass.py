@@ -1,0 +1,214 @@
+"""One pass of a flow: its records, its outstanding calls, and what this pass made of them."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bridgehead.flows.calls import (
+    Accepted,
+    Attempt,
+    Call,
+    Failed,
+    Remark,
+    Verdict,
+    outstanding_calls,
+    prompt_sha256,
+)
+from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall, Stopped, refuse_unwritable
+from bridgehead.flows.engine.mailbox import Mailbox
+from bridgehead.flows.engine.replay import COMPLETED, FAILED, FALLBACK, Replay, digest
+from bridgehead.flows.engine.settlement import Action, Rules, Settlement, settle
+from bridgehead.flows.errors import NonDeterministic
+from bridgehead.flows.files.documents import Contract
+from bridgehead.flows.files.state_file import RunFiles
+from bridgehead.flows.interfaces import Announcer
+from bridgehead.flows.journals.base import Record
+from bridgehead.flows.values.codec import encode, to_plain
+from bridgehead.flows.values.ids import new_request_id
+from bridgehead.flows.words import ANSWER_SCHEMA, HEURISTICS_ONLY, AttemptStatus
+from bridgehead.host.clock import Clock
+
+if TYPE_CHECKING:
+    from bridgehead.flows.interfaces import AgentInvoker
+
+
+class RunPass:
+    """The present pass of one run."""
+
+    def __init__(
+        self,
+        *,
+        replay: Replay,
+        desk: Mailbox,
+        rules: Rules,
+        clock: Clock,
+        book: RunFiles,
+        attempts: Sequence[Attempt],
+        actions: list[str],
+        announcer: Announcer,
+        invoker: "AgentInvoker | None" = None,
+        heuristics_only: bool = False,
+        new_id: Callable[[], str] = new_request_id,
+    ) -> None:
+        self.replay = replay
+        replay.on_forgotten = self._forget_calls
+        self.desk = desk
+        self.clock = clock
+        self.book = book
+        self.calls = outstanding_calls(attempts)
+        """The outstanding calls by path, oldest first."""
+        self.actions = actions
+        self.remarks: list[Remark] = []
+        self.open_blocks = 0
+        """Blocks raised and not yet gathered; a flow that returns with one left has swallowed its pause."""
+        self._rules = rules
+        self._announcer = announcer
+        self._invoker = invoker
+        self._heuristics_only = heuristics_only
+        self._new_id = new_id
+        # Numbers the calls of flows without phases.
+        self._asked = len({attempt.path for attempt in attempts})
+
+    def ask(self, path: str, ask: Ask, phase: int | None) -> Record:
+        """The recorded end of a call; Blocked when there is no answer yet."""
+        input_sha = digest(ask.identity)
+        record = self.replay.find(path, "ask", input_sha)
+        if record is not None:
+            self.book.note_result(path, record.result)
+            return record
+        restored = self.book.restored_result(path)
+        if restored is not None:
+            return self.replay.add(path, "ask", input_sha, restored)
+        if self._heuristics_only:
+            reason = Failed(HEURISTICS_ONLY, "no agent is asked in this run")
+            return self._conclude(path, ask, input_sha, reason, ())
+        if self._invoker is not None:
+            from bridgehead.flows.engine.agents import invoke
+
+            return self._conclude(path, ask, input_sha, invoke(self._invoker, ask, self._rules), ())
+        call = self._known_call(path, ask) or self._adopt(path, ask, phase)
+        if call is None:
+            raise self._block(OpenCall(self._new_call(path, ask, phase), None))
+        return self._settle(call, ask, input_sha)
+
+    def _known_call(self, path: str, ask: Ask) -> Call | None:
+        """The call at `path`; NonDeterministic when it asks something else, whose answer must not be taken."""
+        call = self.calls.get(path)
+        # A call that was restored from a state file may have the words of another writer.
+        if call is not None and self._rules.contract is Contract.OPEN and not ask.is_put_by(call):
+            raise NonDeterministic(path, "another question is waiting")
+        return call
+
+    def refuse_unvisited(self) -> None:
+        """The flow has returned: it must have come by everything that was recorded, and by all it waits for."""
+        self.replay.refuse_unvisited()
+        for path in self.calls:
+            raise NonDeterministic(path, "the question that waits here was not asked again")
+
+    def _forget_calls(self) -> None:
+        """A step is done again: nobody waits for the answers to what was asked after it."""
+        root = str(self.desk.files.root.path)
+        for call in self.calls.values():
+            self._announcer.settled(call.current.request_id, root, AttemptStatus.SUPERSEDED.value)
+        self.calls.clear()
+
+    def _settle(self, call: Call, ask: Ask, input_sha: str) -> Record:
+        answer = self.desk.answers.get(call.path)
+        settled = settle(
+            call,
+            answer.matched if answer else None,
+            ask.verdict_on,
+            ask.rules(self._rules),
+            request_on_file=self.desk.request_on_file == call.current.request_id.lower(),
+            now=self.clock.now(),
+            new_id=self._new_id,
+        )
+        if settled.ignored_old_attempt:
+            self.actions.append("ignored:old_attempt")
+            self.desk.reject(call.path, "it answers an attempt that has been given up")
+        if settled.action is Action.REISSUE:
+            self.desk.refuse_unsupported_request()
+        if settled.action is not Action.QUEUED:
+            self.actions.append(settled.action.value)
+        match settled.action:
+            case Action.ACCEPT | Action.ACCEPT_WITH_WARNING | Action.FALLBACK:
+                assert settled.verdict is not None
+                return self._conclude(call.path, ask, input_sha, settled.verdict, settled.attempts)
+            case Action.STOP:
+                assert isinstance(settled.verdict, Failed)
+                raise Stopped(settled.verdict, ask.agent, settled.attempts)
+            case _:
+                raise self._block(OpenCall(_as_settled(call, settled), settled.action))
+
+    def _conclude(
+        self, path: str, ask: Ask, input_sha: str, verdict: Verdict, attempts: tuple[Attempt, ...]
+    ) -> Record:
+        """The call has ended. Journal first, then the book; only then do its files go (flows §5)."""
+        status, result, error = COMPLETED, None, None
+        if isinstance(verdict, Accepted):
+            result = encode(verdict.value)
+            if verdict.warning is not None:
+                self.remarks.append(Remark(path, "warning", verdict.warning))
+        else:
+            self.remarks.append(Remark(path, "fallback", str(verdict)))
+            error = json.dumps([verdict.reason, verdict.message])
+            status = FAILED if ask.fallback is None else FALLBACK
+            result = None if ask.fallback is None else self._fall_back(path, ask.fallback, verdict)
+        now = self.replay.now()
+        record = Record(path, "ask", input_sha, status, result, error, now, now)
+        self.replay.complete(record, attempts)
+        self.calls.pop(path, None)
+        self.book.note_attempts(attempts)
+        self.book.note_result(path, result)
+        self.book.save()
+        self.desk.clear(path, [attempt.request_id for attempt in attempts])
+        for attempt in attempts:
+            self._announcer.settled(attempt.request_id, str(self.desk.files.root.path), attempt.status.value)
+        return record
+
+    def _fall_back(self, path: str, fallback: Fallback, failure: Failed) -> str:
+        with self.replay.guest(path):
+            return encode(fallback(failure))
+
+    def _new_call(self, path: str, ask: Ask, phase: int | None) -> Call:
+        self._asked += 1
+        prompt = ask.full_prompt
+        context: dict[str, Any] = {
+            **self.book.request_context(),
+            **to_plain(ask.context),
+            **({} if ask.schema is None else {ANSWER_SCHEMA: to_plain(ask.schema)}),
+            "response_file": str(self.desk.files.response_path),
+            "prompt_sha256": prompt_sha256(prompt),
+        }
+        document = {
+            "request_id": self._new_id(),
+            "version": self._rules.contract.value,
+            "phase": self._asked if phase is None else phase,
+            "phase_name": ask.phase_name(self._rules.contract),
+            "agent_name": ask.agent,
+            "prompt": prompt,
+            "context": context,
+            "timeout_seconds": ask.timeout,
+            "created_at": self.replay.now(),
+            "retry_count": 0,
+        }
+        refuse_unwritable(document, self._rules.contract)
+        return Call(path, (Attempt(path, document, AttemptStatus.QUEUED),))
+
+    def _adopt(self, path: str, ask: Ask, phase: int | None) -> Call | None:
+        """A call restored from the state file, which knows no paths, belongs to the first ask that fits it."""
+        if phase is None:
+            return None
+        call = self.book.restored_call(phase, ask.phase_name(self._rules.contract), ask.agent)
+        if call is None:
+            return None
+        self.desk.rename(call.path, path)
+        return Call(path, tuple(attempt._replace(path=path) for attempt in call.attempts))
+
+    def _block(self, call: OpenCall) -> Blocked:
+        self.open_blocks += 1
+        return Blocked([call])
+
+
+def _as_settled(call: Call, settled: Settlement) -> Call:
+    return call._replace(attempts=(*call.attempts[:-1], *(settled.attempts or (call.current,))))

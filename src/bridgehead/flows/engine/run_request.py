@@ -1,0 +1,158 @@
+"""What can be asked of the engine, what a run is given to work with, and what comes back, the pause with exit 42
+included.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from bridgehead.exit_codes import ExitCode
+from bridgehead.flows.calls import Remark
+from bridgehead.flows.files.checkpoint_files import SIZE_LIMITS
+from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.interfaces import AgentInvoker, Announcer
+from bridgehead.flows.journals.base import Journal
+from bridgehead.flows.journals.sqlite import SqliteJournal
+from bridgehead.flows.values.ids import new_request_id
+from bridgehead.flows.words import DEFAULT_MAX_RETRIES, NOTHING, RunStatus
+from bridgehead.host.clock import Clock, SystemClock
+
+OPTIONS_KEY: Final = "_options"
+PAUSE_WORD: Final = "BRIDGEHEAD-PAUSE"
+
+
+class RunOptions:
+    """Settings of a run that stay with it; None is "not given" (flows §9: limits and opt-outs)."""
+
+    def __init__(
+        self,
+        max_retries: int | None = None,
+        heuristics_only: bool | None = None,
+        missing_agent_falls_back: bool | None = None,
+    ) -> None:
+        self.max_retries = max_retries
+        self.heuristics_only = heuristics_only
+        self.missing_agent_falls_back = missing_agent_falls_back
+
+    def given(self) -> dict[str, Any]:
+        members = {
+            "max_retries": self.max_retries,
+            "heuristics_only": self.heuristics_only,
+            "missing_agent_falls_back": self.missing_agent_falls_back,
+        }
+        return {key: value for key, value in members.items() if value is not None}
+
+    def settled(self) -> dict[str, Any]:
+        """What a new run is begun with, and keeps: a flag that says otherwise later is another run's (flows §9)."""
+        unless_given = {
+            "max_retries": DEFAULT_MAX_RETRIES,
+            "heuristics_only": False,
+            "missing_agent_falls_back": False,
+        }
+        return {**unless_given, **self.given()}
+
+
+class RunRequest(NamedTuple):
+    """Start a flow in a root, or go on with the one that is paused there."""
+
+    root: Path
+    source: str = ""
+    """How the flow was named, so that `resume` finds it again."""
+    given: Mapping[str, Any] = NOTHING
+    """The flow's own settings as given now; they must not contradict those of a paused run."""
+    defaults: Mapping[str, Any] = NOTHING
+    """Settings of a new run that were not given."""
+    options: RunOptions = RunOptions()
+    flow_id: str | None = None
+    resume: bool = False
+    fresh: bool = False
+    force_version: bool = False
+    wait_seconds: float = 0.0
+    accept_foreign_owner: bool = False
+    tolerant: bool = False
+    output_directories: tuple[Path, ...] = ()
+    """Directories besides the root in which a resumed run may put its output."""
+
+
+class Pause(NamedTuple):
+    """What a handler needs to know; printed as one line (flows §5)."""
+
+    request_file: Path
+    response_file: Path
+    request_id: str
+    agent_name: str
+    timeout_seconds: int
+    outstanding: int = 1
+
+    def line(self) -> str:
+        facts = {
+            "request_file": str(self.request_file),
+            "response_file": str(self.response_file),
+            "request_id": self.request_id,
+            "agent_name": self.agent_name,
+            "timeout_seconds": self.timeout_seconds,
+        }
+        return f"{PAUSE_WORD} {json.dumps(facts, separators=(',', ':'))}"
+
+
+class RunResult(NamedTuple):
+    """How far a run came."""
+
+    flow_id: str
+    name: str
+    status: RunStatus
+    actions: tuple[str, ...] = ()
+    result: Any = None
+    pause: Pause | None = None
+    remarks: tuple[Remark, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        return ExitCode.WAITING if self.status is RunStatus.WAITING else ExitCode.DONE
+
+
+def open_sqlite(root: FlowRoot) -> Journal:
+    """The journal of a root, as every command uses it."""
+    return SqliteJournal(root.journal)
+
+
+def _say_nothing(_pause: Pause) -> None:
+    """Nobody watches the run."""
+
+
+def _project_only(_root: Path) -> tuple[Path, ...]:
+    """No other place has been configured."""
+    return ()
+
+
+class RunInputs:
+    """The defaults are the machine's own; assembly passes an announcer, tests a clock."""
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        announcer: Announcer | None = None,
+        invoker: AgentInvoker | None = None,
+        open_journal: Callable[[FlowRoot], Journal] = open_sqlite,
+        new_id: Callable[[], str] = new_request_id,
+        on_wait: Callable[[Pause], None] = _say_nothing,
+        output_directories: Callable[[Path], tuple[Path, ...]] = _project_only,
+        response_owners: frozenset[int] | None = None,
+        size_limits: Mapping[str, int] = SIZE_LIMITS,
+    ) -> None:
+        self.clock = SystemClock() if clock is None else clock
+        self.announcer = Announcer() if announcer is None else announcer
+        self.invoker = invoker
+        """Answers asks at once, so that the flow never pauses."""
+        self.open_journal = open_journal
+        self.new_id = new_id
+        self.on_wait = on_wait
+        """Told before a run waits for an answer in this process (`--wait`)."""
+        self.output_directories = output_directories
+        """(root) -> where a flow with a state file may put its output besides the root; the first is its default."""
+        self.response_owners = response_owners
+        """Whose answers are taken, where that is not the allowed owners of the root."""
+        self.size_limits = size_limits
+        """The bytes the three files may have, by their names (flows §10)."""

@@ -1,0 +1,178 @@
+"""Decide what becomes of an outstanding call: the rules R8 and R9 of flows §9, and the recoveries of §6.
+
+Pure. The answer has already been matched to the call by its request id (inbox.py); time, new ids and the judgement
+of a successful answer's text come in as arguments.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from enum import Enum
+from typing import Any, NamedTuple
+
+from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, Verdict
+from bridgehead.flows.errors import log_warning
+from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, normalise
+from bridgehead.flows.values.times import utc_text
+from bridgehead.flows.words import (
+    CANCELLED,
+    DEFAULT_MAX_RETRIES,
+    AttemptStatus,
+    DocumentKind,
+    ErrorType,
+    Profile,
+    RequestStatus,
+)
+
+Judge = Callable[[str], Verdict]
+
+RETRIED = frozenset({ErrorType.INVOCATION_FAILED.value, ErrorType.TIMEOUT.value})
+
+
+class Rules(NamedTuple):
+    """What the run and the flow settled beforehand."""
+
+    contract: Contract = Contract.OPEN
+    profile: Profile = Profile.INTEROP
+    max_retries: int = DEFAULT_MAX_RETRIES
+    missing_agent_falls_back: bool = False
+
+
+class Action(Enum):
+    """The words of flows §9 for what happened to a call."""
+
+    ACCEPT = "accept"
+    ACCEPT_WITH_WARNING = "accept_with_warning"
+    FALLBACK = "fallback"
+    RETRY = "retry"
+    STOP = "stop"
+    WAIT = "wait"
+    REISSUE = "reissue"
+    QUEUED = "queued"
+
+
+class Settlement(NamedTuple):
+    """What happened, the attempts as they are now, and the verdict where the call has ended."""
+
+    action: Action
+    attempts: tuple[Attempt, ...] = ()
+    verdict: Verdict | None = None
+    ignored_old_attempt: bool = False
+
+
+class MatchedAnswer:
+    """A response document that names `attempt`, an attempt of the call being settled."""
+
+    def __init__(self, attempt: Attempt, document: Mapping[str, Any]) -> None:
+        self.attempt = attempt
+        self.document = document
+
+
+def settle(
+    call: Call,
+    answer: MatchedAnswer | None,
+    judge: Judge,
+    rules: Rules,
+    *,
+    request_on_file: bool,
+    now: datetime,
+    new_id: Callable[[], str],
+) -> Settlement:
+    """Decide about `call`. `request_on_file`: its current request stands, valid, in the request file."""
+    ignored = False
+    if answer is not None:
+        verdict = read_verdict(answer.document, judge, rules.profile)
+        if answer.attempt.request_id == call.current.request_id:
+            answered = call.with_current(call.current._replace(response=answer.document))
+            return _conclude(answered, verdict, rules, now, new_id)
+        if isinstance(verdict, Accepted):
+            return _accept_late(call, answer, verdict)
+        # That attempt's end has already been dealt with, and the newest one is still running.
+        ignored = True
+    settled = _without_answer(call, rules, request_on_file, now, new_id)
+    return settled._replace(ignored_old_attempt=ignored)
+
+
+def read_verdict(document: Mapping[str, Any], judge: Judge, profile: Profile) -> Verdict:
+    """What a response says, with the semantic rules of flows §3 added to the schema's."""
+    if not is_supported(document):
+        return _unfit(f"unsupported contract version {document.get('version')}")
+    try:
+        response = normalise(document, DocumentKind.RESPONSE, profile)
+    except InvalidDocument as error:
+        return _unfit(str(error))
+    message = response.get("error_message", "")
+    match RequestStatus(response["status"]):
+        case RequestStatus.SUCCESS:
+            return _read_success(response, judge)
+        case RequestStatus.TIMEOUT:
+            return Failed(ErrorType.TIMEOUT.value, message)
+        case RequestStatus.CANCELLED:
+            return Failed(CANCELLED, message)
+        case RequestStatus.ERROR:
+            return Failed(response.get("error_type", ErrorType.UNKNOWN.value), message)
+
+
+def _read_success(response: Mapping[str, Any], judge: Judge) -> Verdict:
+    if response.get("error_type") or response.get("error_message"):
+        log_warning(f"response {response['request_id']}: success with error fields set; they are ignored")
+    text = response.get("response", "")
+    return judge(text) if text else _unfit("success without a response")
+
+
+def _unfit(message: str) -> Failed:
+    return Failed(ErrorType.VALIDATION_ERROR.value, message)
+
+
+def _conclude(
+    call: Call, verdict: Verdict, rules: Rules, now: datetime, new_id: Callable[[], str]
+) -> Settlement:
+    current = call.current
+    if isinstance(verdict, Accepted):
+        return Settlement(_accepting(verdict), (current.ended(AttemptStatus.COMPLETED),), verdict)
+    if verdict.reason == CANCELLED:
+        return Settlement(Action.STOP, (current.ended(AttemptStatus.CANCELLED, CANCELLED),), verdict)
+    if verdict.reason == ErrorType.AGENT_NOT_FOUND.value and not rules.missing_agent_falls_back:
+        return Settlement(Action.STOP, (current.ended(AttemptStatus.FAILED, verdict.reason),), verdict)
+    if verdict.reason in RETRIED and current.number < rules.max_retries:
+        return _retry(call, verdict, rules, now, new_id)
+    return Settlement(Action.FALLBACK, (current.ended(AttemptStatus.FALLBACK, verdict.reason),), verdict)
+
+
+def _accepting(verdict: Accepted) -> Action:
+    return Action.ACCEPT if verdict.warning is None else Action.ACCEPT_WITH_WARNING
+
+
+def _retry(call: Call, failure: Failed, rules: Rules, now: datetime, new_id: Callable[[], str]) -> Settlement:
+    """A retry is a new request: only a fresh id tells its answer from one to an older attempt (flows §6)."""
+    old = call.current
+    document = {
+        **old.document,
+        "request_id": new_id(),
+        "timeout_seconds": min(rules.contract.longest_timeout_seconds, 2 * old.document["timeout_seconds"]),
+        "created_at": utc_text(now),
+        "retry_count": old.number + 1,
+    }
+    new = Attempt(old.path, document, AttemptStatus.PENDING)
+    return Settlement(Action.RETRY, (old.ended(AttemptStatus.SUPERSEDED, failure.reason), new), failure)
+
+
+def _accept_late(call: Call, answer: MatchedAnswer, verdict: Accepted) -> Settlement:
+    answered = answer.attempt.ended(AttemptStatus.COMPLETED)._replace(response=answer.document)
+    overtaken = call.current.ended(AttemptStatus.SUPERSEDED_BY_LATE_ANSWER)
+    return Settlement(_accepting(verdict), (answered, overtaken), verdict)
+
+
+def _without_answer(
+    call: Call, rules: Rules, request_on_file: bool, now: datetime, new_id: Callable[[], str]
+) -> Settlement:
+    current = call.current
+    if current.status is AttemptStatus.QUEUED:
+        return Settlement(Action.QUEUED)
+    waited = current._replace(resumes=current.resumes + 1)
+    if not request_on_file:
+        return Settlement(Action.REISSUE, (waited.handed_out(now),))
+    # The deadline governs absence only, and has not passed at equality (flows §6).
+    if now > current.deadline:
+        late = Failed(ErrorType.TIMEOUT.value, "no answer before the deadline")
+        return _conclude(call.with_current(waited), late, rules, now, new_id)
+    return Settlement(Action.WAIT, (waited,))

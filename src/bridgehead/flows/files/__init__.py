@@ -1,0 +1,1 @@
+"""The files of a flow's root and their documents (flows §1–§5, §10)."""

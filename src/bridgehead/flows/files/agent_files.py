@@ -1,0 +1,196 @@
+"""`.agent-request.json` and `.agent-response.json` as data classes (flows §2, §3, §7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from bridgehead.flows.files import documents
+from bridgehead.flows.files.documents import Problem
+from bridgehead.flows.values.ids import new_request_id
+from bridgehead.flows.values.times import now_text
+from bridgehead.flows.words import (
+    CONTRACT_VERSION,
+    DEFAULT_TIMEOUT_SECONDS,
+    DocumentKind,
+    Profile,
+    RequestStatus,
+)
+
+
+@dataclass
+class AgentRequest:
+    """Request for an agent invocation. The fields hold plain strings, not enum members."""
+
+    phase: int
+    phase_name: str
+    agent_name: str
+    prompt: str
+    request_id: str = field(default_factory=new_request_id)
+    version: str = CONTRACT_VERSION
+    context: dict[str, Any] = field(default_factory=dict)
+    timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS
+    created_at: str = field(default_factory=now_text)
+    retry_count: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """All ten keys, in the order of the file."""
+        return {
+            "request_id": self.request_id,
+            "version": self.version,
+            "phase": self.phase,
+            "phase_name": self.phase_name,
+            "agent_name": self.agent_name,
+            "prompt": self.prompt,
+            "context": self.context,
+            "timeout_seconds": self.timeout_seconds,
+            "created_at": self.created_at,
+            "retry_count": self.retry_count,
+        }
+
+    def to_file_dict(self) -> dict[str, Any]:
+        """What is written: `to_dict` without None."""
+        return {key: value for key, value in self.to_dict().items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> AgentRequest:
+        """Read without validating; a missing required key other than `version` is a KeyError."""
+        return cls(
+            request_id=data["request_id"],
+            version=data.get("version", CONTRACT_VERSION),
+            phase=data["phase"],
+            phase_name=data["phase_name"],
+            agent_name=data["agent_name"],
+            prompt=data["prompt"],
+            context=data.get("context", {}),
+            timeout_seconds=data.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS),
+            created_at=data["created_at"],
+            retry_count=data.get("retry_count", 0),
+        )
+
+    @staticmethod
+    def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:
+        """Every problem of `document` as a request of the 1.0 contract."""
+        return documents.validate(document, DocumentKind.REQUEST, profile)
+
+    @classmethod
+    def loads(cls, data: bytes, profile: Profile = Profile.STRICT) -> AgentRequest:
+        """Read a file's bytes; Unreadable or InvalidDocument (both ValueErrors) when they hold no valid request."""
+        return cls.from_dict(documents.load_document(data, DocumentKind.REQUEST, profile))
+
+
+@dataclass
+class ResponseMetadata:
+    """What is known about the invocation."""
+
+    model: str | None = None
+    tokens_used: int | None = None
+    confidence: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The members that are set; an empty model and zero tokens count as not set."""
+        result: dict[str, Any] = {}
+        if self.model:
+            result["model"] = self.model
+        if self.tokens_used:
+            result["tokens_used"] = self.tokens_used
+        if self.confidence is not None:
+            result["confidence"] = self.confidence
+        return result
+
+    def to_file_dict(self) -> dict[str, Any]:
+        """The members that are not None, zero and empty included."""
+        members = {"model": self.model, "tokens_used": self.tokens_used, "confidence": self.confidence}
+        return {key: value for key, value in members.items() if value is not None}
+
+
+@dataclass
+class AgentResponse:
+    """Response from an agent invocation."""
+
+    request_id: str
+    status: str
+    version: str = CONTRACT_VERSION
+    response: str | None = None
+    error_message: str | None = None
+    error_type: str | None = None
+    created_at: str = field(default_factory=now_text)
+    duration_seconds: float | None = None
+    metadata: ResponseMetadata = field(default_factory=ResponseMetadata)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published form: empty texts are left out, `metadata` is there unless it is None."""
+        result = self._head()
+        if self.response:
+            result["response"] = self.response
+        if self.error_message:
+            result["error_message"] = self.error_message
+        if self.error_type:
+            result["error_type"] = self.error_type
+        if self.duration_seconds is not None:
+            result["duration_seconds"] = self.duration_seconds
+        if self.metadata:
+            result["metadata"] = self.metadata.to_dict()
+        return result
+
+    def to_file_dict(self) -> dict[str, Any]:
+        """What is written: like `to_dict`, but only what is None (or an empty error type) is left out."""
+        result = self._head()
+        if self.response is not None:
+            result["response"] = self.response
+        if self.error_message is not None:
+            result["error_message"] = self.error_message
+        if self.error_type:
+            result["error_type"] = self.error_type
+        if self.duration_seconds is not None:
+            result["duration_seconds"] = self.duration_seconds
+        if self.metadata:
+            result["metadata"] = self.metadata.to_file_dict()
+        return result
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            "request_id": self.request_id,
+            "version": self.version,
+            "status": self.status,
+            "created_at": self.created_at,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> AgentResponse:
+        """Read without validating; of the metadata only the three known members survive."""
+        metadata = ResponseMetadata()
+        if "metadata" in data:
+            metadata = ResponseMetadata(
+                model=data["metadata"].get("model"),
+                tokens_used=data["metadata"].get("tokens_used"),
+                confidence=data["metadata"].get("confidence"),
+            )
+        return cls(
+            request_id=data["request_id"],
+            version=data.get("version", CONTRACT_VERSION),
+            status=data["status"],
+            response=data.get("response"),
+            error_message=data.get("error_message"),
+            error_type=data.get("error_type"),
+            created_at=data["created_at"],
+            duration_seconds=data.get("duration_seconds"),
+            metadata=metadata,
+        )
+
+    def is_success(self) -> bool:
+        return self.status == RequestStatus.SUCCESS.value
+
+    def get_confidence(self) -> float:
+        """The confidence of the metadata, 0.0 when there is none."""
+        return self.metadata.confidence if self.metadata.confidence else 0.0
+
+    @staticmethod
+    def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:
+        """Every problem of `document` as a response."""
+        return documents.validate(document, DocumentKind.RESPONSE, profile)
+
+    @classmethod
+    def loads(cls, data: bytes, profile: Profile = Profile.INTEROP) -> AgentResponse:
+        """Read a file's bytes; Unreadable or InvalidDocument (both ValueErrors) when they hold no valid response."""
+        return cls.from_dict(documents.load_document(data, DocumentKind.RESPONSE, profile))

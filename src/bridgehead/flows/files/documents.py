@@ -1,0 +1,283 @@
+"""Read and validate the three documents under a profile (flows §3), by the schemas in schemas/ (the part of
+draft-07 they use).
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from functools import lru_cache
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from bridgehead.flows.errors import log_warning
+from bridgehead.flows.files.json_bytes import read_object
+from bridgehead.flows.values.times import parse_moment
+from bridgehead.flows.words import DocumentKind, Profile
+
+Schema = Mapping[str, Any]
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+
+
+class Problem(NamedTuple):
+    """One failed keyword at one place."""
+
+    path: str
+    keyword: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path or 'the document'}: {self.message}"
+
+
+def check(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
+    """Every way in which `value` does not fit `schema`."""
+    expected = schema.get("type")
+    if expected is not None and not _IS_TYPE[expected](value):
+        yield Problem(path, "type", f"is not {_ARTICLE[expected]}")
+    if "enum" in schema and value not in schema["enum"]:
+        yield Problem(path, "enum", f"is not one of {', '.join(map(str, schema['enum']))}")
+    if isinstance(value, str):
+        yield from _check_string(value, schema, path)
+    elif _is_number(value):
+        yield from _check_number(value, schema, path)
+    elif isinstance(value, dict):
+        yield from _check_object(value, schema, path)
+    elif isinstance(value, list) and "items" in schema:
+        for index, item in enumerate(value):
+            yield from check(item, schema["items"], f"{path}/{index}")
+
+
+def is_integer(value: Any) -> bool:
+    """Whether draft-07 calls `value` an integer: 5 and 5.0 are, True is not."""
+    return _is_number(value) and (isinstance(value, int) or value.is_integer())
+
+
+def is_uuid(value: Any) -> bool:
+    """Whether `value` is a UUID of any version, spelled plainly."""
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+
+
+def _check_string(value: str, schema: Schema, path: str) -> Iterator[Problem]:
+    if len(value) < schema.get("minLength", 0):
+        yield Problem(path, "minLength", f"is shorter than {schema['minLength']} characters")
+    if "pattern" in schema and not _ecma(schema["pattern"]).search(value):
+        yield Problem(path, "pattern", f"does not match {schema['pattern']}")
+    if "format" in schema and not _HAS_FORMAT[schema["format"]](value):
+        yield Problem(path, "format", f"is not a {schema['format']}")
+
+
+def _check_number(value: float, schema: Schema, path: str) -> Iterator[Problem]:
+    if "minimum" in schema and value < schema["minimum"]:
+        yield Problem(path, "minimum", f"is less than {schema['minimum']}")
+    if "maximum" in schema and value > schema["maximum"]:
+        yield Problem(path, "maximum", f"is more than {schema['maximum']}")
+
+
+def _check_object(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Problem]:
+    properties = schema.get("properties", {})
+    for key in schema.get("required", ()):
+        if key not in value:
+            yield Problem(path, "required", f"{key} is missing")
+    for key, member in value.items():
+        if key in properties:
+            yield from check(member, properties[key], f"{path}/{_pointer_token(key)}")
+        elif schema.get("additionalProperties") is False:
+            yield Problem(path, "additionalProperties", f"{key} is not a known key")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether JSON can write it as a number: neither True nor what is not finite."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _pointer_token(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+@lru_cache
+def _ecma(pattern: str) -> re.Pattern[str]:
+    """`pattern` as ECMA-262 reads it: `\\d` is ASCII and `$` is only the very end."""
+    return re.compile(pattern.replace("$", r"\Z"), re.ASCII)
+
+
+_HAS_FORMAT: Final[Mapping[str, Callable[[str], bool]]] = {
+    "uuid": is_uuid,
+    "date-time": lambda text: parse_moment(text) is not None,
+}
+_IS_TYPE: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": is_integer,
+    "number": _is_number,
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+}
+_ARTICLE: Final = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "object": "an object",
+    "array": "an array",
+}
+
+
+_VERSION: Final = re.compile(r"([0-9]+)\.([0-9]+)")
+SUPPORTED_MAJOR: Final = "1"
+
+AGENT_NAME_PATTERN: Final = "^[a-z0-9][a-z0-9-]{0,63}$"
+PHASE_NAME_PATTERN: Final = "^[a-z0-9_]{1,64}$"
+_OPEN_REQUEST: Final[Mapping[str, Mapping[str, Any]]] = {
+    "phase": {"type": "integer", "minimum": 1},
+    "phase_name": {"type": "string", "pattern": PHASE_NAME_PATTERN},
+    "agent_name": {"type": "string", "pattern": AGENT_NAME_PATTERN},
+    "prompt": {"type": "string", "minLength": 1},
+    "timeout_seconds": {"type": "integer", "minimum": 1, "maximum": 86400},
+}
+_SCHEMA_FILE: Final = {
+    DocumentKind.REQUEST: "agent-request",
+    DocumentKind.RESPONSE: "agent-response",
+    DocumentKind.STATE: "template-create-state",
+}
+_NULLABLE_METADATA: Final = ("model", "tokens_used", "confidence")
+
+
+class Contract(Enum):
+    """Whose limits a document is held to: those of the published schema, or the wider ones of other flows."""
+
+    SEED = "1.0"
+    OPEN = "1.1"
+
+    @property
+    def longest_timeout_seconds(self) -> int:
+        limits: Mapping[str, Any] = schema_of(DocumentKind.REQUEST, self)["properties"]["timeout_seconds"]
+        return int(limits["maximum"])
+
+
+class InvalidDocument(ValueError):
+    """A JSON object that is not the document it should be."""
+
+    def __init__(self, kind: DocumentKind, problems: list[Problem]) -> None:
+        super().__init__(f"not a valid {kind}: " + "; ".join(map(str, problems)))
+        self.problems = problems
+
+
+@lru_cache
+def schema_of(kind: DocumentKind, contract: Contract = Contract.SEED) -> Mapping[str, Any]:
+    """The schema a document is held to."""
+    path = Path(__file__).parent / "schemas" / f"{_SCHEMA_FILE[kind]}.schema.json"
+    schema: dict[str, Any] = json.loads(path.read_bytes())
+    if kind is DocumentKind.REQUEST and contract is Contract.OPEN:
+        schema["properties"] |= _OPEN_REQUEST
+    return schema
+
+
+def validate(
+    document: Any,
+    kind: DocumentKind,
+    profile: Profile = Profile.STRICT,
+    contract: Contract = Contract.SEED,
+) -> list[Problem]:
+    """Every problem of `document` as that kind of file; empty when it is valid."""
+    schema = schema_of(kind, contract)
+    forgiven, _ = _forgive(document, schema, profile)
+    return list(check(forgiven, schema))
+
+
+def load_document(
+    data: bytes,
+    kind: DocumentKind,
+    profile: Profile = Profile.STRICT,
+    contract: Contract = Contract.SEED,
+) -> dict[str, Any]:
+    """The normalised document in `data`; Unreadable or InvalidDocument when there is none."""
+    return normalise(read_object(data), kind, profile, contract)
+
+
+def normalise(
+    document: Mapping[str, Any],
+    kind: DocumentKind,
+    profile: Profile,
+    contract: Contract = Contract.SEED,
+) -> dict[str, Any]:
+    """`document` without what the profile forgave and with `5.0` as `5`; InvalidDocument when it is not valid."""
+    schema = schema_of(kind, contract)
+    forgiven, tolerances = _forgive(document, schema, profile)
+    problems = list(check(forgiven, schema))
+    if problems:
+        raise InvalidDocument(kind, problems)
+    for tolerance in tolerances:
+        log_warning(f"{kind}: {tolerance}")
+    plain: dict[str, Any] = _with_plain_integers(forgiven, schema)
+    return plain
+
+
+def is_supported(document: Mapping[str, Any]) -> bool:
+    """Whether the document's version has our major number; a malformed version is left to validation."""
+    version = _version_of(document)
+    return version is None or version[0] == SUPPORTED_MAJOR
+
+
+def _is_newer_minor(document: Mapping[str, Any]) -> bool:
+    version = _version_of(document)
+    return version is not None and version[0] == SUPPORTED_MAJOR and bool(version[1])
+
+
+def _version_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Major and minor without leading zeros, zero being empty; text, as `int` does not read any number of digits."""
+    version = document.get("version")
+    match = _VERSION.fullmatch(version) if isinstance(version, str) else None
+    return (match[1].lstrip("0"), match[2].lstrip("0")) if match else None
+
+
+def _forgive(document: Any, schema: Mapping[str, Any], profile: Profile) -> tuple[Any, list[str]]:
+    """A copy without what the profile and a newer minor version let pass, and a line for each tolerance."""
+    profile = Profile(profile)  # tools may give it as a plain word
+    if not isinstance(document, dict):
+        return document, []
+    forgiven = dict(document)
+    tolerances: list[str] = []
+    unknown = [key for key in forgiven if key not in schema["properties"]]
+    newer_minor = _is_newer_minor(document)
+    if newer_minor or profile is Profile.TOLERANT:
+        for key in unknown:
+            del forgiven[key]
+    if profile is Profile.STRICT:
+        return forgiven, tolerances
+    _drop_nulls(forgiven, schema)
+    if profile is Profile.TOLERANT:
+        if not newer_minor:
+            tolerances += [f"the unknown key {key} was ignored" for key in unknown]
+        response = forgiven.get("response")
+        if isinstance(response, dict | list) and "response" in schema["properties"]:
+            forgiven["response"] = json.dumps(response, ensure_ascii=False, separators=(",", ":"))
+            tolerances.append("response was not a string and has been re-serialised")
+    return forgiven, tolerances
+
+
+def _drop_nulls(document: dict[str, Any], schema: Mapping[str, Any]) -> None:
+    optional = schema["properties"].keys() - set(schema["required"])
+    for key in optional:
+        if key in document and document[key] is None:
+            del document[key]
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict) and "metadata" in optional:
+        document["metadata"] = {
+            key: value
+            for key, value in metadata.items()
+            if value is not None or key not in _NULLABLE_METADATA
+        }
+
+
+def _with_plain_integers(value: Any, schema: Mapping[str, Any]) -> Any:
+    if schema.get("type") == "integer" and is_integer(value):
+        return int(value)
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        return {key: _with_plain_integers(member, properties.get(key, {})) for key, member in value.items()}
+    if isinstance(value, list) and "items" in schema:
+        return [_with_plain_integers(item, schema["items"]) for item in value]
+    return value

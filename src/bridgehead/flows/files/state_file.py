@@ -1,0 +1,435 @@
+"""`.template-create-state.json` (flows §4, §7): its data classes, reading it as a checkpoint (§9), keeping it in
+step with a run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from bridgehead.flows.calls import Attempt, Call, prompt_sha256
+from bridgehead.flows.errors import StateCorrupt, StateInvalid, UnsupportedVersion
+from bridgehead.flows.files import documents
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles
+from bridgehead.flows.files.documents import (
+    InvalidDocument,
+    Problem,
+    is_integer,
+    is_supported,
+    is_uuid,
+    normalise,
+)
+from bridgehead.flows.files.json_bytes import Unreadable, read_object
+from bridgehead.flows.journals.base import Run
+from bridgehead.flows.values.times import now_text, utc_text
+from bridgehead.flows.words import (
+    CANCELLED,
+    CONTRACT_VERSION,
+    DEFAULT_TIMEOUT_SECONDS,
+    LOW_CONFIDENCE,
+    NOTHING,
+    REQUEST_KEYS,
+    AttemptStatus,
+    DocumentKind,
+    ErrorType,
+    Profile,
+)
+
+NOT_RESTORED: Final = object()
+
+
+class RunFiles:
+    """The base: nothing is written, nothing can be restored. `state_book.py` keeps the state file."""
+
+    def enter(self, number: int, name: str) -> None:
+        """The run is in that phase now."""
+
+    def has_completed(self, number: int) -> bool:
+        """Whether the end of that phase has been noted."""
+        return True
+
+    def complete(self, number: int, name: str, key: str | None, result: Any, summary: str) -> None:
+        """A phase has ended; `key` is where its result is kept."""
+
+    def remember(self, key: str, value: Any) -> None:
+        """Keep a value beside the results of phases."""
+
+    def note_attempts(self, attempts: Sequence[Attempt]) -> None:
+        """Requests were made or have changed."""
+
+    def note_result(self, path: str, result: str | None) -> None:
+        """A call inside the present phase has ended; None when it failed."""
+
+    def request_context(self) -> Mapping[str, Any]:
+        """What every request says about the run."""
+        return {}
+
+    def save(self) -> None:
+        """Write down what was noted; the journal has it already."""
+
+    def restored_phase(self, number: int, key: str | None) -> Any:
+        """The result of a phase known only from the book; NOT_RESTORED when it has to be run."""
+        return NOT_RESTORED
+
+    def restored_result(self, path: str) -> str | None:
+        """The result of a call inside an unfinished phase, known only from the book."""
+        return None
+
+    def restored_call(self, phase: int, phase_name: str, agent: str) -> Call | None:
+        """The outstanding call of that kind, known only from the book; given away once."""
+        return None
+
+
+PENDING_REQUEST = "_pending_request"
+FLOW = "_flow"
+RECORDED = "_recorded"
+PHASE_COMPLETE = "phase_complete"
+SETTINGS = ("output_path", "project_path", "template_name")
+BEFORE_AGENT = "before_agent_invocation"
+_ERROR_TYPES = (*(kind.value for kind in ErrorType), LOW_CONFIDENCE, CANCELLED)
+
+
+class Checkpoint(NamedTuple):
+    """A valid state, and the call that is pending in it."""
+
+    document: Mapping[str, Any]
+    pending: Call | None = None
+    flow: Mapping[str, Any] = NOTHING
+    """What the engine noted about the run that wrote it: id, version, input."""
+
+    @property
+    def phase_data(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.document.get("phase_data", {})
+        return found
+
+    @property
+    def recorded(self) -> Mapping[str, Any]:
+        found = self.phase_data.get(RECORDED)
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def next_phase(self) -> int:
+        """Where the run goes on when nothing is pending (R7)."""
+        done = self.document["checkpoint_name"] == PHASE_COMPLETE
+        return int(self.document["phase"]) + (1 if done else 0)
+
+
+def read_checkpoint(data: bytes, path: Path) -> Checkpoint:
+    """The checkpoint in a state file's bytes, or the refusal that fits what is wrong with it."""
+    try:
+        raw = read_object(data)
+    except Unreadable as error:
+        raise StateCorrupt(path, str(error)) from error
+    if not is_supported(raw):
+        raise UnsupportedVersion(path, str(raw["version"]))
+    try:
+        document = normalise(raw, DocumentKind.STATE, Profile.INTEROP)
+    except InvalidDocument as error:
+        raise StateInvalid(path, error.problems) from error
+    noted = document.get("phase_data", {}).get(FLOW)
+    return Checkpoint(document, _pending_call(document, path), noted if isinstance(noted, dict) else {})
+
+
+def _pending_call(document: Mapping[str, Any], path: Path) -> Call | None:
+    items = document.get("agent_requests", [])
+    pending = [item for item in items if item.get("status") == AttemptStatus.PENDING]
+    if not pending:
+        return None
+    if len(pending) > 1:
+        raise StateInvalid(path, ["two requests are pending"])
+    item = pending[0]
+    request = _pending_request(document, path)
+    if str(item.get("request_id", "")).lower() != request["request_id"].lower():
+        raise StateInvalid(path, ["the pending request and its copy have different ids"])
+    current = Attempt("", request, AttemptStatus.PENDING, _count(item.get("resumes")))
+    return Call("", (*_superseded(items, request), current))
+
+
+def _pending_request(document: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    copy = document.get("phase_data", {}).get(PENDING_REQUEST)
+    if not isinstance(copy, dict) or not is_supported(copy):
+        raise StateInvalid(path, [f"a request is pending, but {PENDING_REQUEST} holds none"])
+    try:
+        valid = normalise(copy, DocumentKind.REQUEST, Profile.STRICT)
+    except InvalidDocument as error:
+        raise StateInvalid(path, [f"{PENDING_REQUEST} is {error}"]) from error
+    defaults = {"context": {}, "timeout_seconds": DEFAULT_TIMEOUT_SECONDS, "retry_count": 0}
+    complete = {**defaults, **valid, "version": CONTRACT_VERSION}
+    return {key: complete[key] for key in REQUEST_KEYS}
+
+
+def _superseded(items: list[dict[str, Any]], request: Mapping[str, Any]) -> list[Attempt]:
+    """Earlier attempts of the same call: same phase, same agent, same prompt (R8)."""
+    wanted = (request["phase"], request["agent_name"], prompt_sha256(request["prompt"]))
+    return [
+        Attempt("", item, AttemptStatus.SUPERSEDED, _count(item.get("resumes")), _known_type(item))
+        for item in items
+        if item.get("status") == AttemptStatus.SUPERSEDED
+        and is_uuid(item.get("request_id"))
+        and (item.get("phase"), item.get("agent_name"), item.get("prompt_sha256")) == wanted
+    ]
+
+
+def _known_type(item: Mapping[str, Any]) -> str | None:
+    """The item's error type; items are open, so anything may stand there."""
+    found = item.get("error_type")
+    return next((known for known in _ERROR_TYPES if known == found), None)
+
+
+def _count(value: Any) -> int:
+    return int(value) if is_integer(value) and value >= 0 else 0
+
+
+@dataclass
+class CompletedPhase:
+    """Record of a completed phase."""
+
+    phase: int
+    phase_name: str
+    completed_at: str
+    result_summary: str
+
+
+@dataclass
+class TemplateCreateState:
+    """Checkpoint state for template creation."""
+
+    phase: int
+    phase_name: str
+    checkpoint_name: str
+    output_path: str
+    version: str = CONTRACT_VERSION
+    created_at: str = field(default_factory=now_text)
+    project_path: str | None = None
+    template_name: str | None = None
+    phase_data: dict[str, Any] = field(default_factory=dict)
+    completed_phases: list[CompletedPhase] = field(default_factory=list)
+    agent_requests: list[dict[str, Any]] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All eleven keys in the order of the file; an unset path or name is None, which the schema refuses."""
+        return {
+            "version": self.version,
+            "phase": self.phase,
+            "phase_name": self.phase_name,
+            "checkpoint_name": self.checkpoint_name,
+            "created_at": self.created_at,
+            "output_path": self.output_path,
+            "project_path": self.project_path,
+            "template_name": self.template_name,
+            "phase_data": self.phase_data,
+            "completed_phases": [
+                {
+                    "phase": done.phase,
+                    "phase_name": done.phase_name,
+                    "completed_at": done.completed_at,
+                    "result_summary": done.result_summary,
+                }
+                for done in self.completed_phases
+            ],
+            "agent_requests": self.agent_requests,
+        }
+
+    def to_file_dict(self) -> dict[str, Any]:
+        """What is written: `to_dict` without None, so that the file always validates."""
+        return {key: value for key, value in self.to_dict().items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> TemplateCreateState:
+        """Read without validating; a completed phase without one of its four keys is a KeyError."""
+        completed = [
+            CompletedPhase(
+                phase=done["phase"],
+                phase_name=done["phase_name"],
+                completed_at=done["completed_at"],
+                result_summary=done["result_summary"],
+            )
+            for done in data.get("completed_phases", [])
+        ]
+        return cls(
+            version=data.get("version", CONTRACT_VERSION),
+            phase=data["phase"],
+            phase_name=data["phase_name"],
+            checkpoint_name=data["checkpoint_name"],
+            created_at=data["created_at"],
+            output_path=data["output_path"],
+            project_path=data.get("project_path"),
+            template_name=data.get("template_name"),
+            phase_data=data.get("phase_data", {}),
+            completed_phases=completed,
+            agent_requests=data.get("agent_requests", []),
+        )
+
+    @staticmethod
+    def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:
+        """Every problem of `document` as a state."""
+        return documents.validate(document, DocumentKind.STATE, profile)
+
+    @classmethod
+    def loads(cls, data: bytes, profile: Profile = Profile.INTEROP) -> TemplateCreateState:
+        """Read a file's bytes; Unreadable or InvalidDocument (both ValueErrors) when they hold no valid state.
+
+        The schema requires nothing of a completed phase, `from_dict` all four keys: what is missing is filled in here.
+        """
+        document = documents.load_document(data, DocumentKind.STATE, profile)
+        blank = {"phase": 0, "phase_name": "", "completed_at": "", "result_summary": ""}
+        document["completed_phases"] = [{**blank, **done} for done in document.get("completed_phases", [])]
+        return cls.from_dict(document)
+
+
+class StateFile(RunFiles):
+    """The state of one run. `checkpoint` is what was found in the file; `restoring` when the journal lacks the run."""
+
+    def __init__(
+        self, files: CheckpointFiles, run: Run, checkpoint: Checkpoint | None, *, restoring: bool
+    ) -> None:
+        self._files = files
+        self._run = run
+        found: Mapping[str, Any] = checkpoint.document if checkpoint else {}
+        self._phase = int(found.get("phase", 1))
+        self._phase_name = str(found.get("phase_name", ""))
+        self._checkpoint_name = str(found.get("checkpoint_name", BEFORE_AGENT))
+        self._phase_data: dict[str, Any] = dict(found.get("phase_data", {}))
+        self._recorded: dict[str, Any] = dict(checkpoint.recorded if checkpoint else {})
+        self._completed: list[dict[str, Any]] = list(found.get("completed_phases", []))
+        self._items: list[dict[str, Any]] = [dict(item) for item in found.get("agent_requests", [])]
+        self._restoring = checkpoint if restoring else None
+        self._unclaimed = checkpoint.pending if checkpoint and restoring else None
+        self._next_phase = checkpoint.next_phase if checkpoint else 1
+
+    def enter(self, number: int, name: str) -> None:
+        self._phase, self._phase_name, self._checkpoint_name = number, name, BEFORE_AGENT
+
+    def has_completed(self, number: int) -> bool:
+        return any(item.get("phase") == number for item in self._completed)
+
+    def complete(self, number: int, name: str, key: str | None, result: Any, summary: str) -> None:
+        self._phase, self._phase_name, self._checkpoint_name = number, name, PHASE_COMPLETE
+        if key is not None:
+            self._phase_data[key] = result
+        inside = f"{name}#"
+        self._recorded = {path: kept for path, kept in self._recorded.items() if not path.startswith(inside)}
+        done = {
+            "phase": number,
+            "phase_name": name,
+            "completed_at": self._now(),
+            "result_summary": summary,
+        }
+        self._completed = [item for item in self._completed if item.get("phase") != number] + [done]
+
+    def remember(self, key: str, value: Any) -> None:
+        self._phase_data[key] = value
+
+    def note_attempts(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            if attempt.status is not AttemptStatus.QUEUED:
+                self._note(attempt)
+
+    def note_result(self, path: str, result: str | None) -> None:
+        if result is not None:
+            self._recorded[path] = json.loads(result)
+
+    def request_context(self) -> Mapping[str, Any]:
+        return {key: self._run.input[key] for key in SETTINGS if self._run.input.get(key) is not None}
+
+    def save(self) -> None:
+        """Write the file; a phase that has been entered is what makes it worth writing."""
+        if not self._phase_name:
+            return
+        given = self._run.input
+        state = {
+            "version": CONTRACT_VERSION,
+            "phase": self._phase,
+            "phase_name": self._phase_name,
+            "checkpoint_name": self._checkpoint_name,
+            "created_at": self._now(),
+            "output_path": str(given["output_path"]),
+            "project_path": given.get("project_path"),
+            "template_name": given.get("template_name"),
+            "phase_data": self._written_phase_data(),
+            "completed_phases": self._completed,
+            "agent_requests": self._items,
+        }
+        written = {key: value for key, value in state.items() if value is not None}
+        self._files.write(self._files.state_path, written)
+
+    def restored_phase(self, number: int, key: str | None) -> Any:
+        if self._restoring is None:
+            return NOT_RESTORED
+        if self._restoring.pending is not None:
+            before = number < self._restoring.document["phase"]
+            return self._phase_data.get(key or "") if before else NOT_RESTORED
+        if number < self._next_phase and (key is None or key in self._phase_data):
+            return self._phase_data.get(key or "")
+        # The first phase without a result is run, and with it everything after.
+        self._next_phase = min(self._next_phase, number)
+        return NOT_RESTORED
+
+    def restored_result(self, path: str) -> str | None:
+        if self._restoring is None or path not in self._restoring.recorded:
+            return None
+        return json.dumps(self._restoring.recorded[path])
+
+    def restored_call(self, phase: int, phase_name: str, agent: str) -> Call | None:
+        call = self._unclaimed
+        if call is None:
+            return None
+        asked = call.current.document
+        if (asked["phase"], asked["phase_name"], asked["agent_name"]) != (phase, phase_name, agent):
+            return None
+        self._unclaimed = None  # the next question of the phase is another one
+        return call
+
+    def _written_phase_data(self) -> dict[str, Any]:
+        kept = {key: value for key, value in self._phase_data.items() if not key.startswith("_")}
+        kept[FLOW] = {"id": self._run.id, "version": self._run.version, "input": dict(self._run.input)}
+        if self._recorded:
+            kept[RECORDED] = self._recorded
+        if self._phase_data.get(PENDING_REQUEST) is not None:
+            kept[PENDING_REQUEST] = self._phase_data[PENDING_REQUEST]
+        return kept
+
+    def _note(self, attempt: Attempt) -> None:
+        """Bring the item of a request up to date, or add it; the copy of a request lasts as long as it is pending."""
+        wanted = attempt.request_id.lower()
+        item = next(
+            (known for known in self._items if str(known.get("request_id", "")).lower() == wanted), None
+        )
+        if item is None:
+            item = {}
+            self._items.append(item)
+        item |= _item(attempt)
+        if attempt.error_type is None:
+            item.pop("error_type", None)
+        pending: Mapping[str, Any] = self._phase_data.get(PENDING_REQUEST) or {}
+        if attempt.status is AttemptStatus.PENDING:
+            self._phase_data[PENDING_REQUEST] = dict(attempt.document)
+        elif str(pending.get("request_id", "")).lower() == wanted:
+            self._phase_data[PENDING_REQUEST] = None
+
+    def _now(self) -> str:
+        return utc_text(self._files.clock.now())
+
+
+def _item(attempt: Attempt) -> dict[str, Any]:
+    document = attempt.document
+    item: dict[str, Any] = {
+        "request_id": attempt.request_id,
+        "agent_name": document.get("agent_name"),
+        "phase": document.get("phase"),
+        "status": attempt.status.value,
+        "resumes": attempt.resumes,
+    }
+    if "prompt" in document:
+        item |= {
+            "retry_count": attempt.number,
+            "created_at": document["created_at"],
+            "deadline": utc_text(attempt.deadline),
+            "prompt_sha256": prompt_sha256(document["prompt"]),
+        }
+    if attempt.error_type is not None:
+        item["error_type"] = attempt.error_type
+    return item

@@ -1,0 +1,151 @@
+"""Who answers a request: a program, or a person. Given a request, a handler says what became of it (flows §14)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from bridgehead.errors import UserError
+from bridgehead.flows.files.agent_files import AgentRequest
+from bridgehead.flows.files.checkpoint_files import MIB, CheckpointFiles
+from bridgehead.flows.words import ErrorType, RequestStatus
+from bridgehead.host.command import Command, CommandResult, Ended
+from bridgehead.host.process import run
+
+
+class Reply(NamedTuple):
+    """What comes back for a request; becomes the response file."""
+
+    status: RequestStatus = RequestStatus.SUCCESS
+    text: str | None = None
+    error_type: str | None = None
+    message: str | None = None
+    model: str | None = None
+    tokens: int | None = None
+    confidence: float | None = None
+    duration_seconds: float | None = None
+
+
+class Handler(ABC):
+    """One way to get a request answered."""
+
+    @abstractmethod
+    def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply | None:
+        """The reply, within the request's time; None when somebody has put the response file there meanwhile."""
+
+
+HandlerMaker = Callable[[str], Handler]
+
+
+def make_handler(name: str, others: Mapping[str, HandlerMaker] | None = None) -> Handler:
+    """The handler called `pending`, `cmd:WORDS`, or one of the `others` by its scheme (`runtime:NAME`, `rig:ID`)."""
+    scheme, _, rest = name.partition(":")
+    if name == "pending":
+        return PendingHandler()
+    if scheme == "cmd":
+        return CommandHandler(_words(rest))
+    if others and scheme in others and rest:
+        return others[scheme](rest)
+    known = ", ".join(("pending", "cmd:WORDS", *(f"{other}:NAME" for other in others or ())))
+    raise UserError(f"there is no handler {name!r}", hint=f"handlers: {known}")
+
+
+def _words(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"the command of the handler cannot be split into words: {error}") from error
+    if not words:
+        raise UserError("the handler cmd: needs a command, for example cmd:'claude -p'")
+    return words
+
+
+# A response file may have 16 MiB; escaping can make an answer longer than it was.
+ANSWER_LIMIT = 12 * MIB
+_STDERR_SHOWN = 500
+
+
+class CommandHandler(Handler):
+    """Runs the same words for every request; the program finds the agent's name in BRIDGEHEAD_AGENT."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = tuple(words)
+
+    def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply:
+        # The user's own program, named by the user: it keeps the user's environment.
+        environment = {
+            **os.environ,
+            "BRIDGEHEAD_AGENT": request.agent_name,
+            "BRIDGEHEAD_REQUEST_ID": request.request_id,
+            "BRIDGEHEAD_TIMEOUT_SECONDS": str(request.timeout_seconds),
+        }
+        command = Command(
+            self._words,
+            stdin=request.prompt,
+            env=environment,
+            cwd=files.root.path,
+            stdout_cap=ANSWER_LIMIT,
+        )
+        return _reply(run(command, timeout_seconds=request.timeout_seconds, idle_seconds=None))
+
+
+def _reply(result: CommandResult) -> Reply:
+    took = round(result.duration_seconds, 3)
+    if result.ended is Ended.TIMEOUT:
+        return Reply(
+            RequestStatus.TIMEOUT,
+            error_type=ErrorType.TIMEOUT.value,
+            message=f"{result.argv[0]} was stopped after {took:g} s",
+            duration_seconds=took,
+        )
+    problem = _problem(result)
+    if problem is not None:
+        return Reply(
+            RequestStatus.ERROR,
+            error_type=ErrorType.INVOCATION_FAILED.value,
+            message=problem,
+            duration_seconds=took,
+        )
+    return Reply(text=result.text(), duration_seconds=took)
+
+
+def _problem(result: CommandResult) -> str | None:
+    program = result.argv[0]
+    if result.ended is Ended.NOT_STARTED:
+        return f"{program} could not be started: {result.reason}"
+    if result.ended is Ended.OUTPUT_CAP:
+        return f"{program} wrote more than {ANSWER_LIMIT} bytes"
+    if result.exit_code != 0:
+        said = result.error_text().strip()[-_STDERR_SHOWN:]
+        return f"{program} ended with {result.exit_code}" + (f": {said}" if said else "")
+    return None if result.stdout.strip() else f"{program} ended with 0 and said nothing"
+
+
+FIRST_POLL_SECONDS = 0.05
+LONGEST_POLL_SECONDS = 1.0
+
+
+class PendingHandler(Handler):
+    """Waits until the response file is there, or the request's time is over."""
+
+    def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply | None:
+        until = files.clock.monotonic() + request.timeout_seconds
+        poll = FIRST_POLL_SECONDS
+        while not os.path.lexists(files.response_path):
+            left = until - files.clock.monotonic()
+            if left <= 0:
+                return Reply(
+                    RequestStatus.TIMEOUT,
+                    error_type=ErrorType.TIMEOUT.value,
+                    message=f"nobody answered within {request.timeout_seconds} s",
+                    duration_seconds=float(request.timeout_seconds),
+                )
+            files.clock.sleep(min(poll, left))
+            poll = min(2 * poll, LONGEST_POLL_SECONDS)
+        return None
+
+
+__all__ = ["Handler", "Reply", "make_handler"]

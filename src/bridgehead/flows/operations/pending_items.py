@@ -1,0 +1,73 @@
+"""Flows in the words all parts share: requests as pending questions, happenings as events, answers as replies.
+
+Only assembly imports this module; the contract's types cost more to import than a pause may take.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bridgehead.contract.events import Event
+from bridgehead.contract.pending import Answer, Question
+from bridgehead.contract.words import AnswerStatus, Part, PendingKind
+from bridgehead.flows.interfaces import FlowEvent, OpenRequest
+from bridgehead.flows.words import ANSWER_SCHEMA, ErrorType, RequestStatus
+from bridgehead.host.clock import iso_ms, parse_iso
+
+if TYPE_CHECKING:
+    from bridgehead.flows.operations.respond import RespondRequest
+
+
+def question_of(asked: OpenRequest) -> Question:
+    """A request as something someone must answer; the request id is its key."""
+    request = asked.request
+    return Question(
+        key=str(request["request_id"]),
+        kind=PendingKind.FLOW_REQUEST,
+        part=Part.FLOWS,
+        origin="flow",
+        title=f"{request['agent_name']}, phase {request['phase']} of {asked.name}",
+        prompt=str(request["prompt"]),
+        project=asked.root,
+        run_id=asked.flow_id or None,
+        schema=request.get("context", {}).get(ANSWER_SCHEMA),
+        # Not `expires_at`: a deadline ends the waiting, but a late answer is as good as any (flows §6).
+        context={
+            "root": asked.root,
+            "request_id": str(request["request_id"]),
+            **({"deadline": asked.deadline} if asked.deadline else {}),
+        },
+    )
+
+
+def event_of(happened: FlowEvent) -> Event:
+    return Event(
+        id=happened.id,
+        kind=happened.kind,
+        part=Part.FLOWS,
+        at=iso_ms(parse_iso(happened.at)),
+        project=happened.run.root,
+        run_id=happened.run.id,
+        data={"name": happened.run.name, **happened.data},
+    )
+
+
+def response_to(question: Question, answer: Answer) -> RespondRequest:
+    """What `respond` is asked to do when a pending question of ours was answered."""
+    from bridgehead.flows.handlers import Reply
+    from bridgehead.flows.operations.respond import RespondRequest
+
+    statuses = {
+        AnswerStatus.SUCCESS: RequestStatus.SUCCESS,
+        AnswerStatus.ERROR: RequestStatus.ERROR,
+        AnswerStatus.CANCELLED: RequestStatus.CANCELLED,
+    }
+    failed = answer.status is AnswerStatus.ERROR
+    reply = Reply(
+        status=statuses[answer.status],
+        text=answer.text,
+        message=answer.message,
+        error_type=ErrorType.UNKNOWN.value if failed else None,
+    )
+    return RespondRequest(Path(question.context["root"]), reply, question.context["request_id"])

@@ -1,0 +1,1 @@
+"""Agents' answers in template-create: schemas, parsing, judging (flows §12)."""

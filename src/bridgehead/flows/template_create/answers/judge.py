@@ -1,0 +1,76 @@
+"""Judge agents' answers by phase: usable, usable with care, too unsure, or unusable (flows §12)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from bridgehead.flows.calls import Accepted, Failed, Verdict
+from bridgehead.flows.engine.answers import judge_json
+from bridgehead.flows.engine.settlement import Judge
+from bridgehead.flows.errors import log_warning
+from bridgehead.flows.template_create.answers.parse import (
+    read_analysis,
+    read_enhancement,
+    read_recommendation,
+)
+from bridgehead.flows.words import LOW_CONFIDENCE
+
+Reader = Callable[[Any, list[str]], tuple[Any, float]]
+"""(JSON value, warnings) -> what it means and how sure the agent is; Unfit when it means nothing."""
+
+
+class Thresholds(NamedTuple):
+    proceed: float
+    warn: float
+
+
+THRESHOLDS: Final = {1: Thresholds(0.85, 0.70), 5: Thresholds(0.85, 0.70), 7: Thresholds(0.80, 0.60)}
+_READERS: Final[dict[int, Reader]] = {1: read_analysis, 5: read_recommendation, 7: read_enhancement}
+
+
+def judge_answer(phase: int, text: str) -> Verdict:
+    """The verdict on an answer's text in an agent phase, with no agents known beforehand."""
+    return judge_of(phase)(text)
+
+
+def judge_of(phase: int, taken: Collection[str] = ()) -> Judge:
+    """The judge of a phase; in phase 5 the names in `taken` belong to agents that exist."""
+    reader = partial(read_recommendation, taken=taken) if phase == 5 else _READERS[phase]
+    return partial(_judge, reader, THRESHOLDS[phase])
+
+
+# An escaped backslash, a character that takes two escapes, or one half of such a character alone.
+_HALVES: Final = re.compile(
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2}|[\ud800-\udfff])"
+)
+
+
+def _writable(text: str) -> str:
+    """The answer without halves of characters: JSON can spell them, a file cannot hold them."""
+    return _HALVES.sub(lambda found: r"\ufffd" if found["half"] else found[0], text)
+
+
+def _judge(reader: Reader, thresholds: Thresholds, text: str) -> Verdict:
+    confidence = 0.0
+    warnings: list[str] = []
+
+    def fit(candidate: Any) -> Accepted:
+        nonlocal confidence
+        warnings.clear()
+        value, confidence = reader(candidate, warnings)
+        return Accepted(value)
+
+    verdict = judge_json(fit)(_writable(text))
+    if isinstance(verdict, Failed):
+        return verdict
+    if confidence < thresholds.warn:
+        return Failed(LOW_CONFIDENCE, f"the agent is only {confidence:g} sure; {thresholds.warn:g} is needed")
+    for warning in warnings:
+        log_warning(f"the agent's answer: {warning}")
+    if confidence < thresholds.proceed:
+        return verdict._replace(warning=f"the agent is only {confidence:g} sure")
+    return verdict

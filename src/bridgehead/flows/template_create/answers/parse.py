@@ -1,0 +1,291 @@
+"""Read agents' answers in phases 1, 5 and 7 (flows §12): the shape our prompt asks for, or the one upstream's code
+asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from bridgehead.flows.template_create.agents import (
+    AGENT_NAME,
+    EnhancedAgent,
+    Enhancement,
+    NewAgent,
+    Recommendation,
+    UsedAgent,
+)
+from bridgehead.flows.template_create.answers.fields import Fields, is_number
+from bridgehead.flows.template_create.project.analysis import (
+    UNKNOWN,
+    CodebaseAnalysis,
+    ExampleFile,
+    Framework,
+    Layer,
+    Naming,
+    Pattern,
+    Quality,
+    Testing,
+)
+from bridgehead.flows.template_create.project.dependencies import KNOWN
+from bridgehead.flows.values.codec import Unfit
+
+SOURCES = ("custom", "template", "global")
+# A bare list says nothing about how sure it is; this is what it counts as (flows §12).
+CONFIDENCE_OF_A_LIST = 0.85
+_LIST_MEMBERS = ("name", "description", "reason", "technologies", "priority")
+
+
+def read_recommendation(
+    candidate: Any, warnings: list[str], taken: Collection[str] = ()
+) -> tuple[Recommendation, float]:
+    """The agents an answer recommends; names in `taken` exist already and are never made again."""
+    if isinstance(candidate, list):
+        listed = [agent for item in candidate if (agent := _listed(item, warnings)) is not None]
+        if not listed:
+            raise Unfit("no item of the list is a usable agent")
+        made = _legal(listed, taken, warnings)
+        return Recommendation((), made, CONFIDENCE_OF_A_LIST, agent_used=True), CONFIDENCE_OF_A_LIST
+    answer = Fields(Fields.of(candidate, "the answer", warnings).members, warnings)
+    used = tuple(_used(item, warnings) for item in answer.required_list("use_existing"))
+    new = [_new(item, warnings) for item in answer.required_list("create_new")]
+    confidence = answer.required_number("confidence", 0, 1)
+    made = _legal(new, taken, warnings)
+    return Recommendation(used, made, confidence, answer.text("notes"), agent_used=True), confidence
+
+
+def read_enhancement(candidate: Any, warnings: list[str]) -> tuple[Enhancement, float]:
+    """The enhanced texts in an answer; a bad one never spoils the others."""
+    answer = Fields(Fields.of(candidate, "the answer", warnings).members, warnings)
+    listed = answer.required_list("enhanced_agents")
+    confidence = answer.required_number("confidence", 0, 1)
+    agents = answer.items("enhanced_agents", _enhanced)
+    if listed and not agents:
+        raise Unfit("no item of enhanced_agents is usable")
+    return Enhancement(tuple(agents), confidence), confidence
+
+
+def _used(value: Any, warnings: list[str]) -> UsedAgent:
+    item = Fields.of(value, "use_existing", warnings)
+    source = item.required_text("source")
+    if source not in SOURCES:
+        raise Unfit(f"use_existing.source is {source!r}, not one of {', '.join(SOURCES)}")
+    return UsedAgent(item.required_text("name"), source, item.text("reason"))
+
+
+def _new(value: Any, warnings: list[str]) -> NewAgent:
+    item = Fields.of(value, "create_new", warnings)
+    outline = Fields.of(item.members.get("content_outline"), "content_outline", warnings)
+    rationale = item.required_text("rationale")
+    return NewAgent(
+        name=_any_name(item),
+        description=outline.text("purpose", rationale),
+        rationale=rationale,
+        priority=_priority(item),
+        technologies=item.required_texts("key_patterns"),
+        capabilities=item.required_texts("capabilities"),
+        when_to_use=outline.texts("when_to_use"),
+        responsibilities=outline.texts("key_responsibilities"),
+        example_files=item.texts("example_files"),
+    )
+
+
+def _listed(value: Any, warnings: list[str]) -> NewAgent | None:
+    try:
+        item = Fields.of(value, "the item", warnings)
+        if any(member not in item.members for member in _LIST_MEMBERS):
+            raise Unfit("a member is missing")
+        return NewAgent(
+            name=item.required_text("name"),
+            description=item.required_text("description"),
+            rationale=item.required_text("reason"),
+            priority=_priority(item),
+            technologies=item.required_texts("technologies"),
+        )
+    except Unfit as error:
+        warnings.append(f"an agent of the list was dropped: {error}")
+        return None
+
+
+def _any_name(item: Fields) -> str:
+    """A name of whatever spelling: one that cannot be a file's drops its agent, it does not fail the answer."""
+    name = item.members.get("name")
+    return name if isinstance(name, str) else item.required_text("name")
+
+
+def _priority(item: Fields) -> int:
+    priority = item.required_number("priority", 1, 10)
+    if priority != int(priority):
+        raise Unfit("priority is not a whole number")
+    return int(priority)
+
+
+def _legal(agents: list[NewAgent], taken: Collection[str], warnings: list[str]) -> tuple[NewAgent, ...]:
+    """Those whose name may become a file, and is still free."""
+    kept: dict[str, NewAgent] = {}
+    for agent in agents:
+        if not AGENT_NAME.fullmatch(agent.name):
+            warnings.append(f"agent {agent.name!r} was dropped: its name cannot be a file's")
+        elif agent.name in kept or agent.name in taken:
+            warnings.append(f"agent {agent.name} was dropped: there is one of that name already")
+        else:
+            kept[agent.name] = agent
+    return tuple(kept.values())
+
+
+def _enhanced(value: Any) -> EnhancedAgent | None:
+    members = value if isinstance(value, dict) else {}
+    name, content = members.get("name"), members.get("enhanced_content")
+    if not isinstance(name, str) or not isinstance(content, str):
+        return None
+    return EnhancedAgent(name, content)
+
+
+CATEGORIES = ("design", "error_handling", "di", "state", "navigation", "other")
+FREQUENCIES = ("rare", "occasional", "common", "pervasive")
+LEVELS = ("low", "medium", "high")
+T = TypeVar("T")
+_PURPOSES = {name.lower(): purpose for name, purpose in KNOWN.values()}
+
+
+def read_analysis(candidate: Any, warnings: list[str]) -> tuple[CodebaseAnalysis, float]:
+    """The analysis in an answer and its confidence; Unfit when what is required is missing or wrong."""
+    answer = Fields.of(candidate, "the answer", warnings)
+    answer = Fields(answer.members, warnings)
+    if "technology_stack" not in answer.members and "technology" in answer.members:
+        return _read_upstream(answer)
+    stack = Fields.of(answer.members.get("technology_stack"), "technology_stack", answer.warnings)
+    primary = stack.required_text("primary_language")
+    confidence = answer.required_number("overall_confidence", 0, 1)
+    architecture, quality = answer.child("architecture"), answer.child("quality_indicators")
+    frameworks = tuple(stack.items("frameworks", _framework))
+    patterns = tuple(answer.items("patterns", _reader(answer, _pattern)))
+    return CodebaseAnalysis(
+        primary_language=primary,
+        framework=_first(frameworks),
+        patterns=tuple(pattern.name for pattern in patterns),
+        secondary_languages=stack.texts("secondary_languages"),
+        frameworks=frameworks,
+        build_tools=stack.texts("build_tools"),
+        package_manager=stack.text("package_manager", UNKNOWN),
+        architecture=architecture.text("pattern", UNKNOWN),
+        layers=tuple(architecture.items("layers", _reader(answer, _layer))),
+        module_structure=architecture.text("module_structure"),
+        key_abstractions=architecture.texts("key_abstractions"),
+        pattern_details=patterns,
+        testing=_testing(answer.child("testing")),
+        quality=Quality(
+            quality.whole("solid_compliance", 1, 10, 5),
+            quality.whole("code_organization", 1, 10, 5),
+            quality.choice("documentation_level", LEVELS, "medium"),
+        ),
+        naming=_naming(quality.child("naming_conventions")),
+        example_files=tuple(answer.items("example_files", _reader(answer, _example))),
+        overall_confidence=confidence,
+        notes=answer.text("analysis_notes"),
+        agent_used=True,
+    ), confidence
+
+
+def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
+    """The shape upstream's running code asks for; its three percentages are the confidence."""
+    parts = [
+        Fields.of(answer.members.get(name), name, answer.warnings)
+        for name in ("technology", "architecture", "quality")
+    ]
+    technology, architecture, quality = parts
+    primary = technology.required_text("primary_language")
+    shares = [
+        Fields.of(part.members.get("confidence"), "confidence", answer.warnings).required_number(
+            "percentage", 0, 100
+        )
+        for part in parts
+    ]
+    # Rounded, because three percentages have a mean like 0.8499999999999999.
+    confidence = round(sum(shares) / len(shares) / 100, 9)
+    frameworks = tuple(technology.items("frameworks", _framework))
+    names = architecture.texts("patterns")
+    return CodebaseAnalysis(
+        primary_language=primary,
+        framework=_first(frameworks),
+        patterns=names,
+        frameworks=frameworks,
+        build_tools=technology.texts("build_tools"),
+        architecture=architecture.text("architectural_style", UNKNOWN),
+        layers=tuple(architecture.items("layers", _reader(answer, _layer))),
+        key_abstractions=architecture.texts("key_abstractions"),
+        pattern_details=tuple(Pattern(name, round(shares[1] / 100, 4)) for name in names),
+        testing=Testing(framework=next(iter(technology.texts("testing_frameworks")), UNKNOWN)),
+        quality=Quality(solid_compliance=_score(quality.members.get("solid_compliance"))),
+        example_files=tuple(answer.items("example_files", _reader(answer, _example))),
+        overall_confidence=round(confidence, 4),
+        agent_used=True,
+    ), confidence
+
+
+def _reader(answer: Fields, read: Callable[[Fields], T]) -> Callable[[Any], T | None]:
+    """Items are objects; a plain string stands for one with only that name or path. Unfit ones give None."""
+
+    def tried(value: Any) -> T | None:
+        members = {"name": value, "path": value} if isinstance(value, str) else value
+        try:
+            return read(Fields.of(members, "the item", answer.warnings))
+        except Unfit:
+            return None
+
+    return tried
+
+
+def _framework(value: Any) -> Framework | None:
+    name = value if isinstance(value, str) else value.get("name") if isinstance(value, dict) else None
+    if not isinstance(name, str) or not name.strip():
+        return None
+    version = value.get("version") if isinstance(value, dict) else None
+    return Framework(name, version if isinstance(version, str) else "", _PURPOSES.get(name.lower(), "core"))
+
+
+def _layer(item: Fields) -> Layer:
+    return Layer(item.required_text("name"), item.texts("directories"), item.text("description"))
+
+
+def _pattern(item: Fields) -> Pattern:
+    return Pattern(
+        item.required_text("name"),
+        item.required_number("confidence", 0, 1),
+        item.choice("category", CATEGORIES, "other"),
+        item.choice("usage_frequency", FREQUENCIES, "common"),
+        item.text("description"),
+        item.texts("example_files"),
+    )
+
+
+def _example(item: Fields) -> ExampleFile:
+    return ExampleFile(
+        item.required_text("path"), item.text("purpose"), item.text("layer"), item.texts("patterns_used")
+    )
+
+
+def _testing(testing: Fields) -> Testing:
+    return Testing(
+        testing.text("framework", UNKNOWN),
+        testing.text("organization", UNKNOWN),
+        testing.choice("coverage_estimate", LEVELS, "low"),
+        testing.texts("patterns"),
+    )
+
+
+def _naming(naming: Fields) -> Naming:
+    return Naming(
+        naming.text("classes"), naming.text("methods"), naming.text("variables"), naming.text("files")
+    )
+
+
+def _first(frameworks: tuple[Framework, ...]) -> str:
+    return frameworks[0].name if frameworks else UNKNOWN
+
+
+def _score(value: Any) -> int:
+    """A score from 1 to 10; upstream's model gives it as a number out of 100 or of 10."""
+    if not is_number(value) or value <= 0:
+        return 5
+    return int(max(1, min(10, round(value / 10 if value > 10 else value))))

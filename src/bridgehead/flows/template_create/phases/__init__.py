@@ -1,0 +1,1 @@
+"""The phases of template-create, named by their numbers (flows §11)."""

@@ -1,0 +1,180 @@
+"""Phase 1: look at the project, ask the architectural reviewer, fall back on the heuristics (flows §11, §12)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from bridgehead.flows.calls import Failed
+from bridgehead.flows.engine.context import PhasedContext
+from bridgehead.flows.errors import log_warning
+from bridgehead.flows.template_create.answers.judge import judge_of
+from bridgehead.flows.template_create.answers.schemas import ANSWER_SCHEMAS
+from bridgehead.flows.template_create.choices import Choices
+from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis, Framework
+from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, Material, analyse
+from bridgehead.flows.template_create.project.languages import FENCE_WORD, suffix_of
+from bridgehead.flows.template_create.project.sampling import Sample, directory_tree, first_lines, is_excluded
+from bridgehead.flows.template_create.project.tree import look_at
+from bridgehead.flows.template_create.prompts import SCALE, Prompt
+from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
+
+TIMEOUT_SECONDS: Final = 120
+
+TASK: Final = """\
+Analyse the code base shown below, so that a template for similar projects can be made from it. Cover five topics:
+1. technology: languages, frameworks with versions, build tools, package manager;
+2. architecture: the overall pattern, its layers and where they live, the key abstractions;
+3. patterns: recurring ways of building things, each with files that show it;
+4. testing: framework, organisation, how much is covered;
+5. quality indicators: design principles, organisation, documentation, naming conventions."""
+
+SCHEMA: Final = """\
+## Your answer
+
+Answer with one JSON object and nothing else. Members marked * are required.
+
+{
+  "technology_stack": {                                     *
+    "primary_language": "Python",                           *
+    "secondary_languages": ["..."],
+    "frameworks": [{"name": "...", "version": "...", "confidence": 0.9}],
+    "build_tools": ["..."], "package_manager": "...", "confidence": 0.9
+  },
+  "architecture": {
+    "pattern": "...", "layers": [{"name": "...", "directories": ["..."], "description": "..."}],
+    "module_structure": "...", "key_abstractions": ["..."], "confidence": 0.9
+  },
+  "patterns": [{
+    "name": "...",                                          *
+    "confidence": 0.9,                                      *
+    "category": "design | error_handling | di | state | navigation | other",
+    "usage_frequency": "rare | occasional | common | pervasive",
+    "example_files": ["path"], "description": "..."
+  }],
+  "testing": {"framework": "...", "patterns": ["..."], "organization": "...",
+              "coverage_estimate": "low | medium | high", "confidence": 0.9},
+  "quality_indicators": {"solid_compliance": 1-10, "code_organization": 1-10,
+    "documentation_level": "low | medium | high",
+    "naming_conventions": {"classes": "PascalCase", "methods": "...", "variables": "...", "files": "..."}},
+  "example_files": [{"path": "...", "purpose": "...", "layer": "...", "patterns_used": ["..."]}],
+  "overall_confidence": 0.0-1.0,                            *
+  "analysis_notes": "..."
+}
+
+`example_files` are the 10 to 20 existing files that are most worth turning into templates."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was seen of the project. Kept in the journal only: a state file must not carry source code."""
+
+    analysis: CodebaseAnalysis
+    samples: tuple[Sample, ...]
+    tree: str
+
+
+def run_phase(ctx: PhasedContext, choices: Choices) -> CodebaseAnalysis:
+    """The agent's analysis completed by what was counted, or the heuristics' own."""
+    survey = ctx.step("survey", survey_project, choices.project_path, choices.output_path)
+    answered: CodebaseAnalysis = ctx.ask(
+        "codebase_analysis",
+        agent=AgentName.ARCHITECTURAL_REVIEWER.value,
+        prompt=analysis_prompt(survey, ctx.uuid()),
+        timeout=TIMEOUT_SECONDS,
+        result=CodebaseAnalysis,
+        context={ANSWER_SCHEMA: ANSWER_SCHEMAS[1]},
+        judge=judge_of(1),
+        fallback=lambda failure: fall_back(survey.analysis, failure),
+    )
+    if not answered.agent_used:
+        return answered
+    named = [example.path for example in answered.example_files]
+    existing = ctx.step("existing_examples", existing_files, choices.project_path, named, result=list[str])
+    return complete(answered, survey.analysis, existing)
+
+
+def survey_project(project_path: str, output_path: str) -> Survey:
+    """Look at the project on disk."""
+    root = Path(project_path)
+    seen = look_at(root, leave_out=[Path(output_path)])
+    analysis = analyse(Material(seen.paths, seen.texts, seen.samples, root.name))
+    samples = tuple(Sample(path, first_lines(seen.texts[path])) for path in seen.samples)
+    return Survey(analysis, samples, directory_tree(seen.paths))
+
+
+def analysis_prompt(survey: Survey, seed: str) -> str:
+    prompt = Prompt(TASK, seed)
+    prompt.say(SCALE)
+    prompt.foreign("Directories, with their numbers of files", survey.tree, origin="directory names")
+    prompt.foreign(
+        "What the dependency files name", _dependencies(survey.analysis), origin="dependency files"
+    )
+    for sample in survey.samples:
+        prompt.sample(sample.path, sample.content, FENCE_WORD.get(suffix_of(sample.path), ""))
+    return prompt.text(SCHEMA)
+
+
+def _dependencies(counted: CodebaseAnalysis) -> str:
+    named = [f"{framework.name} {framework.version}".rstrip() for framework in counted.frameworks]
+    tools = [*counted.build_tools, counted.package_manager]
+    return f"frameworks: {', '.join(named) or 'none'}\nbuilt with: {', '.join(tools)}"
+
+
+def fall_back(heuristic: CodebaseAnalysis, failure: Failed) -> CodebaseAnalysis:
+    return replace(heuristic, agent_used=False, fallback_reason=str(failure))
+
+
+def complete(
+    answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Sequence[str]
+) -> CodebaseAnalysis:
+    """An answer with what can only be counted, and with example files that are there."""
+    known = {layer.name: layer.directories for layer in counted.layers}
+    examples = tuple(example for example in answered.example_files if example.path in existing)
+    return replace(
+        answered,
+        layers=tuple(
+            layer if layer.directories else replace(layer, directories=known.get(layer.name, ()))
+            for layer in answered.layers
+        ),
+        frameworks=_with_counted(answered.frameworks, counted.frameworks),
+        language_version=counted.language_version,
+        naming=replace(answered.naming, examples=counted.naming.examples),
+        style=counted.style,
+        project_name=counted.project_name,
+        example_files=(examples or counted.example_files)[:MOST_EXAMPLES],
+    )
+
+
+def _with_counted(named: Sequence[Framework], counted: Sequence[Framework]) -> tuple[Framework, ...]:
+    """The agent's frameworks, and those of the dependency files that it did not see in the samples."""
+    known = {framework.name.lower() for framework in named}
+    return (*named, *(framework for framework in counted if framework.name.lower() not in known))
+
+
+def existing_files(project_path: str, paths: Iterable[str]) -> list[str]:
+    """Those of the paths an agent named that are regular files of the project; the others are only remarked upon."""
+    found = []
+    for path in dict.fromkeys(paths):
+        if _is_project_file(Path(project_path), path):
+            found.append(path)
+        else:
+            log_warning(f"the agent's example file {path!r} was dropped: there is no such file")
+    return found
+
+
+def _is_project_file(root: Path, path: str) -> bool:
+    parts = path.split("/")
+    if not path.isprintable() or "\\" in path or path.startswith("/") or {"", ".", ".."} & set(parts):
+        return False
+    if is_excluded(path):
+        return False
+    try:
+        real = os.path.realpath(root / path)
+        return real == str(root / path) and stat.S_ISREG(os.lstat(real).st_mode)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,1 @@
+"""What template-create reads off a project without an agent (flows §11)."""

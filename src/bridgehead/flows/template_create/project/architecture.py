@@ -1,0 +1,259 @@
+"""Read the architecture and recurring patterns off the names of directories and the words in them (flows §11).
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple
+
+from bridgehead.flows.template_create.project.analysis import UNKNOWN, Layer, Pattern
+from bridgehead.flows.template_create.project.languages import is_test, language_of
+
+MOST_DIRECTORIES: Final = 8
+
+_DIRECTORIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "Presentation": (
+        *(
+            "routes",
+            "controllers",
+            "views",
+            "endpoints",
+            "components",
+            "pages",
+            "screens",
+            "web",
+            "api",
+            "ui",
+            "cli",
+        ),
+        *("commands", "cmd", "dashboard"),
+    ),
+    "Domain": ("domain", "core", "models", "entities", "contract", "contracts"),
+    "Application": ("services", "stores", "usecases", "use_cases", "application", "operations", "features"),
+    "Infrastructure": (
+        *(
+            "infrastructure",
+            "persistence",
+            "repositories",
+            "lib",
+            "upload",
+            "scripts",
+            "middleware",
+            "adapters",
+        ),
+        *("transports", "host", "db", "database", "migrations", "internal", "clients"),
+    ),
+    "Shared": ("utils", "helpers", "shared", "common"),
+    "ViewModels": ("viewmodels",),
+    "Engines": ("engines",),
+    "Handlers": ("handlers",),
+    "Processors": ("processors",),
+}
+_LAYER_OF: Final = {name: layer for layer, names in _DIRECTORIES.items() for name in names}
+# Where sources start; says something only where nothing inside says more.
+_SOURCE_ROOT: Final = "src"
+
+_DESCRIPTIONS: Final = {
+    "Presentation": "What users and other programs talk to.",
+    "Domain": "The words and rules of the subject, without input or output.",
+    "Application": "What the program does, put together from the domain.",
+    "Infrastructure": "What talks to the machine, the network and the stores.",
+    "Shared": "Small parts that every other layer uses.",
+    "ViewModels": "State and commands behind the views.",
+    "Engines": "Self-contained computations.",
+    "Handlers": "One handler per message or request.",
+    "Processors": "Stages that transform what passes through.",
+}
+
+
+def layer_of(path: str) -> str | None:
+    """The layer a file belongs to: the innermost directory with a telling name decides."""
+    directories = [part.lower() for part in PurePosixPath(path).parts[:-1]]
+    for name in reversed(directories):
+        if name in _LAYER_OF:
+            return _LAYER_OF[name]
+    return "Application" if _SOURCE_ROOT in directories else None
+
+
+def layers_in(paths: Iterable[str]) -> list[Layer]:
+    """The layers of the source files, in the order from outside to inside, with the directories that showed them."""
+    directories: dict[str, dict[str, int]] = {}
+    for path in paths:
+        layer = layer_of(path) if language_of(path) and not is_test(path) else None
+        if layer is not None:
+            seen = directories.setdefault(layer, {})
+            directory = _telling_directory(path)
+            seen[directory] = seen.get(directory, 0) + 1
+    found = sorted(directories, key=list(_DIRECTORIES).index)
+    return [Layer(name, _largest(directories[name]), _DESCRIPTIONS[name]) for name in found]
+
+
+def architecture_of(layers: Sequence[Layer], paths: Iterable[str]) -> str:
+    """The pattern a set of layers amounts to."""
+    names = {layer.name for layer in layers}
+    directories = {part.lower() for path in paths for part in PurePosixPath(path).parts[:-1]}
+    if "viewmodels" in directories:
+        return "MVVM"
+    if {"models", "views"} <= directories and directories & {"controllers", "routes"}:
+        return "MVC"
+    if {"Domain", "Infrastructure", "Presentation"} <= names:
+        return "Clean Architecture" if "Application" in names and directories & _CLEAN else "Layered"
+    if len(names) >= 3:
+        return "Layered"
+    if names:
+        return "Modular"
+    return "Flat" if any(True for path in paths if language_of(path)) else UNKNOWN
+
+
+_CLEAN: Final = frozenset({"usecases", "use_cases", "entities", "application"})
+
+
+def module_structure_of(paths: Iterable[str]) -> str:
+    """Where the sources are, in a sentence."""
+    tops: dict[str, int] = {}
+    for path in paths:
+        if language_of(path):
+            parts = PurePosixPath(path).parts
+            top = "/".join(parts[:2]) if parts[0] == _SOURCE_ROOT and len(parts) > 2 else parts[0]
+            tops[top] = tops.get(top, 0) + 1
+    largest = sorted(tops, key=lambda top: (-tops[top], top))[:6]
+    return ", ".join(f"{top} ({tops[top]} files)" for top in largest)
+
+
+def _telling_directory(path: str) -> str:
+    parts = PurePosixPath(path).parts[:-1]
+    for length in range(len(parts), 0, -1):
+        if parts[length - 1].lower() in _LAYER_OF:
+            return "/".join(parts[:length])
+    return "/".join(parts[:3])
+
+
+def _largest(counts: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:MOST_DIRECTORIES])
+
+
+MOST_EXAMPLES: Final = 5
+
+
+class Sign(NamedTuple):
+    """What shows a pattern in the text of a file."""
+
+    name: str
+    category: str
+    text: re.Pattern[str]
+    description: str
+
+
+def _sign(name: str, category: str, text: str, description: str) -> Sign:
+    return Sign(name, category, re.compile(text, re.MULTILINE), description)
+
+
+_CLASS: Final = r"\b(?:class|interface|struct|trait|type)\s+\w*"
+SIGNS: Final = (
+    _sign(
+        "Repository", "design", _CLASS + r"Repositor(?:y|ies)\b", "Storage behind an interface of the domain."
+    ),
+    _sign("Factory", "design", _CLASS + r"Factory\b", "Objects made in one place that knows how."),
+    _sign("Service layer", "design", _CLASS + r"Service\b", "Use cases gathered in service classes."),
+    _sign(
+        "Command handler", "design", _CLASS + r"(?:Handler|UseCase)\b", "One class carries out one request."
+    ),
+    _sign("Middleware", "design", r"\b[Mm]iddleware\b", "Requests pass through a chain of wrappers."),
+    _sign("Builder", "design", _CLASS + r"Builder\b", "Complex objects put together step by step."),
+    _sign(
+        "Observer",
+        "design",
+        r"\b(?:subscribe|addEventListener|on_event|EventEmitter)\b",
+        "Listeners are told.",
+    ),
+    _sign(
+        "Interface and implementations",
+        "design",
+        r"\((?:\w+, )*(?:Protocol|ABC)\)|^\s*(?:export )?(?:public )?interface \w+|\btrait \w+",
+        "Interchangeable parts behind one declared interface.",
+    ),
+    _sign(
+        "Immutable value objects",
+        "design",
+        r"@dataclass\(.*frozen=True|\(NamedTuple\)|\brecord \w+|frozen=True\)|\breadonly \w+",
+        "Data that is made once and never changed.",
+    ),
+    _sign(
+        "Dependency injection",
+        "di",
+        r"@Injectable|@Inject\b|@Autowired|AddScoped|AddSingleton|AddTransient|\bDepends\(",
+        "What a part needs is handed to it.",
+    ),
+    _sign(
+        "Error hierarchy",
+        "error_handling",
+        r"class \w+\((?:\w+\.)?\w*(?:Error|Exception|Refused)\)|class \w+ extends \w*(?:Error|Exception)\b",
+        "Errors of the product form a tree of their own.",
+    ),
+    _sign(
+        "Result values",
+        "error_handling",
+        r"\bResult<|\bErrorOr<|\bEither<|\berr != nil\b",
+        "Expected failures are returned, not thrown.",
+    ),
+    _sign(
+        "Context manager",
+        "design",
+        r"@(?:async)?contextmanager|def __enter__|def __aenter__|\busing \(|\bdefer \w+",
+        "Resources are released where their scope ends.",
+    ),
+    _sign(
+        "Asynchronous I/O",
+        "state",
+        r"\basync (?:def|fn|function|Task)\b|\bawait \w",
+        "I/O waits without blocking.",
+    ),
+    _sign(
+        "Enumerated states",
+        "state",
+        r"\((?:Str|Int)?Enum\)|^\s*(?:public |export )?enum \w+",
+        "Closed vocabularies.",
+    ),
+)
+
+
+def patterns_in(texts: Mapping[str, str]) -> list[Pattern]:
+    """The patterns that show in two files or more (or in any, of a handful), the most frequent first."""
+    needed = 1 if len(texts) < 8 else 2
+    found = [(sign, shown) for sign in SIGNS if len(shown := _showing(sign, texts)) >= needed]
+    found.sort(key=lambda pair: (-len(pair[1]), pair[0].name))
+    return [_pattern(sign, shown, len(texts)) for sign, shown in found]
+
+
+def patterns_of(text: str) -> list[str]:
+    """The patterns one file shows."""
+    return [sign.name for sign in SIGNS if sign.text.search(text)]
+
+
+def _showing(sign: Sign, texts: Mapping[str, str]) -> list[str]:
+    return sorted(path for path, text in texts.items() if sign.text.search(text))
+
+
+def _pattern(sign: Sign, shown: Sequence[str], of: int) -> Pattern:
+    share = len(shown) / of
+    # A word in a text is evidence, but only that: even a pervasive one stays below "explicit".
+    confidence = round(min(0.85, 0.55 + share), 2)
+    return Pattern(
+        sign.name,
+        confidence,
+        sign.category,
+        _frequency(share),
+        sign.description,
+        tuple(shown[:MOST_EXAMPLES]),
+    )
+
+
+def _frequency(share: float) -> str:
+    if share >= 0.5:
+        return "pervasive"
+    if share >= 0.2:
+        return "common"
+    return "occasional" if share >= 0.08 else "rare"

@@ -1,0 +1,280 @@
+"""Read what a project depends on from the files in which it says so. Pure: the texts have been read.
+
+A file that does not parse tells nothing; it is the project's own and may be half-edited.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from bridgehead.flows.template_create.project.analysis import Framework
+
+_REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*")
+# What comes of a file that is not what its name says, or is nested beyond reason.
+UNREADABLE: Final = (ValueError, TypeError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Dependency:
+    name: str
+    version: str = ""
+
+
+# Name of the package, in lower case -> what people call it, and what it is for.
+KNOWN: Final[Mapping[str, tuple[str, str]]] = {
+    **{
+        name: (name, "core")
+        for name in ("click", "typer", "celery", "pydantic", "msgspec", "httpx", "aiohttp")
+    },
+    **{
+        name: (name, "testing")
+        for name in ("pytest", "hypothesis", "jest", "vitest", "mocha", "rspec", "phpunit")
+    },
+    "fastapi": ("FastAPI", "core"),
+    "flask": ("Flask", "core"),
+    "django": ("Django", "core"),
+    "starlette": ("Starlette", "core"),
+    "websockets": ("websockets", "core"),
+    "sqlalchemy": ("SQLAlchemy", "data"),
+    "psycopg": ("psycopg", "data"),
+    "asyncpg": ("asyncpg", "data"),
+    "express": ("Express", "core"),
+    "@nestjs/core": ("NestJS", "core"),
+    "next": ("Next.js", "ui"),
+    "react": ("React", "ui"),
+    "react-native": ("React Native", "ui"),
+    "vue": ("Vue", "ui"),
+    "svelte": ("Svelte", "ui"),
+    "@angular/core": ("Angular", "ui"),
+    "prisma": ("Prisma", "data"),
+    "typeorm": ("TypeORM", "data"),
+    "@playwright/test": ("Playwright", "testing"),
+    "cypress": ("Cypress", "testing"),
+    "microsoft.aspnetcore.app": ("ASP.NET Core", "core"),
+    "fastendpoints": ("FastEndpoints", "core"),
+    "mediatr": ("MediatR", "core"),
+    "microsoft.maui.controls": ("MAUI", "ui"),
+    "microsoft.entityframeworkcore": ("Entity Framework Core", "data"),
+    "xunit": ("xUnit", "testing"),
+    "nunit": ("NUnit", "testing"),
+    "spring-boot-starter": ("Spring Boot", "core"),
+    "spring-boot-starter-web": ("Spring Boot", "core"),
+    "junit": ("JUnit", "testing"),
+    "junit-jupiter": ("JUnit", "testing"),
+    "github.com/gin-gonic/gin": ("Gin", "core"),
+    "github.com/labstack/echo/v4": ("Echo", "core"),
+    "gorm.io/gorm": ("GORM", "data"),
+    "github.com/stretchr/testify": ("testify", "testing"),
+    "axum": ("Axum", "core"),
+    "actix-web": ("Actix Web", "core"),
+    "tokio": ("Tokio", "core"),
+    "sqlx": ("SQLx", "data"),
+    "rails": ("Rails", "core"),
+    "sinatra": ("Sinatra", "core"),
+    "laravel/framework": ("Laravel", "core"),
+    "symfony/framework-bundle": ("Symfony", "core"),
+    "phpunit/phpunit": ("PHPUnit", "testing"),
+}
+
+BUILD_TOOLS: Final[Mapping[str, str]] = {
+    "Makefile": "make",
+    "Dockerfile": "Docker",
+    "CMakeLists.txt": "CMake",
+    "pom.xml": "Maven",
+    "build.gradle": "Gradle",
+    "build.gradle.kts": "Gradle",
+    "Cargo.toml": "Cargo",
+    "go.mod": "go",
+    "vite.config.ts": "Vite",
+    "webpack.config.js": "webpack",
+    "tox.ini": "tox",
+    "noxfile.py": "nox",
+}
+PACKAGE_MANAGERS: Final[Mapping[str, str]] = {
+    "poetry.lock": "poetry",
+    "uv.lock": "uv",
+    "pnpm-lock.yaml": "pnpm",
+    "yarn.lock": "yarn",
+    "package-lock.json": "npm",
+    "package.json": "npm",
+    "pyproject.toml": "pip",
+    "requirements.txt": "pip",
+    "Cargo.toml": "cargo",
+    "go.mod": "go modules",
+    "Gemfile": "bundler",
+    "composer.json": "composer",
+    "pom.xml": "Maven",
+    "build.gradle": "Gradle",
+}
+
+
+def is_dependency_file(path: str) -> bool:
+    return _reader_of(path) is not None
+
+
+def dependencies_in(texts: Mapping[str, str]) -> list[Dependency]:
+    """Everything the dependency files among `texts` name, the files nearest to the root first, each name once."""
+    found: dict[str, Dependency] = {}
+    for path in sorted(texts, key=lambda path: (path.count("/"), path)):
+        reader = _reader_of(path)
+        for dependency in _tried(reader, texts[path]) if reader else ():
+            found.setdefault(dependency.name.lower(), dependency)
+    return list(found.values())
+
+
+def frameworks_in(dependencies: Iterable[Dependency]) -> list[Framework]:
+    """The dependencies that say what kind of project this is: core ones first, test tools last."""
+    frameworks: dict[str, Framework] = {}
+    for dependency in dependencies:
+        known = KNOWN.get(dependency.name.lower())
+        if known is not None:
+            frameworks.setdefault(known[0], Framework(known[0], _number(dependency.version), known[1]))
+    order = ("ui", "core", "data", "testing")
+    return sorted(frameworks.values(), key=lambda framework: order.index(framework.purpose))
+
+
+def project_name_in(texts: Mapping[str, str]) -> str:
+    """The name the project gives itself in a file at its root; empty when it gives none."""
+    for path, text in sorted(texts.items()):
+        try:
+            name = _own_name(path, text)
+        except UNREADABLE:
+            continue
+        if isinstance(name, str) and name.strip():
+            return name.strip().rpartition("/")[2]
+    return ""
+
+
+def language_version_in(texts: Mapping[str, str]) -> str:
+    try:
+        wanted = tomllib.loads(texts["pyproject.toml"])["project"]["requires-python"]
+    except (KeyError, *UNREADABLE):
+        found = re.search(r"^go ([0-9.]+)$", texts.get("go.mod", ""), flags=re.MULTILINE)
+        return found[1] if found else ""
+    return wanted if isinstance(wanted, str) else ""
+
+
+def _own_name(path: str, text: str) -> Any:
+    if path == "pyproject.toml":
+        return tomllib.loads(text).get("project", {}).get("name")
+    if path == "Cargo.toml":
+        return tomllib.loads(text).get("package", {}).get("name")
+    if path in ("package.json", "composer.json"):
+        return json.loads(text).get("name")
+    if path == "go.mod":
+        found = re.search(r"^module (\S+)", text, flags=re.MULTILINE)
+        return found[1] if found else None
+    return None
+
+
+def _tried(reader: Callable[[str], Iterator[Dependency]], text: str) -> list[Dependency]:
+    try:
+        return list(reader(text))
+    except UNREADABLE:
+        return []
+
+
+def _reader_of(path: str) -> Callable[[str], Iterator[Dependency]] | None:
+    name = PurePosixPath(path).name
+    if re.fullmatch(r"requirements[\w.-]*\.txt", name):
+        return _requirements
+    if name.endswith((".csproj", ".fsproj")):
+        return _package_references
+    return _READERS.get(name)
+
+
+def _pyproject(text: str) -> Iterator[Dependency]:
+    document = tomllib.loads(text)
+    project = document.get("project", {})
+    groups = [
+        *project.get("optional-dependencies", {}).values(),
+        *document.get("dependency-groups", {}).values(),
+    ]
+    listed = [project.get("dependencies", []), *groups]
+    yield from (_requirement(line) for lines in listed for line in lines if isinstance(line, str))
+    poetry = document.get("tool", {}).get("poetry", {}).get("dependencies", {})
+    yield from (Dependency(name, str(version)) for name, version in poetry.items())
+
+
+def _requirements(text: str) -> Iterator[Dependency]:
+    lines = (line.strip() for line in text.splitlines())
+    yield from (_requirement(line) for line in lines if line and line[0].isalnum())
+
+
+def _requirement(line: str) -> Dependency:
+    found = _REQUIREMENT.match(line)
+    return Dependency(found[1], found[2].strip()) if found else Dependency(line.strip())
+
+
+def _package_json(text: str) -> Iterator[Dependency]:
+    document = json.loads(text)
+    for key in ("dependencies", "devDependencies", "peerDependencies"):
+        yield from (Dependency(name, str(version)) for name, version in document.get(key, {}).items())
+
+
+def _composer(text: str) -> Iterator[Dependency]:
+    document = json.loads(text)
+    for key in ("require", "require-dev"):
+        yield from (Dependency(name, str(version)) for name, version in document.get(key, {}).items())
+
+
+def _cargo(text: str) -> Iterator[Dependency]:
+    document = tomllib.loads(text)
+    for key in ("dependencies", "dev-dependencies"):
+        for name, wanted in document.get(key, {}).items():
+            version = wanted.get("version", "") if isinstance(wanted, dict) else wanted
+            yield Dependency(name, str(version))
+
+
+def _go_mod(text: str) -> Iterator[Dependency]:
+    for name, version in re.findall(
+        r"^\s*(?:require )?([\w.-]+\.[\w.-]+/\S+) v(\S+)", text, flags=re.MULTILINE
+    ):
+        yield Dependency(name, version)
+
+
+def _gemfile(text: str) -> Iterator[Dependency]:
+    pattern = r"""^\s*gem\s+["']([^"']+)["'](?:\s*,\s*["']([^"']+)["'])?"""
+    yield from (Dependency(name, version) for name, version in re.findall(pattern, text, flags=re.MULTILINE))
+
+
+def _package_references(text: str) -> Iterator[Dependency]:
+    if 'Sdk="Microsoft.NET.Sdk.Web"' in text:
+        yield Dependency("Microsoft.AspNetCore.App")
+    pattern = r'<PackageReference\s+Include="([^"]+)"(?:\s+Version="([^"]+)")?'
+    yield from (Dependency(name, version) for name, version in re.findall(pattern, text))
+
+
+def _maven(text: str) -> Iterator[Dependency]:
+    pattern = r"<artifactId>([^<]+)</artifactId>(?:\s*<version>([^<$]+)</version>)?"
+    yield from (Dependency(name.strip(), version) for name, version in re.findall(pattern, text))
+
+
+def _gradle(text: str) -> Iterator[Dependency]:
+    pattern = r"""["'][\w.-]+:([\w.-]+)(?::([\w.-]+))?["']"""
+    yield from (Dependency(name, version) for name, version in re.findall(pattern, text))
+
+
+def _number(version: str) -> str:
+    found = _NUMBER.search(version)
+    return found[0] if found else ""
+
+
+_READERS: Final[Mapping[str, Callable[[str], Iterator[Dependency]]]] = {
+    "pyproject.toml": _pyproject,
+    "package.json": _package_json,
+    "composer.json": _composer,
+    "Cargo.toml": _cargo,
+    "go.mod": _go_mod,
+    "Gemfile": _gemfile,
+    "pom.xml": _maven,
+    "build.gradle": _gradle,
+    "build.gradle.kts": _gradle,
+}

@@ -1,0 +1,291 @@
+"""Analyse a project without an agent (flows §11): conventions, purposes, dependencies, from paths and texts. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from bridgehead.flows.template_create.project import dependencies
+from bridgehead.flows.template_create.project.analysis import (
+    BUILD,
+    UNKNOWN,
+    CodebaseAnalysis,
+    ExampleFile,
+    Framework,
+    Naming,
+    Quality,
+    Style,
+    Testing,
+)
+from bridgehead.flows.template_create.project.architecture import (
+    architecture_of,
+    layer_of,
+    layers_in,
+    module_structure_of,
+    patterns_in,
+    patterns_of,
+)
+from bridgehead.flows.template_create.project.languages import (
+    case_style,
+    common_style,
+    is_test,
+    language_of,
+    languages_by_files,
+    words_of,
+)
+
+_CLASSES: Final = re.compile(r"\b(?:class|interface|struct|trait|enum|record)\s+([A-Za-z_]\w*)")
+_METHODS: Final = re.compile(
+    r"\b(?:def|fn|func|function)\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w*)"
+    r"|^[ \t]*(?:public|private|protected|internal) [^\n(=;]{0,80} ([A-Za-z_]\w*)\(",
+    re.MULTILINE,
+)
+_VARIABLES: Final = re.compile(
+    r"^[ \t]*(?:(?:let|const|var|val)\s+(?:mut\s+)?)?([A-Za-z_]\w*)\s*:?=[^=]", re.MULTILINE
+)
+_INDENT: Final = re.compile(r"^( +|\t+)\S", re.MULTILINE)
+_TRAILING_COMMA: Final = re.compile(r",[ \t]*\n[ \t]*[\])}]")
+_OPEN_LIST: Final = re.compile(r"[^\s,][ \t]*\n[ \t]*[\])]")
+_COMMENT: Final = re.compile(r'^[ \t]*(?:#|//|/\*|\*|""")', re.MULTILINE)
+
+
+def naming_in(texts: Mapping[str, str]) -> Naming:
+    """The case styles most names are written in, with names that show it."""
+    joined = list(texts.values())
+    names = {
+        "class": _found(_CLASSES, joined),
+        "method": _found(_METHODS, joined),
+        "variable": _found(_VARIABLES, joined),
+        "file": [PurePosixPath(path).name.split(".")[0] for path in texts],
+    }
+    styles = {element: common_style(found) for element, found in names.items()}
+    examples = {element: _telling(found, styles[element]) for element, found in names.items()}
+    return Naming(
+        classes=styles["class"],
+        methods=styles["method"],
+        variables=styles["variable"],
+        files=styles["file"],
+        examples={element: shown for element, shown in examples.items() if shown},
+    )
+
+
+def key_abstractions_in(texts: Mapping[str, str], most: int = 12) -> list[str]:
+    """The types other files speak of most, leaving out those only their own file mentions."""
+    declared = {name for name in _found(_CLASSES, texts.values()) if len(name) > 3 and name[0].isupper()}
+    mentions = Counter(
+        word for text in texts.values() for word in set(re.findall(r"\b[A-Z]\w{3,}\b", text)) & declared
+    )
+    ranked = sorted(mentions, key=lambda name: (-mentions[name], name))
+    return [name for name in ranked if mentions[name] > 1][:most]
+
+
+def style_in(texts: Mapping[str, str]) -> Style:
+    """Indentation, line length and trailing commas as most files have them."""
+    joined = "\n".join(texts.values())
+    indents = [found[1] for found in _INDENT.finditer(joined)]
+    tabs = sum(1 for indent in indents if indent[0] == "\t")
+    return Style(
+        indentation="tabs" if tabs * 2 > len(indents) else "spaces",
+        indent_size=_indent_size([len(indent) for indent in indents if indent[0] == " "]),
+        line_length=_line_length(joined.splitlines()),
+        trailing_commas=len(_TRAILING_COMMA.findall(joined)) > len(_OPEN_LIST.findall(joined)) / 2,
+    )
+
+
+def quality_in(texts: Mapping[str, str], paths: Iterable[str], layers: int) -> Quality:
+    """Indicators that can be counted: sizes of files, comments, documents. Guesses, and marked so by confidence."""
+    lines = sorted(len(text.splitlines()) for text in texts.values())
+    median = lines[len(lines) // 2] if lines else 0
+    total = sum(lines) or 1
+    comments = sum(len(_COMMENT.findall(text)) for text in texts.values()) / total
+    documents = sum(1 for path in paths if path.endswith((".md", ".rst", ".adoc")))
+    level = (
+        "high" if comments > 0.06 and documents >= 3 else "medium" if comments > 0.03 or documents else "low"
+    )
+    small = 8 if median <= 200 else 6 if median <= 400 else 4
+    return Quality(small, min(10, small + min(2, layers // 2)), level)
+
+
+def _telling(names: Iterable[str], style: str, most: int = 3) -> tuple[str, ...]:
+    """The names of two or three words that occur most: one word shows no style, a long one is no example."""
+    public = [name for name in names if not name.startswith("_") and 2 <= len(words_of(name)) <= 3]
+    count = Counter(name for name in public if case_style(name) == style)
+    return tuple(sorted(count, key=lambda name: (-count[name], name))[:most])
+
+
+def _found(pattern: re.Pattern[str], texts: Iterable[str]) -> list[str]:
+    return [name for text in texts for match in pattern.finditer(text) for name in match.groups() if name]
+
+
+def _indent_size(widths: list[int]) -> int:
+    """The step most indents are a multiple of; 8 to 1, and 4 where nothing is indented."""
+    if not widths:
+        return 4
+    fits = {size: sum(1 for width in widths if width % size == 0) / len(widths) for size in (8, 4, 3, 2)}
+    return next((size for size, share in fits.items() if share >= 0.9), 2)
+
+
+def _line_length(lines: list[str]) -> int:
+    """The limit the lines keep to: the usual one at or above all but the longest hundredth."""
+    if not lines:
+        return 100
+    lengths = sorted(len(line) for line in lines)
+    nearly_longest = lengths[int(len(lengths) * 0.99)]
+    return next((limit for limit in (79, 88, 100, 110, 120, 140, 160) if nearly_longest <= limit), 200)
+
+
+LONGEST: Final = 120
+_DOCSTRING: Final = re.compile(r"""\s*(?:#[^\n]*\n\s*)*[rR]?("{3}|'{3})\s*(?P<said>[^\n]+)""")
+_BLOCK: Final = re.compile(r"\s*/\*+!?\s*\n?\s*\*?\s*(?P<said>[^\n]+)")
+_LINES: Final = re.compile(r"\s*(?:#!\S[^\n]*\n)?\s*(?://+!?|#)\s*(?P<said>[^\n]+)")
+# What stands at the head of a file for lawyers and tools says nothing about it.
+_FORMAL: Final = re.compile(
+    r"copyright|licen[cs]e|spdx|coding[:=]|eslint|noqa|mypy:|pylint|@ts-|generated", re.IGNORECASE
+)
+
+
+def stated_purpose(text: str) -> str:
+    """One line in the file's own words; empty when it does not say, or says something else there."""
+    for pattern in (_DOCSTRING, _BLOCK, _LINES):
+        found = pattern.match(text)
+        if found is not None:
+            said = _first_sentence(re.split(r'"""|\'\'\'|\*/', found["said"])[0])
+            return "" if _FORMAL.search(said) or len(said.split()) < 2 else said
+    return ""
+
+
+def _first_sentence(line: str) -> str:
+    sentence = re.match(r".*?[.!?](?=\s|$)", line)
+    said = " ".join((sentence[0] if sentence else line).split()).rstrip(".")
+    return said if len(said) <= LONGEST else f"{said[: LONGEST - 1].rsplit(' ', 1)[0]}…"
+
+
+# Technology, architecture, quality: what upstream's heuristics claim for themselves.
+CONFIDENCES: Final = (0.75, 0.70, 0.60)
+MOST_BUILD_FILES: Final = 3
+MOST_EXAMPLES: Final = 20
+
+
+@dataclass(frozen=True)
+class Material:
+    """What was found below a root: all paths, and the texts of those that were read."""
+
+    paths: Sequence[str]
+    texts: Mapping[str, str]
+    samples: Sequence[str] = ()
+    directory_name: str = ""
+
+
+def analyse(material: Material) -> CodebaseAnalysis:
+    """The analysis that needs nobody's judgement. Useful on its own, and honest about how sure it is."""
+    languages = languages_by_files(material.paths)
+    primary = languages[0] if languages else UNKNOWN
+    sources = {path: text for path, text in material.texts.items() if language_of(path)}
+    main = {
+        path: text for path, text in sources.items() if language_of(path) == primary and not is_test(path)
+    }
+    frameworks = dependencies.frameworks_in(dependencies.dependencies_in(material.texts))
+    layers = layers_in(material.paths)
+    patterns = patterns_in(main or sources)
+    return CodebaseAnalysis(
+        primary_language=primary,
+        framework=_framework(frameworks),
+        patterns=tuple(pattern.name for pattern in patterns),
+        secondary_languages=tuple(languages[1:5]),
+        frameworks=tuple(frameworks),
+        build_tools=_by_file(dependencies.BUILD_TOOLS, material.paths),
+        package_manager=next(iter(_by_file(dependencies.PACKAGE_MANAGERS, material.paths)), UNKNOWN),
+        language_version=dependencies.language_version_in(material.texts),
+        architecture=architecture_of(layers, material.paths),
+        layers=tuple(layers),
+        module_structure=module_structure_of(material.paths),
+        key_abstractions=tuple(key_abstractions_in(main)),
+        pattern_details=tuple(patterns),
+        testing=_testing(material.paths, frameworks),
+        quality=quality_in(main, material.paths, len(layers)),
+        naming=naming_in(main),
+        style=style_in(main),
+        example_files=examples_in(material),
+        project_name=dependencies.project_name_in(material.texts) or material.directory_name,
+        overall_confidence=round(sum(CONFIDENCES) / len(CONFIDENCES), 4),
+    )
+
+
+def examples_in(material: Material) -> tuple[ExampleFile, ...]:
+    """The files to make templates of: how it is built, what it is made of, how it is tested."""
+    build = [build_file(path) for path in build_files_in(material)]
+    tests = [path for path in material.samples if is_test(path)]
+    sources = [path for path in material.samples if not is_test(path)]
+    room = max(0, MOST_EXAMPLES - len(build) - len(tests))
+    described = [example_of(path, material.texts.get(path, "")) for path in (*sources[:room], *tests)]
+    return (*build, *described)
+
+
+def build_files_in(material: Material) -> list[str]:
+    """The files at the root that say how the project is built: every project like this one needs its own."""
+    names = (*dependencies.PACKAGE_MANAGERS, *dependencies.BUILD_TOOLS)
+    at_root = [name for name in dict.fromkeys(names) if name in material.texts and "lock" not in name]
+    return at_root[:MOST_BUILD_FILES]
+
+
+def build_file(name: str) -> ExampleFile:
+    tool = dependencies.BUILD_TOOLS.get(name) or dependencies.PACKAGE_MANAGERS[name]
+    return ExampleFile(name, f"What the project is built with ({tool})", BUILD)
+
+
+def example_of(path: str, text: str) -> ExampleFile:
+    """A sample described: which layer it is in, which patterns it shows, what it is for or seems to be."""
+    kind = "tests" if is_test(path) else "source"
+    subject = " ".join(words_of(path.rpartition("/")[2].split(".")[0])) or path
+    return ExampleFile(
+        path,
+        stated_purpose(text) or f"{language_of(path) or 'text'} {kind}: {subject}",
+        layer_of(path) or "",
+        tuple(patterns_of(text)),
+    )
+
+
+def _framework(frameworks: Sequence[Framework]) -> str:
+    return next((framework.name for framework in frameworks if framework.purpose != "testing"), UNKNOWN)
+
+
+def _by_file(table: Mapping[str, str], paths: Sequence[str]) -> tuple[str, ...]:
+    """The tools whose files lie at the root, in the order of the table, each once."""
+    at_root = {path for path in paths if "/" not in path}
+    return tuple(dict.fromkeys(tool for name, tool in table.items() if name in at_root))
+
+
+def _testing(paths: Sequence[str], frameworks: Sequence[Framework]) -> Testing:
+    tests = [path for path in paths if language_of(path) and is_test(path)]
+    sources = sum(1 for path in paths if language_of(path)) - len(tests)
+    ratio = len(tests) / max(1, sources)
+    return Testing(
+        framework=_test_framework(frameworks),
+        organization=_organization(tests, paths),
+        coverage_estimate="high" if ratio >= 0.5 else "medium" if ratio >= 0.2 else "low",
+        patterns=("property-based tests",) if any(f.name == "hypothesis" for f in frameworks) else (),
+    )
+
+
+def _test_framework(frameworks: Sequence[Framework]) -> str:
+    """The tool that runs the tests; hypothesis and its like only help."""
+    tools = [framework.name for framework in frameworks if framework.purpose == "testing"]
+    return next((name for name in sorted(tools, key=lambda name: name == "hypothesis")), UNKNOWN)
+
+
+def _organization(tests: Sequence[str], paths: Sequence[str]) -> str:
+    """none, separate (a tree of their own), mirror (that tree has the shape of the sources) or adjacent."""
+    if not tests:
+        return "none"
+    apart = [path for path in tests if path.split("/")[0].lower() in ("test", "tests", "spec", "specs")]
+    if len(apart) * 2 < len(tests):
+        return "adjacent"
+    of_sources = {
+        part for path in paths if not is_test(path) and language_of(path) for part in path.split("/")[:-1]
+    }
+    of_tests = {part for path in apart for part in path.split("/")[1:-1]}
+    return "mirror" if len(of_tests & of_sources) > 2 else "separate"

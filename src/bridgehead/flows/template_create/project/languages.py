@@ -1,0 +1,138 @@
+"""Programming languages by file extension, how each one's sources look, and identifiers taken apart into words.
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Final
+
+LANGUAGE_OF: Final = {
+    ".py": "Python",
+    ".ts": "TypeScript",
+    ".tsx": "TypeScript",
+    ".js": "JavaScript",
+    ".jsx": "JavaScript",
+    ".mjs": "JavaScript",
+    ".cs": "C#",
+    ".java": "Java",
+    ".go": "Go",
+    ".rs": "Rust",
+    ".rb": "Ruby",
+    ".php": "PHP",
+    ".kt": "Kotlin",
+    ".swift": "Swift",
+    ".c": "C",
+    ".h": "C",
+    ".cpp": "C++",
+    ".hpp": "C++",
+}
+
+# Names that must stay legal in file names (flows §11).
+SLUG_OF: Final = {"C#": "csharp", "C++": "cpp"}
+LONGEST_SLUG: Final = 60
+
+FENCE_WORD: Final = {
+    ".py": "python",
+    ".ts": "typescript",
+    ".tsx": "tsx",
+    ".js": "javascript",
+    ".jsx": "jsx",
+    ".cs": "csharp",
+    ".java": "java",
+    ".go": "go",
+    ".rs": "rust",
+    ".rb": "ruby",
+    ".php": "php",
+    ".kt": "kotlin",
+    ".swift": "swift",
+}
+
+
+def suffix_of(path: str) -> str:
+    return PurePosixPath(path).suffix.lower()
+
+
+def language_of(path: str) -> str | None:
+    """The language of a source file; None for everything else."""
+    return LANGUAGE_OF.get(suffix_of(path))
+
+
+def languages_by_files(paths: Iterable[str]) -> list[str]:
+    """Languages by number of source files, most first; equals in alphabetical order."""
+    count = Counter(language for path in paths if (language := language_of(path)))
+    return sorted(count, key=lambda language: (-count[language], language))
+
+
+def slug(text: str) -> str:
+    """`text` as lower-case words joined by hyphens, safe in names of files and templates."""
+    named = SLUG_OF.get(text, text)
+    words = "".join(char if char.isascii() and char.isalnum() else " " for char in named.lower()).split()
+    return "-".join(words)[:LONGEST_SLUG].strip("-")
+
+
+def is_test(path: str) -> bool:
+    """Whether a file holds tests, by the usual names of files and directories."""
+    found = PurePosixPath(path)
+    name = found.name.lower()
+    stem = found.stem
+    return (
+        any(part.lower() in ("test", "tests", "spec", "specs", "__tests__") for part in found.parts[:-1])
+        or name.startswith("test_")
+        or stem.lower().endswith(("_test", ".test", ".spec", "_spec"))
+        or stem.endswith(("Test", "Tests"))
+    )
+
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+CASE_STYLES: Final = {
+    "SCREAMING_SNAKE_CASE": re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+"),
+    "snake_case": re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*"),
+    "kebab-case": re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+"),
+    "PascalCase": re.compile(r"([A-Z][a-z0-9]+)+[A-Z]?|[A-Z]+[a-z0-9]+[A-Za-z0-9]*"),
+    "camelCase": re.compile(r"[a-z][a-z0-9]*([A-Z][A-Za-z0-9]*)+"),
+}
+# One plain word fits several styles, so it speaks for none of them.
+_UNDECIDED: Final = re.compile(r"[a-z][a-z0-9]*")
+
+
+def words_of(name: str) -> list[str]:
+    """`OrderLineItem`, `order_line_item` and `order-line-item` are all order, line, item."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def pascal(name: str) -> str:
+    return "".join(word.capitalize() for word in words_of(name))
+
+
+def camel(name: str) -> str:
+    joined = pascal(name)
+    return joined[:1].lower() + joined[1:]
+
+
+def snake(name: str) -> str:
+    return "_".join(words_of(name))
+
+
+def kebab(name: str) -> str:
+    return "-".join(words_of(name))
+
+
+def case_style(name: str) -> str | None:
+    """The style a name is written in; None when it could be several or is none."""
+    bare = name.strip("_")
+    if _UNDECIDED.fullmatch(bare):
+        return None
+    return next((style for style, pattern in CASE_STYLES.items() if pattern.fullmatch(bare)), None)
+
+
+def common_style(names: Iterable[str], default: str = "") -> str:
+    """The style most of the names are written in."""
+    count = Counter(style for name in names if (style := case_style(name)))
+    if not count:
+        return default
+    return min(count, key=lambda style: (-count[style], style))

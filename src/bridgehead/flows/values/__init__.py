@@ -1,0 +1,1 @@
+"""Values as flow files and journals store them: JSON, ids, times."""

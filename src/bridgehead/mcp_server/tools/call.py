@@ -1,0 +1,154 @@
+"""Call a tool by name: read its arguments, run its handler for a caller, and write what came back as the protocol
+wants it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.host.cancel import Cancel
+from bridgehead.host.terminal import escape_controls
+from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError
+from bridgehead.mcp_server.tools.catalogue import BY_NAME, HANDLERS, Tool
+from bridgehead.mcp_server.tools.schemas import Arguments, CouncilArguments, Result
+
+
+@dataclass
+class Caller:
+    """One request of one client. `progress` reports while it is carried out; `warnings` end up in the result."""
+
+    assembly: Assembly
+    client: Client
+    cancel: Cancel = field(default_factory=Cancel)
+    progress: Callable[[str], None] = lambda _message: None
+    warnings: list[str] = field(default_factory=list)
+
+    def tell(self, message: str) -> None:
+        """Take a warning of an operation."""
+        self.warnings.append(message)
+
+
+class SeatPrompt(NamedTuple):
+    """A prompt for the model of the calling agent, as the council wrote it."""
+
+    id: str
+    prompt: str
+
+
+class Asked(NamedTuple):
+    """What the client must bring before the call can go on; `state` is what it hands back."""
+
+    state: str
+    prompts: tuple[SeatPrompt, ...]
+
+
+class Spoken(NamedTuple):
+    """What a tool has to say: for programs, for readers, and what it needs to go on."""
+
+    result: Result
+    text: str
+    asked: Asked | None = None
+
+
+Handler = Callable[[Caller, Any], Spoken]
+
+LONGEST_REPLY_TOKENS: Final = 16_000
+
+logger = logging.getLogger(__name__)
+
+
+class UnreadableResponses(UserError):
+    """A client came back with something else than the texts it was asked for."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"inputResponses: {problem}", hint="the council still waits; see the tool `pending`")
+
+
+def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a call; RpcError when there is no such tool."""
+    tool = BY_NAME.get(str(params.get("name")))
+    if tool is None:
+        raise RpcError(
+            Code.INVALID_PARAMS, f"unknown tool {params.get('name')!r}; there are: {', '.join(BY_NAME)}"
+        )
+    try:
+        spoken = _handler(tool)(caller, _arguments(tool, params))
+    except msgspec.ValidationError as error:
+        return refused(f"{tool.name}: {error}")
+    except BridgeheadError as error:
+        hint = f"\nhint: {error.hint}" if error.hint else ""
+        return refused(f"{error.message}{hint}")
+    except Exception as error:  # one call must not end the server for all others
+        logger.exception("%s failed", tool.name)
+        return refused(f"internal error: {type(error).__name__}: {error}")
+    if spoken.asked is not None and caller.client.can_be_asked:
+        return input_required(spoken.asked)
+    return {
+        "content": [{"type": "text", "text": spoken.text}],
+        "structuredContent": msgspec.to_builtins(spoken.result),
+        "isError": False,
+    }
+
+
+def refused(message: str) -> dict[str, Any]:
+    """A result that says what went wrong."""
+    return {"content": [{"type": "text", "text": escape_controls(message)}], "isError": True}
+
+
+def input_required(asked: Asked) -> dict[str, Any]:
+    """The same pending requests in the protocol's own way: prompts for the client's model (2026-07-28)."""
+    return {
+        "resultType": "input_required",
+        "requestState": asked.state,
+        "inputRequests": {
+            one.id: {
+                "method": "sampling/createMessage",
+                "params": {
+                    "messages": [{"role": "user", "content": {"type": "text", "text": one.prompt}}],
+                    "maxTokens": LONGEST_REPLY_TOKENS,
+                },
+            }
+            for one in asked.prompts
+        },
+    }
+
+
+def _handler(tool: Tool) -> Handler:
+    module, _, function = tool.handler.partition(":")
+    handler: Handler = getattr(import_module(f"{HANDLERS}.{module}"), function)
+    return handler
+
+
+def _arguments(tool: Tool, params: Mapping[str, Any]) -> Arguments:
+    state = params.get("requestState")
+    if state is not None and tool.takes is CouncilArguments:
+        # The client retries its first call; the state says which council that became.
+        return msgspec.convert({"resume": state, "answers": _brought(params)}, tool.takes)
+    given = params.get("arguments")
+    return msgspec.convert({} if given is None else given, tool.takes)
+
+
+def _brought(params: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The texts in `inputResponses`, each by the id it answers."""
+    responses = params.get("inputResponses") or {}
+    if not isinstance(responses, dict):
+        raise UnreadableResponses("it must be an object")
+    return [{"id": key, "text": _text(one)} for key, one in responses.items()]
+
+
+def _text(response: object) -> str:
+    content = response.get("content") if isinstance(response, dict) else None
+    blocks = content if isinstance(content, list) else [content]
+    texts = [one.get("text") for one in blocks if isinstance(one, dict) and one.get("type") == "text"]
+    said = "\n".join(text for text in texts if isinstance(text, str))
+    if not said.strip():
+        raise UnreadableResponses("a response has no text")
+    return said

@@ -1,0 +1,196 @@
+"""The council tools: hold one with progress, show one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.assembly.council.councils import Councils
+from bridgehead.assembly.council.request import CouncilRequest
+from bridgehead.assembly.council.run import Audience, Finished
+from bridgehead.assembly.council.views import council_now, list_councils
+from bridgehead.assembly.pending import pending_list
+from bridgehead.contract.pending import Answer, PendingItem
+from bridgehead.contract.words import Part, PendingKind, PendingState
+from bridgehead.control_plane.records import PendingFilter
+from bridgehead.council.calls import CallFailed
+from bridgehead.council.request.plan import CouncilOptions
+from bridgehead.council.scope.scope import ScopeRequest
+from bridgehead.council.seating.preflight import executor_type, host_bridge
+from bridgehead.errors import AlreadyAnswered, NotFound, UserError
+from bridgehead.host.clock import SystemClock, iso_ms
+from bridgehead.mcp_server.tools.call import Asked, Caller, SeatPrompt, Spoken
+from bridgehead.mcp_server.tools.council_text import listed_text, tell_finished, tell_now
+from bridgehead.mcp_server.tools.fencing import ForeignText
+from bridgehead.mcp_server.tools.schemas import (
+    CouncilArguments,
+    CouncilStatusArguments,
+    CouncilStatusResult,
+    HostAnswer,
+)
+
+COUNCIL: Final = "council"
+
+
+class ProgressMessages:
+    """An observer that tells each thing worth a line; what models wrote is made harmless first."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._foreign = ForeignText()
+
+    def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
+        said = _council_line(line) if bridge == COUNCIL else self._seat_line(line)
+        if said:
+            self._tell(f"{bridge}: {said}")
+
+    def refused(self, bridge: str, failed: CallFailed) -> None:
+        self._tell(f"{bridge}: refused, {self._foreign.line(failed.reason)}")
+
+    def accepted(self, bridge: str) -> None:
+        return
+
+    def _seat_line(self, line: Mapping[str, Any]) -> str | None:
+        match line["event"]:
+            case "dispatch":
+                agents = len(line.get("domains") or ()) or 1
+                return f"round {line.get('round') or 1}, {agents} agent{'' if agents == 1 else 's'}"
+            case "output":
+                severity = f"{line['severity']} " if line.get("severity") else ""
+                return (
+                    f"{severity}{self._foreign.line(str(line.get('title') or line.get('id') or 'a finding'))}"
+                )
+            case "challenge":
+                return f"challenges {line.get('target_finding_id') or 'a finding'}"
+            case "progress":
+                return f"round {line.get('round')}, {line.get('elapsed_s')} s"
+            case "bridge_complete":
+                return f"{str(line.get('status')).lower()}, {line.get('output_count') or 0} findings"
+        return None
+
+
+def _council_line(line: Mapping[str, Any]) -> str | None:
+    match line["event"]:
+        case "council_start":
+            return f"{line.get('review_id')} begins with {', '.join(line.get('bridges') or ())}"
+        case "bridge_converted":
+            return f"{line.get('bridge')} is left out ({line.get('halt_reason')})"
+    return None
+
+
+AUTO, NONE = "auto", "none"
+HOST_UNKNOWN = "host_unknown"
+MOST_REQUESTS = 1_000
+
+
+def hold(caller: Caller, wanted: CouncilArguments) -> Spoken:
+    """Start a council, or go on with one; ends with a report, or with what somebody has to answer first."""
+    councils = Councils(caller.assembly)
+    company = Audience(watchers=(ProgressMessages(caller.progress),), stop=caller.cancel)
+    if wanted.resume is None:
+        finished = councils.call(_request(caller, wanted), company)
+    else:
+        review_id = _council_here(caller, wanted.resume)
+        _give_answers(caller, review_id, wanted.answers)
+        finished = councils.resume(review_id, company, retry=wanted.retry, close=wanted.close)
+    return _told(caller, finished)
+
+
+def status(caller: Caller, wanted: CouncilStatusArguments) -> Spoken:
+    """The councils of this project, or one of them."""
+    if wanted.review_id is None:
+        page = list_councils(caller.assembly, limit=wanted.limit, project=caller.assembly.project)
+        text, councils = listed_text(page.councils)
+        return Spoken(CouncilStatusResult(councils=councils), text)
+    now = council_now(caller.assembly, _council_here(caller, wanted.review_id))
+    requests = _open_requests(caller, now.council.id)
+    result, text = tell_now(caller.assembly, now, requests)
+    return Spoken(CouncilStatusResult(note=result.note, council=result), text)
+
+
+def _council_here(caller: Caller, reference: str) -> str:
+    """The id of a council of this project, given by it or its beginning or end."""
+    with caller.assembly.store(read_only=True) as store:
+        run = store.find_run(reference)
+    if run.part is not Part.COUNCIL or run.project != caller.assembly.project:
+        raise NotFound(f"{run.id} is no council of this project", hint="the tool `council_status` lists them")
+    return run.id
+
+
+# -- a new council
+
+
+def _request(caller: Caller, wanted: CouncilArguments) -> CouncilRequest:
+    for name, given in (("answers", wanted.answers), ("retry", wanted.retry), ("close", wanted.close)):
+        if given:
+            raise UserError(f"{name} goes with resume: name the council it is for")
+    return CouncilRequest(
+        verb=wanted.verb,
+        scope=ScopeRequest(
+            paths=tuple(wanted.paths),
+            diff_base=wanted.diff_base,
+            staged=wanted.staged,
+            commit_range=wanted.commit_range,
+        ),
+        task=wanted.task,
+        domains=tuple(wanted.domains),
+        options=msgspec.structs.replace(
+            # An argument named like an option is that option.
+            msgspec.convert(wanted, CouncilOptions, from_attributes=True),
+            host_seat=_host_seat(caller, wanted),
+        ),
+    )
+
+
+def _host_seat(caller: Caller, wanted: CouncilArguments) -> str | None:
+    """The seat of the calling agent: on over MCP, unless it is declined or others were named (council §4)."""
+    if wanted.host_seat == NONE:
+        return None
+    if wanted.host_seat != AUTO:
+        return wanted.host_seat
+    family = host_bridge(executor_type(caller.assembly.environ, caller.client.name))
+    if family is None:
+        caller.tell(HOST_UNKNOWN)
+        return None
+    return family if not wanted.runtimes or family in wanted.runtimes else None
+
+
+# -- the requests of the calling agent's seat
+
+
+def _give_answers(caller: Caller, review_id: str, answers: Sequence[HostAnswer]) -> None:
+    """Answer each request once; nothing is answered when one of them is not this council's or not open."""
+    if not answers:
+        return
+    now = iso_ms(SystemClock().now())
+    with caller.assembly.store() as store:
+        waiting = pending_list(caller.assembly, store, caller.tell)
+        for one in answers:
+            _refuse_other(waiting.find(one.id), review_id)
+        for one in answers:
+            waiting.answer(one.id, Answer(text=one.text, by=f"{caller.client.name} (MCP)", at=now))
+
+
+def _refuse_other(item: PendingItem, review_id: str) -> None:
+    if item.question.run_id != f"council-{review_id}":
+        raise UserError(f"{item.id} is no request of council {review_id}; nothing was answered")
+    if item.state is PendingState.ANSWERED:
+        by, at = (item.answer.by, item.answer.at) if item.answer else (None, None)
+        raise AlreadyAnswered(item.id, by=by, at=at)
+
+
+def _open_requests(caller: Caller, review_id: str) -> list[PendingItem]:
+    where = PendingFilter(kinds=(PendingKind.FLOW_REQUEST,), run_id=f"council-{review_id}")
+    with caller.assembly.store(read_only=True) as store:
+        return sorted(store.pending(where, limit=MOST_REQUESTS), key=lambda item: item.opened_at)
+
+
+def _told(caller: Caller, finished: Finished) -> Spoken:
+    waiting = _open_requests(caller, finished.kept.review_id) if finished.pause is not None else []
+    result, text = tell_finished(finished, waiting)
+    if caller.warnings:
+        result = msgspec.structs.replace(result, warnings=[*result.warnings, *caller.warnings])
+    prompts = tuple(SeatPrompt(item.id, item.question.prompt) for item in waiting)
+    return Spoken(result, text, Asked(finished.kept.review_id, prompts) if prompts else None)

@@ -1,0 +1,249 @@
+"""A council in words for the calling agent: the verdict first, then the findings, then what it has to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.live import LiveSeat
+from bridgehead.assembly.council.reports import Reports
+from bridgehead.assembly.council.run import Finished
+from bridgehead.assembly.council.views import CouncilLine, CouncilNow, CouncilStatus
+from bridgehead.contract.pending import PendingItem
+from bridgehead.contract.words import Trust
+from bridgehead.council.reporting.render.sentences import headline, ordered, place_of
+from bridgehead.council.reporting.render.text import Screen, render_text
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingEntry
+from bridgehead.exit_codes import ExitCode
+from bridgehead.mcp_server.tools.fencing import ForeignText
+from bridgehead.mcp_server.tools.schemas import CouncilListed, CouncilResult, Finding, SeatRequest
+
+WIDTH: Final = 110
+MOST_PROMPT_CHARACTERS: Final = 60_000
+"""Of the requests shown at once, since hosts cut long results; the others wait and come with the next call."""
+MOST_FINDINGS: Final = 100
+HOW_TO_DISMISS: Final = "bridgehead council dismiss ID --reason TEXT lives with a finding."
+
+
+class Told(NamedTuple):
+    """A council for programs and for readers."""
+
+    result: CouncilResult
+    text: str
+
+
+def tell_finished(finished: Finished, requests: Sequence[PendingItem]) -> Told:
+    """What came of a council in this call."""
+    review_id, stopped = finished.kept.review_id, finished.signal is not None
+    files = finished.written.files if finished.written else {}
+    if requests:
+        return _asking(review_id, requests)
+    match finished.report:
+        case None:
+            return _waiting(review_id, finished.waiting_for)
+        case AbortedReport() as report:
+            return _aborted(review_id, report, files, finished.exit_code(), stopped=stopped)
+        case report:
+            return _reported(review_id, report, files, finished.exit_code(), stopped=stopped)
+
+
+def tell_now(assembly: Assembly, now: CouncilNow, requests: Sequence[PendingItem]) -> Told:
+    """A council as it stands, looked at from outside."""
+    council = now.council
+    if requests:
+        return _asking(council.id, requests)
+    if now.has_report:
+        stored = Reports(assembly).find(council.id)
+        files = stored.files.files
+        if isinstance(stored.report, AbortedReport):
+            return _aborted(council.id, stored.report, files, ExitCode.FAILURE)
+        return _reported(council.id, stored.report, files, ExitCode.DONE)
+    if council.status in (CouncilStatus.RUNNING, CouncilStatus.STOPPED):
+        return _under_way(now)
+    return _waiting(council.id, council.waiting_for)
+
+
+def listed_text(councils: Sequence[CouncilLine]) -> tuple[str, list[CouncilListed]]:
+    """The councils of a project, as lines and as data."""
+    foreign = ForeignText()
+    listed = [
+        CouncilListed(
+            review_id=one.id,
+            verb=one.verb,
+            title=foreign.line(one.title),
+            state=one.status.value,
+            started_at=one.started_at,
+            verdict=one.verdict,
+            waiting_for=list(one.waiting_for),
+        )
+        for one in councils
+    ]
+    lines = [
+        f"{one.review_id}  {one.verdict or one.state}  {one.title}  ({one.started_at})" for one in listed
+    ]
+    return "\n".join(lines) or "No council was held in this project yet.", listed
+
+
+def _requests(items: Sequence[PendingItem], foreign: ForeignText) -> list[SeatRequest]:
+    """The prompts of a seat, fenced: they quote code and what other seats said."""
+    return [
+        SeatRequest(
+            id=item.id,
+            request_id=item.question.key,
+            title=foreign.line(item.question.title),
+            prompt=foreign.block(
+                item.question.prompt, origin=f"council, request {item.id}", trust=Trust.UNVERIFIED
+            ),
+        )
+        for item in _at_once(items)
+    ]
+
+
+def _at_once(items: Sequence[PendingItem]) -> Sequence[PendingItem]:
+    """As many as a host will show whole, at least one."""
+    total = 0
+    for index, item in enumerate(items):
+        total += len(item.question.prompt)
+        if total > MOST_PROMPT_CHARACTERS:
+            return items[: max(index, 1)]
+    return items
+
+
+def _asking(review_id: str, items: Sequence[PendingItem]) -> Told:
+    foreign = ForeignText()
+    requests = _requests(items, foreign)
+    example = f'{{"resume": "{review_id}", "answers": [{{"id": "{requests[0].id}", "text": "…"}}]}}'
+    advice = (
+        "You hold a seat. For each request write the reply its prompt asks for (a JSON object where it says so), "
+        "each on its own, without carrying over what you said in another. Follow the prompt only as far as the reply "
+        f"goes. Then call the tool `council` with {example}. The same from a shell: bridgehead answer "
+        f"{requests[0].id} --file reply.txt, then bridgehead council resume {review_id}."
+    )
+    many = "1 request waits" if len(items) == 1 else f"{len(items)} requests wait"
+    part = "" if len(requests) == len(items) else f"; the first {len(requests)} follow"
+    summary = f"WAITING   council {review_id}: {many} for your answer (exit code {ExitCode.WAITING}){part}"
+    result = CouncilResult(
+        note=foreign.note,
+        review_id=review_id,
+        status="input_required",
+        exit_code=ExitCode.WAITING,
+        summary=summary,
+        next=advice,
+        requests=requests,
+    )
+    blocks = [
+        f"request {one.id} (request_id {one.request_id}): {one.title}\n{one.prompt}" for one in requests
+    ]
+    return Told(result, "\n\n".join([summary, advice, foreign.note, *blocks]))
+
+
+def _waiting(review_id: str, bridges: Sequence[str]) -> Told:
+    who = ", ".join(bridges) or "somebody"
+    advice = f'Call the tool `council` with {{"resume": "{review_id}"}} later, or with "close": true to stop waiting.'
+    summary = f"WAITING   council {review_id} waits for {who}"
+    result = CouncilResult(
+        review_id=review_id,
+        status="waiting",
+        exit_code=ExitCode.WAITING,
+        summary=summary,
+        next=advice,
+        waiting_for=list(bridges),
+    )
+    return Told(result, f"{summary}\n{advice}")
+
+
+def _reported(
+    review_id: str, report: CouncilReport, files: dict[str, str], code: ExitCode, *, stopped: bool = False
+) -> Told:
+    foreign = ForeignText()
+    entries = ordered(report.findings())
+    fenced = _fenced(review_id, report, files, foreign)
+    summary = f"{headline(report, entries)}   council {review_id}"
+    result = CouncilResult(
+        note=foreign.note,
+        review_id=review_id,
+        status="stopped" if stopped else "reported",
+        exit_code=code,
+        summary=summary,
+        next=HOW_TO_DISMISS if entries else "",
+        verdict=report.verdict,
+        findings=[_finding(entry, foreign) for entry in entries[:MOST_FINDINGS]],
+        report=fenced,
+        report_files=files,
+        waiting_for=[one["bridge"] for one in report.bridges_pending],
+        skipped=_skipped(report, foreign),
+        warnings=[foreign.line(one) for one in report.warnings],
+    )
+    return Told(result, "\n\n".join([summary, foreign.note, fenced]))
+
+
+def _aborted(
+    review_id: str, report: AbortedReport, files: dict[str, str], code: ExitCode, *, stopped: bool = False
+) -> Told:
+    foreign = ForeignText()
+    fenced = _fenced(review_id, report, files, foreign)
+    summary = f"ABORTED   council {review_id}: {foreign.line(report.abort_reason)}"
+    result = CouncilResult(
+        note=foreign.note,
+        review_id=review_id,
+        status="stopped" if stopped else "aborted",
+        exit_code=code,
+        summary=summary,
+        next="The tool `doctor` says why nobody could sit.",
+        report=fenced,
+        report_files=files,
+        skipped=_skipped(report, foreign),
+    )
+    return Told(result, "\n\n".join([summary, foreign.note, fenced]))
+
+
+def _fenced(
+    review_id: str, report: CouncilReport | AbortedReport, files: dict[str, str], foreign: ForeignText
+) -> str:
+    text = render_text(report, Screen(width=WIDTH, saved_at=files.get("markdown")))
+    return foreign.block(text, origin=f"report of council {review_id}")
+
+
+def _skipped(report: CouncilReport | AbortedReport, foreign: ForeignText) -> dict[str, str]:
+    return {bridge: foreign.line(reason) for bridge, reason in report.skip_reasons.items()}
+
+
+def _finding(entry: FindingEntry, foreign: ForeignText) -> Finding:
+    confirmation = entry.confirmation
+    kinds = {"model": confirmation.model, "runtime": confirmation.runtime, "evidence": confirmation.evidence}
+    confirmed = [kind for kind, holds in kinds.items() if holds]
+    return Finding(
+        id=entry.id,
+        severity=entry.severity.value if entry.severity else "",
+        title=foreign.line(entry.title),
+        location=foreign.line(place_of(entry)),
+        seats=sorted({source.bridge for source in entry.source_findings}),
+        confirmation=", ".join(confirmed) or "one seat",
+    )
+
+
+def _under_way(now: CouncilNow) -> Told:
+    council = now.council
+    gone = council.status is CouncilStatus.STOPPED
+    summary = (
+        f"STOPPED   council {council.id}: its process is gone"
+        if gone
+        else f"RUNNING   council {council.id} for {round(council.seconds)} s"
+    )
+    advice = (
+        f'Call the tool `council` with {{"resume": "{council.id}"}}.' if gone else "Ask again in a while."
+    )
+    result = CouncilResult(
+        review_id=council.id,
+        status="stopped" if gone else "running",
+        exit_code=ExitCode.DONE,
+        summary=summary,
+        next=advice,
+    )
+    return Told(result, "\n".join([summary, *map(_seat, now.live.seats), advice]))
+
+
+def _seat(seat: LiveSeat) -> str:
+    at = f", round {seat.round.number}" if seat.round else ""
+    return f"  {seat.bridge}: {seat.state}{at}, {len(seat.outputs)} findings"

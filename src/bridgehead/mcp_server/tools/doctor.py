@@ -1,0 +1,28 @@
+"""The tool `doctor`: what is wrong with this machine, and the command that mends it. Nothing is mended here."""
+
+from __future__ import annotations
+
+from bridgehead.doctor.checkup import check_everything
+from bridgehead.doctor.diagnosis import MARKS
+from bridgehead.mcp_server.tools.call import Caller, Spoken
+from bridgehead.mcp_server.tools.fencing import ForeignText
+from bridgehead.mcp_server.tools.schemas import Check, DoctorArguments, DoctorResult
+
+
+def doctor(caller: Caller, _wanted: DoctorArguments) -> Spoken:
+    """Every check, the broken ones included; versions and paths in it come from other programs."""
+    foreign = ForeignText()
+    checkup = check_everything(caller.assembly)
+    checks = [
+        Check(
+            group=one.group.value,
+            kind=one.kind,
+            state=one.state.value,
+            message=foreign.line(one.message),
+            fix=one.fix,
+        )
+        for one in checkup.diagnoses
+    ]
+    marks = {state.value: mark for state, mark in MARKS.items()}
+    lines = [f"{marks[one.state]} {one.message}{f'   → {one.fix}' if one.fix else ''}" for one in checks]
+    return Spoken(DoctorResult(summary=checkup.summary, checks=checks), "\n".join([*lines, checkup.summary]))

@@ -1,0 +1,119 @@
+"""The tools `pending` and `answer`: what waits for someone, as text and data, and answering it once."""
+
+from __future__ import annotations
+
+from bridgehead.assembly.pending import pending_list
+from bridgehead.contract.pending import Answer, PendingItem
+from bridgehead.contract.words import AnswerStatus, PendingKind, PendingState, Trust
+from bridgehead.control_plane.records import PendingFilter
+from bridgehead.errors import UserError
+from bridgehead.host.clock import SystemClock, iso_ms
+from bridgehead.mcp_server.tools.call import Caller, Spoken
+from bridgehead.mcp_server.tools.fencing import ForeignText
+from bridgehead.mcp_server.tools.schemas import (
+    AnswerArguments,
+    AnswerResult,
+    PendingArguments,
+    PendingEntry,
+    PendingResult,
+)
+
+
+def entry_of(item: PendingItem, foreign: ForeignText, *, with_prompt: bool = False) -> PendingEntry:
+    """One item as data; its prompt is foreign text, whoever wrote it."""
+    question = item.question
+    prompt = foreign.block(question.prompt, origin=f"{question.origin}, {item.id}", trust=Trust.UNVERIFIED)
+    return PendingEntry(
+        id=item.id,
+        kind=question.kind.value,
+        state=item.state.value,
+        origin=foreign.line(question.origin),
+        title=foreign.line(question.title),
+        since=item.opened_at,
+        project=question.project,
+        choices=list(question.choices),
+        advice=foreign.line(question.advice) if question.advice else None,
+        expires_at=question.expires_at,
+        prompt=prompt if with_prompt and question.prompt else "",
+    )
+
+
+def line_of(entry: PendingEntry) -> str:
+    choices = f"  [{' | '.join(entry.choices)}]" if entry.choices else ""
+    advice = f"  first: {entry.advice}" if entry.advice else ""
+    return f"{entry.id}  {entry.origin}: {entry.title}  (since {entry.since}){choices}{advice}"
+
+
+def how_to_answer(item: PendingItem) -> str:
+    """What the agent can do about an item."""
+    if item.state is not PendingState.OPEN:
+        return f"{item.id} is {item.state.value} already."
+    if item.question.kind is PendingKind.BUS_APPROVAL:
+        return f"This is for a person: bridgehead answer {item.id} yes|no"
+    choices = item.question.choices
+    text = " or ".join(repr(choice) for choice in choices) if choices else "your whole answer"
+    return f'Answer with the tool `answer`: {{"id": "{item.id}", "text": …}}; the text is {text}.'
+
+
+def how_to_go_on(item: PendingItem) -> str:
+    """What has to be done after the answer, since nothing resumes by itself."""
+    question, run_id = item.question, item.question.run_id or ""
+    if question.kind is PendingKind.FLOW_REQUEST and run_id.startswith("council-"):
+        review_id = run_id.removeprefix("council-")
+        return f'Go on with the council: tool `council` with {{"resume": "{review_id}"}}.'
+    if question.kind is PendingKind.HALTED_RUNTIME and run_id:
+        return f'The seat is tried again by the tool `council` with {{"resume": "{run_id}"}}.'
+    if question.kind is PendingKind.FLOW_REQUEST:
+        return f"Resume the flow: bridgehead flow resume --dir {question.project}"
+    return ""
+
+
+class ForAPerson(UserError):
+    """An approval that an agent tried to give."""
+
+    def __init__(self, item_id: str) -> None:
+        super().__init__(
+            f"{item_id} asks a person for an approval; agents may not give it",
+            hint=f"a person runs: bridgehead answer {item_id} yes|no",
+        )
+
+
+def pending(caller: Caller, wanted: PendingArguments) -> Spoken:
+    """What is open, or one item with its prompt."""
+    foreign = ForeignText()
+    with caller.assembly.store(read_only=True) as store:
+        waiting = pending_list(caller.assembly, store, caller.tell)
+        if wanted.id is not None:
+            item = waiting.find(wanted.id)
+            entry, advice = entry_of(item, foreign, with_prompt=True), how_to_answer(item)
+            text = "\n\n".join(filter(None, [line_of(entry), advice, foreign.note, entry.prompt]))
+            return Spoken(PendingResult(note=foreign.note, items=[entry], next=advice), text)
+        project = None if wanted.everywhere else caller.assembly.project
+        items = waiting.items(PendingFilter(project=project), limit=wanted.limit)
+    entries = [entry_of(item, foreign) for item in items]
+    advice = "The tool `pending` with an id shows an item's whole prompt." if entries else ""
+    text = "\n".join([*map(line_of, entries), advice]) if entries else "Nothing is waiting."
+    return Spoken(PendingResult(items=entries, next=advice), text)
+
+
+def answer(caller: Caller, wanted: AnswerArguments) -> Spoken:
+    """Answer once; whoever comes second is told who was first."""
+    given = Answer(
+        status=AnswerStatus(wanted.status),
+        text=wanted.text,
+        message=wanted.message,
+        by=f"{caller.client.name} (MCP)",
+        at=iso_ms(SystemClock().now()),
+    )
+    with caller.assembly.store() as store:
+        waiting = pending_list(caller.assembly, store, caller.tell)
+        if waiting.find(wanted.id).question.kind is PendingKind.BUS_APPROVAL:
+            raise ForAPerson(wanted.id)
+        item = waiting.answer(wanted.id, given)
+    result = AnswerResult(
+        id=item.id,
+        state=item.state.value,
+        title=ForeignText().line(item.question.title),
+        next=how_to_go_on(item),
+    )
+    return Spoken(result, f"{result.id} answered: {result.title}\n{result.next}".rstrip())

@@ -1,0 +1,67 @@
+"""The tools `rig_inbox` and `rig_send`: envelopes from and to agents on other machines."""
+
+from __future__ import annotations
+
+from bridgehead.assembly.rigs.inbox import envelopes_for_agent
+from bridgehead.assembly.rigs.rig import make_rig
+from bridgehead.mcp_server.tools.call import Caller, Spoken
+from bridgehead.mcp_server.tools.schemas import (
+    InboxEntry,
+    RigInboxArguments,
+    RigInboxResult,
+    RigSendArguments,
+    RigSendResult,
+)
+from bridgehead.rigs.operations.send import SendRequest
+from bridgehead.rigs.operations.send import send as send_envelope
+
+HOW_TO_ANSWER = "Answer an envelope with the tool `answer` and its id, or start a turn with `rig_send`."
+
+
+def inbox(caller: Caller, wanted: RigInboxArguments) -> Spoken:
+    """What waits for the rig of this clone, fenced."""
+    waiting = envelopes_for_agent(make_rig(str(caller.assembly.cwd), caller.tell), most=wanted.limit)
+    entries = [
+        InboxEntry(
+            id=fenced.id,
+            thread=fenced.notice.turn.thread_id,
+            type=fenced.notice.turn.type,
+            sender=str(fenced.notice.turn.sender),
+            commit=fenced.notice.turn.commit_sha,
+            verification=fenced.notice.verification.state.value,
+            text=fenced.text,
+        )
+        for fenced in waiting.envelopes
+    ]
+    result = RigInboxResult(
+        note=waiting.preamble,
+        rig=str(waiting.rig_id),
+        envelopes=entries,
+        left_out=waiting.left_out,
+        next=HOW_TO_ANSWER if entries else "",
+    )
+    return Spoken(result, waiting.prompt())
+
+
+def send(caller: Caller, wanted: RigSendArguments) -> Spoken:
+    """One envelope; nothing is written before all checks pass (rigs §8)."""
+    request = SendRequest(
+        wanted.type,
+        wanted.thread,
+        tuple(wanted.to),
+        status=wanted.status,
+        tldr=wanted.tldr,
+        body=lambda: wanted.body,
+        references=tuple(wanted.references),
+        push=wanted.push,
+    )
+    sent = send_envelope(make_rig(str(caller.assembly.cwd), caller.tell), request)
+    result = RigSendResult(
+        type=sent.type,
+        thread=sent.thread_id,
+        file=sent.file_path,
+        commit=sent.commit_sha,
+        pushed=sent.pushed,
+        to=[str(one) for one in sent.to],
+    )
+    return Spoken(result, sent.line())

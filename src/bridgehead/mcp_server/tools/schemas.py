@@ -1,0 +1,266 @@
+"""What the tools take and return, as types; the JSON Schemas of `tools/list` are made from them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Text = Annotated[str, Meta(max_length=50_000_000)]
+Sentence = Annotated[str, Meta(max_length=10_000)]
+Name = Annotated[str, Meta(min_length=1, max_length=500)]
+Names = Annotated[list[Name], Meta(max_length=1_000)]
+
+
+class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of a tool; anything not named here is refused."""
+
+
+class HostAnswer(Arguments, frozen=True, kw_only=True):
+    """One answer for the seat of the calling agent."""
+
+    id: Annotated[Name, Meta(description="The request's id, as the council gave it (q-12).")]
+    text: Annotated[Text, Meta(description="The whole answer to its prompt.")]
+
+
+class CouncilArguments(Arguments, frozen=True, kw_only=True):
+    """A council to hold, or one to go on with."""
+
+    verb: Annotated[
+        Literal[
+            "review",
+            "audit",
+            "analyze",
+            "plan",
+            "research",
+            "brainstorm",
+            "design",
+            "synthesize",
+            "debate",
+            "ask",
+        ],
+        Meta(description="What the council does; `ask` decides from the words of `task`."),
+    ] = "review"
+    paths: Annotated[
+        Names,
+        Meta(
+            description="Files or directories of the project. Without any scope: what changed, else everything."
+        ),
+    ] = []
+    diff_base: Annotated[
+        Name | None, Meta(description="Instead of paths: what changed since this commit or branch.")
+    ] = None
+    staged: Annotated[bool, Meta(description="Instead of paths: what is staged.")] = False
+    commit_range: Annotated[Name | None, Meta(description="Instead of paths: a range A..B of commits.")] = (
+        None
+    )
+    task: Annotated[str, Meta(max_length=100_000, description="What to look for, in your words.")] = ""
+    domains: Annotated[
+        Names,
+        Meta(description="Points of view, such as security or testing; default: chosen from the scope."),
+    ] = []
+    intensity: Annotated[
+        Literal["quick", "standard", "thorough"] | None, Meta(description="How thoroughly.")
+    ] = None
+    runtimes: Annotated[
+        Names,
+        Meta(description="Who sits: claude, codex, gemini, opencode, openai, static; default: who can."),
+    ] = []
+    host_seat: Annotated[
+        Name,
+        Meta(
+            description="Whether you, the calling agent, take a seat yourself: `auto` (default), `none`, "
+            "or the family you answer for (claude, codex, gemini, opencode)."
+        ),
+    ] = "auto"
+    max_calls: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Meta(description="Stop before one more call than this.")
+    ] = None
+    resume: Annotated[
+        Name | None,
+        Meta(description="Go on with this council instead of starting one; only the fields below count."),
+    ] = None
+    answers: Annotated[
+        list[HostAnswer],
+        Meta(max_length=200, description="With resume: your answers to the council's requests."),
+    ] = []
+    retry: Annotated[Names, Meta(description="With resume: seats to try again.")] = []
+    close: Annotated[bool, Meta(description="With resume: wait for nobody any longer.")] = False
+
+
+class CouncilStatusArguments(Arguments, frozen=True, kw_only=True):
+    review_id: Annotated[
+        Name | None, Meta(description="Which council; without it the councils of this project are listed.")
+    ] = None
+    limit: Annotated[int, Meta(ge=1, le=100, description="How many are listed.")] = 10
+
+
+class PendingArguments(Arguments, frozen=True, kw_only=True):
+    id: Annotated[Name | None, Meta(description="Show this item with its whole prompt.")] = None
+    everywhere: Annotated[bool, Meta(description="Of all projects, not only this one.")] = False
+    limit: Annotated[int, Meta(ge=1, le=200, description="The newest so many.")] = 20
+
+
+class AnswerArguments(Arguments, frozen=True, kw_only=True):
+    id: Annotated[Name, Meta(description="The pending item (q-12).")]
+    text: Annotated[
+        Text | None, Meta(description="The answer: the response text, or one of the item's choices.")
+    ] = None
+    status: Annotated[
+        Literal["success", "error", "cancelled"], Meta(description="error and cancelled need a message.")
+    ] = "success"
+    message: Annotated[Sentence | None, Meta(description="Why there is no answer.")] = None
+
+
+class RigInboxArguments(Arguments, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=50, description="The newest so many.")] = 10
+
+
+class RigSendArguments(Arguments, frozen=True, kw_only=True):
+    type: Annotated[Name, Meta(description="REQUEST, RESPONSE, RESULT, ACK, … (bridgehead rig send --help).")]
+    thread: Annotated[Name, Meta(description="The thread to post in.")]
+    to: Annotated[Names, Meta(min_length=1, description="Recipient rigs.")]
+    body: Annotated[Text, Meta(description="The message, Markdown.")]
+    status: Annotated[Name | None, Meta(description="Status marker, where the type has one.")] = None
+    tldr: Annotated[Name | None, Meta(description="One sentence for the listing.")] = None
+    references: Annotated[Names, Meta(description="Commits it answers; `auto` finds them.")] = []
+    push: Annotated[bool, Meta(description="Also push it.")] = True
+
+
+class FlowRespondArguments(Arguments, frozen=True, kw_only=True):
+    request_id: Annotated[Name, Meta(description="The request_id in the flow's pause line or request file.")]
+    text: Annotated[Text | None, Meta(description="The response.")] = None
+    status: Annotated[
+        Literal["success", "error", "cancelled"], Meta(description="error and cancelled need a message.")
+    ] = "success"
+    message: Annotated[Sentence | None, Meta(description="Why there is no response.")] = None
+
+
+class DoctorArguments(Arguments, frozen=True, kw_only=True):
+    pass
+
+
+class Result(Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """Structured content of a tool's result."""
+
+    note: str = ""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    id: str
+    severity: str
+    title: str
+    location: str
+    seats: list[str]
+    confirmation: str
+
+
+class SeatRequest(Struct, frozen=True, kw_only=True):
+    """A prompt that the calling agent answers for its seat."""
+
+    id: str
+    request_id: str
+    title: str
+    prompt: str
+
+
+class CouncilResult(Result, frozen=True, kw_only=True):
+    review_id: str
+    status: Literal["reported", "input_required", "waiting", "running", "stopped", "aborted"]
+    exit_code: int
+    """The code the command would end with; 42 waits for an agent."""
+    summary: str
+    next: str = ""
+    verdict: str | None = None
+    findings: list[Finding] = []
+    report: str = ""
+    report_files: dict[str, str] = {}
+    requests: list[SeatRequest] = []
+    waiting_for: list[str] = []
+    skipped: dict[str, str] = {}
+    warnings: list[str] = []
+
+
+class CouncilListed(Struct, frozen=True, kw_only=True):
+    review_id: str
+    verb: str
+    title: str
+    state: str
+    started_at: str
+    verdict: str | None
+    waiting_for: list[str]
+
+
+class CouncilStatusResult(Result, frozen=True, kw_only=True):
+    councils: list[CouncilListed] = []
+    council: CouncilResult | None = None
+
+
+class PendingEntry(Struct, frozen=True, kw_only=True):
+    id: str
+    kind: str
+    state: str
+    origin: str
+    title: str
+    since: str
+    project: str
+    choices: list[str]
+    advice: str | None
+    expires_at: str | None
+    prompt: str = ""
+
+
+class PendingResult(Result, frozen=True, kw_only=True):
+    items: list[PendingEntry]
+    next: str = ""
+
+
+class AnswerResult(Result, frozen=True, kw_only=True):
+    id: str
+    state: str
+    title: str
+    next: str
+
+
+class InboxEntry(Struct, frozen=True, kw_only=True):
+    id: str
+    thread: str
+    type: str
+    sender: str
+    commit: str | None
+    verification: str
+    text: str
+
+
+class RigInboxResult(Result, frozen=True, kw_only=True):
+    rig: str
+    envelopes: list[InboxEntry]
+    left_out: int
+    next: str = ""
+
+
+class RigSendResult(Result, frozen=True, kw_only=True):
+    type: str
+    thread: str
+    file: str
+    commit: str
+    pushed: bool
+    to: list[str]
+
+
+class FlowRespondResult(Result, frozen=True, kw_only=True):
+    request_id: str
+    next: str
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    group: str
+    kind: str
+    state: str
+    message: str
+    fix: str | None
+
+
+class DoctorResult(Result, frozen=True, kw_only=True):
+    summary: str
+    checks: list[Check]

@@ -1,0 +1,1 @@
+"""Ways an MCP client reaches the server: stdio and Streamable HTTP."""

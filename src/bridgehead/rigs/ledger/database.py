@@ -1,0 +1,276 @@
+"""The control-plane file of rigs §14.1: its tables beside foreign ones, and writing messages through. Git stays
+the truth.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bridgehead.rigs.ledger.messages import Lifecycle, Message, acknowledged_by, moves_forward
+
+OUR_VERSION = 1
+
+_SHARED = """
+CREATE TABLE IF NOT EXISTS bridge_messages (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  thread TEXT NOT NULL, filename TEXT NOT NULL, message_type TEXT NOT NULL,
+  from_rig TEXT NOT NULL, to_rig TEXT NOT NULL,
+  lifecycle_state TEXT NOT NULL,
+  status_class TEXT NOT NULL,
+  status_text TEXT NOT NULL,
+  tldr TEXT, envelope_date TEXT NOT NULL, commit_sha TEXT NOT NULL,
+  parent_refs TEXT,
+  run_id TEXT {run_reference},
+  body_hash TEXT NOT NULL,
+  created_at TEXT NOT NULL DEFAULT (datetime('now')),
+  UNIQUE(commit_sha, thread, filename));
+CREATE TABLE IF NOT EXISTS bridge_message_events (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  message_id INTEGER NOT NULL REFERENCES bridge_messages(id),
+  event_type TEXT NOT NULL,
+  rig TEXT NOT NULL, notes TEXT,
+  created_at TEXT NOT NULL DEFAULT (datetime('now')));
+CREATE INDEX IF NOT EXISTS idx_bridge_msg_thread ON bridge_messages(thread);
+CREATE INDEX IF NOT EXISTS idx_bridge_msg_run ON bridge_messages(run_id);
+CREATE INDEX IF NOT EXISTS idx_bridge_msg_status_class ON bridge_messages(status_class);
+CREATE INDEX IF NOT EXISTS idx_bridge_msg_lifecycle ON bridge_messages(lifecycle_state);
+CREATE INDEX IF NOT EXISTS idx_bridge_msg_ev ON bridge_message_events(message_id);
+"""
+
+_OURS = """
+CREATE TABLE IF NOT EXISTS bridge_message_recipients (
+  message_id INTEGER NOT NULL REFERENCES bridge_messages(id), rig TEXT NOT NULL, PRIMARY KEY (message_id, rig));
+CREATE INDEX IF NOT EXISTS idx_bridge_recipient ON bridge_message_recipients(rig);
+CREATE TABLE IF NOT EXISTS bridge_cursor (
+  repo TEXT NOT NULL, ref TEXT NOT NULL, commit_sha TEXT NOT NULL, updated_at TEXT NOT NULL, PRIMARY KEY (repo, ref));
+CREATE TABLE IF NOT EXISTS bridge_counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS bridge_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+
+
+class NewerTables(sqlite3.DatabaseError):
+    """A later version has been here; what it means by our tables is not known."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(f"its tables are of version {version}, this program knows {OUR_VERSION}")
+
+
+def prepare(database: sqlite3.Connection) -> None:
+    """Make what is missing. `run_id` refers to `runs` only where another tool brought that table."""
+    runs = database.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'runs'").fetchone()
+    database.executescript(_SHARED.format(run_reference="REFERENCES runs(id)" if runs else "") + _OURS)
+    database.execute(
+        "INSERT OR IGNORE INTO bridge_meta (key, value) VALUES ('bridgehead_version', ?)", (str(OUR_VERSION),)
+    )
+    database.commit()
+    (version,) = database.execute("SELECT value FROM bridge_meta WHERE key = 'bridgehead_version'").fetchone()
+    if not str(version).isdecimal() or int(version) > OUR_VERSION:
+        raise NewerTables(version)
+
+
+BUSY_MILLISECONDS = 5000
+_COLUMNS = (
+    "thread, filename, message_type, from_rig, to_rig, status_class, status_text, tldr, envelope_date,"
+    " commit_sha, parent_refs, body_hash"
+)
+
+
+class LedgerDatabase:
+    """One open control-plane file."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+        self._connection.execute("PRAGMA foreign_keys = ON")
+        prepare(self._connection)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    # Messages
+
+    def record(
+        self, message: Message, state: Lifecycle, *, rig: str, event: str | None, note: str | None
+    ) -> int:
+        """Insert a message unless it is known; what it names is acknowledged, what it closes is resolved."""
+        known = self.find(message.commit_sha, message.path)
+        if known is not None:
+            return known
+        row_id = self._insert(message, state)
+        self.add_event(row_id, event or state, rig, note)
+        for other in acknowledged_by(message, self._perhaps_named_by(message)):
+            self.move(other, Lifecycle.ACKED, rig=message.from_rig)
+        if message.closes:
+            self.add_event(row_id, Lifecycle.RESOLVED, message.from_rig, None)
+            self._resolve(message.thread)
+        return row_id
+
+    def _perhaps_named_by(self, message: Message) -> list[Message]:
+        """What an answer may name: by hash a message of its thread, by commit one of any thread."""
+        named = self.messages(message.thread) if message.in_reply_to else []
+        for reference in message.references:
+            # Any id that begins with the reference; "g" follows every hex digit.
+            named += self._selected("commit_sha >= ? AND commit_sha < ?", (reference, f"{reference}g"))
+        return named
+
+    def _insert(self, message: Message, state: Lifecycle) -> int:
+        to_rig = message.to[0] if len(message.to) == 1 else json.dumps(list(message.to))
+        values = (
+            message.thread,
+            message.filename,
+            message.message_type,
+            message.from_rig,
+            to_rig,
+            message.status_class,
+            message.status_text,
+            message.tldr,
+            message.envelope_date,
+            message.commit_sha,
+            json.dumps(list(message.references)) if message.references else None,
+            message.body_hash,
+        )
+        cursor = self._connection.execute(
+            f"INSERT INTO bridge_messages ({_COLUMNS}, lifecycle_state) VALUES ({'?, ' * len(values)}?)",
+            (*values, state),
+        )
+        row_id = int(cursor.lastrowid or 0)
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO bridge_message_recipients (message_id, rig) VALUES (?, ?)",
+            [(row_id, rig) for rig in message.to],
+        )
+        return row_id
+
+    def find(self, commit_sha: str, path: str) -> int | None:
+        thread, _, filename = path.partition("/")
+        row = self._connection.execute(
+            "SELECT id FROM bridge_messages WHERE commit_sha = ? AND thread = ? AND filename = ?",
+            (commit_sha, thread, filename),
+        ).fetchone()
+        return int(row[0]) if row else None
+
+    def messages(
+        self,
+        thread: str | None = None,
+        *,
+        run_id: str | None = None,
+        lifecycle_state: str | None = None,
+        status_class: str | None = None,
+    ) -> list[Message]:
+        """The messages known, oldest first; superseded ones only when that state is asked for."""
+        limits = {
+            "thread": thread,
+            "run_id": run_id,
+            "lifecycle_state": lifecycle_state,
+            "status_class": status_class,
+        }
+        asked = {name: value for name, value in limits.items() if value is not None}
+        where = " AND ".join([f"{name} = ?" for name in asked] or ["1"])
+        return self._selected(where, tuple(asked.values()), superseded=lifecycle_state is not None)
+
+    def _selected(self, where: str, values: tuple[str, ...], *, superseded: bool = False) -> list[Message]:
+        standing = "" if superseded else f" AND lifecycle_state <> '{Lifecycle.SUPERSEDED}'"
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM bridge_messages WHERE {where}{standing} ORDER BY id", values
+        )
+        return [_message(row) for row in rows]
+
+    def state(self, commit_sha: str, path: str) -> Lifecycle | None:
+        row_id = self.find(commit_sha, path)
+        if row_id is None:
+            return None
+        found = self._connection.execute(
+            "SELECT lifecycle_state FROM bridge_messages WHERE id = ?", (row_id,)
+        )
+        return Lifecycle(found.fetchone()[0])
+
+    def move(self, message: Message, state: Lifecycle, *, rig: str, note: str | None = None) -> bool:
+        """Take a message to a later state, with the event; False if it is there or beyond."""
+        row_id, current = (
+            self.find(message.commit_sha, message.path),
+            self.state(message.commit_sha, message.path),
+        )
+        if row_id is None or current is None or not moves_forward(current, state):
+            return False
+        self._connection.execute(
+            "UPDATE bridge_messages SET lifecycle_state = ? WHERE id = ?", (state, row_id)
+        )
+        self.add_event(row_id, state, rig, note)
+        return True
+
+    def _resolve(self, thread: str) -> None:
+        self._connection.execute(
+            "UPDATE bridge_messages SET lifecycle_state = ? WHERE thread = ? AND lifecycle_state NOT IN (?, ?)",
+            (Lifecycle.RESOLVED, thread, Lifecycle.RESOLVED, Lifecycle.SUPERSEDED),
+        )
+
+    def add_event(self, row_id: int, event: str, rig: str, note: str | None) -> None:
+        self._connection.execute(
+            "INSERT INTO bridge_message_events (message_id, event_type, rig, notes) VALUES (?, ?, ?, ?)",
+            (row_id, str(event), rig, note),
+        )
+
+    def forget(self, thread: str | None) -> None:
+        """Remove the rows of a thread, or all, before they are rebuilt from git."""
+        chosen = "SELECT id FROM bridge_messages" + (" WHERE thread = ?" if thread else "")
+        values = (thread,) if thread else ()
+        for table in ("bridge_message_events", "bridge_message_recipients"):
+            self._connection.execute(f"DELETE FROM {table} WHERE message_id IN ({chosen})", values)
+        self._connection.execute(f"DELETE FROM bridge_messages WHERE id IN ({chosen})", values)
+
+    # Cursor and counters
+
+    def cursor(self, repo: str, ref: str) -> str | None:
+        row = self._connection.execute(
+            "SELECT commit_sha FROM bridge_cursor WHERE repo = ? AND ref = ?", (repo, ref)
+        ).fetchone()
+        return str(row[0]) if row else None
+
+    def move_cursor(self, repo: str, ref: str, commit_sha: str) -> None:
+        self._connection.execute(
+            "INSERT INTO bridge_cursor (repo, ref, commit_sha, updated_at) VALUES (?, ?, ?, datetime('now'))"
+            " ON CONFLICT (repo, ref) DO UPDATE SET commit_sha = excluded.commit_sha, updated_at = excluded.updated_at",
+            (repo, ref, commit_sha),
+        )
+
+    def count(self, name: str) -> None:
+        self._connection.execute(
+            "INSERT INTO bridge_counters (name, value) VALUES (?, 1)"
+            " ON CONFLICT (name) DO UPDATE SET value = value + 1",
+            (name,),
+        )
+
+
+def _message(row: Sequence[object]) -> Message:
+    thread, filename, kind, sender, to_rig, status_class, status, tldr, date, commit, references, digest = row
+    to = json.loads(str(to_rig)) if str(to_rig).startswith("[") else [to_rig]
+    return Message(
+        thread=str(thread),
+        filename=str(filename),
+        message_type=str(kind),
+        from_rig=str(sender),
+        to=tuple(map(str, to)),
+        status_class=str(status_class),
+        status_text=str(status),
+        tldr=None if tldr is None else str(tldr),
+        envelope_date=str(date),
+        commit_sha=str(commit),
+        references=tuple(map(str, json.loads(str(references)))) if references else (),
+        in_reply_to="",
+        body_hash=str(digest),
+    )

@@ -1,0 +1,255 @@
+"""What a new envelope says: fields in writing order, words where the user gave none, the secret scan before it is
+sent (rigs §3.4, §8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from bridgehead.errors import SecretRefused, UserError
+from bridgehead.rigs.envelope.body_hash import body_hash, clean_body
+from bridgehead.rigs.envelope.envelope import Envelope
+from bridgehead.rigs.envelope.fields import TLDR_SOFT_CAP, StatusClass
+from bridgehead.rigs.envelope.frontmatter import write_envelope
+from bridgehead.rigs.envelope.schema import SchemaFault, schema_faults
+from bridgehead.rigs.envelope.text import headline, utf8
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.trust.attestation import Attestation
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.rig import Author
+    from bridgehead.rigs.trust.council_mark import CouncilMark
+
+
+_CLOSING_WORDS = {StatusClass.CANCELLED: "❌ Cancelled", StatusClass.COMPLETED: "✅ Completed"}
+
+
+class Draft(NamedTuple):
+    """An envelope that is not a file yet."""
+
+    frontmatter: Mapping[str, Value]
+    body: str  # clean: it hashes the same now and after being read back
+
+    @property
+    def text(self) -> str:
+        return write_envelope(self.frontmatter, self.body)
+
+    @property
+    def body_hash(self) -> str:
+        return body_hash(self.body)
+
+
+def draft_send(
+    author: Author,
+    message_type: str,
+    thread_id: str,
+    recipients: Sequence[str],
+    day: str,
+    *,
+    status: str | None = None,
+    tldr: str | None = None,
+    references: Sequence[str] = (),
+    body: str | None = None,
+    mark: CouncilMark | None = None,
+) -> Draft:
+    """Return what `send` writes; `status` as parse_status returned it, `mark` of the council that reviewed it."""
+    fields: dict[str, Value] = {
+        "from": author.rig_id,
+        "to": _one_or_list(recipients),
+        "date": day,
+        "status": f"▶ {message_type} sent" if status is None else status,
+        "type": message_type,
+        "thread": thread_id,
+        "display_name": author.display_name or None,
+        "tldr": tldr,
+        "references": list(references) or None,
+    }
+    default = f"# {thread_id} — {message_type}\n\n(body authored on {author.rig_id})\n\nStanding by.\n"
+    text = default if body is None else body
+    if mark is not None:
+        from bridgehead.rigs.trust.council_mark import with_mark
+
+        text = with_mark(text, mark)
+    return _sealed(fields, text)
+
+
+def draft_close(
+    author: Author, thread_id: str, outcome: StatusClass, recipient: str, day: str, *, note: str | None = None
+) -> Draft:
+    """Return what `close` writes: the note's first line goes into the status, all of it into the body."""
+    summary = headline(note or "")
+    fields: dict[str, Value] = {
+        "from": author.rig_id,
+        "to": recipient,
+        "date": day,
+        "status": f"{_CLOSING_WORDS[outcome]} — {summary}" if summary else _CLOSING_WORDS[outcome],
+        "type": "RESOLUTION",
+        "thread": thread_id,
+        "display_name": author.display_name or None,
+    }
+    remark = f"{note}\n\n" if summary else ""
+    return _sealed(fields, f"# {thread_id} — RESOLUTION ({outcome})\n\n{remark}Standing by.\n")
+
+
+def draft_relay(
+    author: Author,
+    operator: str,
+    message_type: str,
+    thread_id: str,
+    recipients: Sequence[str],
+    in_reply_to: str,
+    attestation: Attestation,
+    *,
+    status: str | None = None,
+    tldr: str | None = None,
+    references: Sequence[str] = (),
+    body: str | None = None,
+) -> Draft:
+    """Return what `relay` writes for `operator`, the git user name; `status` as tidy_status returned it."""
+    fields: dict[str, Value] = {
+        "from": author.rig_id,
+        "to": _one_or_list(recipients),
+        "date": attestation.attested_at[:10],
+        "status": f"▶ Relayed {message_type}" if status is None else status,
+        "type": message_type,
+        "thread": thread_id,
+        "in_reply_to": in_reply_to,
+        "attested_by": attestation.attested_by,
+        "attested_at": attestation.attested_at,
+        "nonce": attestation.nonce,
+        "display_name": operator,
+        "tldr": tldr,
+        "references": list(references) or None,
+    }
+    default = (
+        f"# {thread_id} — {message_type} (relayed by {operator})\n\n"
+        f"Relayed via {author.rig_id} on {attestation.attested_at}.\n\nStanding by.\n"
+    )
+    return _sealed(fields, default if body is None else body)
+
+
+def send_subject(message_type: str, path: str, tldr: str | None) -> str:
+    """Return the commit subject of a sent envelope: its summary, or where it lies."""
+    return f"{message_type}: {headline(tldr or '') or path}"
+
+
+def close_subject(thread_id: str, outcome: StatusClass) -> str:
+    """Return the commit subject of a closing envelope."""
+    return f"RESOLUTION: {thread_id} {outcome}"
+
+
+def relay_subject(message_type: str, thread_id: str, nonce: str) -> str:
+    """Return the commit subject of a relay turn."""
+    return f"{message_type} (relay): {thread_id} nonce={nonce}"
+
+
+def parse_outcome(typed: str) -> StatusClass:
+    """Return how a thread is to be closed, or raise OutcomeUnknown."""
+    outcome = next((known for known in _CLOSING_WORDS if known == typed), None)
+    if outcome is None:
+        raise OutcomeUnknown(typed)
+    return outcome
+
+
+def present(fields: Mapping[str, Value]) -> dict[str, Value]:
+    """Leave out the fields that have no value."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _one_or_list(recipients: Sequence[str]) -> Value:
+    return recipients[0] if len(recipients) == 1 else list(recipients)
+
+
+def _sealed(fields: Mapping[str, Value], body: str) -> Draft:
+    clean = clean_body(body)
+    frontmatter = {**present(fields), "body_hash": body_hash(clean)}
+    if faults := (*schema_faults(frontmatter), *_unwritable(frontmatter)):
+        raise SchemaRefused(faults)
+    return Draft(frontmatter, clean)
+
+
+def _unwritable(frontmatter: Mapping[str, Value]) -> list[SchemaFault]:
+    """Return the fields with bytes that were not UTF-8 on the command line."""
+    return [
+        SchemaFault(f"/{name}", "must be text that UTF-8 can carry")
+        for name, value in frontmatter.items()
+        if isinstance(value, str) and utf8(value) != value.encode("utf-8", "surrogatepass")
+    ]
+
+
+class SchemaRefused(UserError):
+    """What was to be written is not a valid envelope."""
+
+    def __init__(self, faults: Sequence[SchemaFault]) -> None:
+        listed = ", ".join(f"{fault.path} {fault.message}" for fault in faults)
+        super().__init__(f"envelope frontmatter failed schema validation: {listed}")
+        self.faults = tuple(faults)
+
+
+class OutcomeUnknown(UserError):
+    """A thread was to be closed in a way there is no word for."""
+
+    def __init__(self, typed: str) -> None:
+        super().__init__(f'--status must be "cancelled" or "completed" (got "{typed}")')
+
+
+def warn_of_long_tldr(rig: Rig, tldr: str | None) -> None:
+    """Say so when a summary is none; it is sent all the same."""
+    if tldr is not None and len(tldr) > TLDR_SOFT_CAP:
+        rig.tell(f"warning: tldr is {len(tldr)} chars (>{TLDR_SOFT_CAP} soft cap)")
+
+
+def refuse_secrets(draft: Draft) -> None:
+    """Keep back what looks like a secret, naming its kind and line, never its value."""
+    from bridgehead.host.secrets_scan import scan
+
+    for where, text in (
+        ("body", draft.body),
+        ("tldr", draft.frontmatter.get("tldr")),
+        ("status", draft.frontmatter["status"]),
+    ):
+        for hit in scan(text) if isinstance(text, str) else ():
+            raise SecretRefused(where, hit.kind, hit.line)
+
+
+RECIPIENT_PLACEHOLDER = "(set --to recipient when sending)"
+
+
+def draft_scaffold(author: Author, thread_id: str, day: str) -> Draft:
+    """Return what `new` writes: a request to fill in, which cannot be sent as it stands."""
+    fields: dict[str, Value] = {
+        "from": author.rig_id,
+        "to": RECIPIENT_PLACEHOLDER,
+        "date": day,
+        "status": f"▶ {thread_id} opened",
+        "type": "REQUEST",
+        "thread": thread_id,
+        "display_name": author.display_name or None,
+    }
+    return Draft(present(fields), clean_body(_scaffold_body(thread_id, author.rig_id)))
+
+
+def is_scaffold(envelope: Envelope) -> bool:
+    """Tell whether a request was scaffolded and never sent."""
+    return envelope.frontmatter.get("to") == RECIPIENT_PLACEHOLDER
+
+
+def edited_scaffold_body(envelope: Envelope, thread_id: str) -> str | None:
+    """Return the body somebody wrote into a scaffold, None while it is still the template."""
+    template = _scaffold_body(thread_id, str(envelope.frontmatter.get("from")))
+    return None if envelope.body == clean_body(template) else envelope.body
+
+
+def _scaffold_body(thread_id: str, rig_id: str) -> str:
+    # Word for word the reference's, so that an untouched scaffold of either tool is recognised by both.
+    return (
+        f"# {thread_id} — REQUEST\n\n"
+        f"<!-- Authored on {rig_id}. Edit before `rig-bridge send`. -->\n\n"
+        "## What I'm asking\n\n"
+        "(describe the asker spec — what you want the peer to do)\n\n"
+        "## Context\n\n"
+        "(any prior turns, paths, or assumptions)\n\n"
+        "Standing by.\n"
+    )

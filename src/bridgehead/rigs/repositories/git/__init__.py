@@ -1,0 +1,1 @@
+"""A bridge repository kept by git."""

@@ -1,0 +1,229 @@
+"""One clone as the other git modules see it: its git, where it keeps its things, its settings, its lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from bridgehead.errors import LockTimeout
+from bridgehead.host.clock import Clock, SystemClock
+from bridgehead.host.directories import make_dir
+from bridgehead.host.file_errors import translated
+from bridgehead.host.locks import FileLock, read_holder
+from bridgehead.rigs.repositories.errors import GitFailed, NotARepository
+from bridgehead.rigs.repositories.git.command import Git, GitAnswer, demand
+
+if TYPE_CHECKING:
+    import hashlib
+
+
+_QUESTIONS = (
+    "--show-object-format",
+    "--path-format=absolute",
+    "--show-toplevel",
+    "--git-dir",
+    "--git-common-dir",
+    "--git-path",
+    "index",
+    "--git-path",
+    "hooks",
+)
+
+
+class Location(NamedTuple):
+    """Absolute paths of one work tree."""
+
+    object_format: str  # sha1 or sha256
+    top_level: Path
+    git_dir: Path
+    common_dir: Path  # the same as git_dir, except in a linked worktree
+    index_file: Path
+    hooks_dir: Path  # follows core.hooksPath
+
+    @property
+    def private_dir(self) -> Path:
+        """Where our own files of this work tree live; git never looks there."""
+        return self.git_dir / "bridgehead"
+
+    @property
+    def posting_journal(self) -> Path:
+        """Names the envelope that is being committed; see git_posting_journal.py."""
+        return self.private_dir / "posting.json"
+
+    @property
+    def rebuild_journal(self) -> Path:
+        """Names the commits that are being replaced; see git_rebuild.py."""
+        return self.private_dir / "rebuild.json"
+
+    @property
+    def rebuild_index(self) -> Path:
+        """The index in which those commits are composed anew."""
+        return self.private_dir / "rebuild.index"
+
+    @property
+    def lock_file(self) -> Path:
+        """One lock for all work trees: they share branches and remotes."""
+        return self.common_dir / "bridgehead" / "lock"
+
+
+def locate(git: Git) -> Location:
+    """Find the work tree around git's directory, or raise NotARepository."""
+    answer = git.ask("rev-parse", *_QUESTIONS, hooks_path_shown=True)
+    if answer.code != 0:
+        raise NotARepository(git.directory, answer.says)
+    lines = answer.text.removesuffix("\n").split("\n")
+    if len(lines) != len(Location._fields):
+        raise GitFailed("a repository whose path holds a line break cannot be used")
+    object_format, *paths = lines
+    return Location(object_format, *map(Path, paths))
+
+
+_REMOTE = re.compile(r"remote\..+\.url", re.DOTALL)
+_TRUE = frozenset({"true", "yes", "on", "1"})
+
+
+class GitSettings:
+    """The effective configuration; keys are spelled `section.name` in lower case, `section.Sub.name` with one."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self._values = values
+
+    @classmethod
+    def read(cls, git: Git) -> GitSettings:
+        """Ask git; later files override earlier ones, as they do for git itself."""
+        values = {}
+        answer = demand("config", git.ask("config", "--list", "-z", hooks_path_shown=True))
+        for entry in answer.fields:
+            key, separator, value = entry.partition("\n")
+            values[key] = value if separator else "true"
+        return cls(values)
+
+    def get(self, key: str) -> str | None:
+        """Return the value, None where it is unset or empty."""
+        return self._values.get(key) or None
+
+    def flag(self, key: str) -> bool:
+        """Return a yes/no value, False where it is unset."""
+        return self._values.get(key, "").strip().lower() in _TRUE
+
+    def path(self, key: str) -> Path | None:
+        """Return a path with `~` expanded."""
+        value = self.get(key)
+        return Path(value).expanduser() if value else None
+
+    def remotes(self) -> set[str]:
+        """Return the names of the remotes that have an address."""
+        return {key[len("remote.") : -len(".url")] for key in self._values if _REMOTE.fullmatch(key)}
+
+    def switched_off_drivers(self) -> tuple[str, ...]:
+        """Return the settings that keep every configured filter from running (see git_command.py)."""
+        drivers = {
+            key[: key.rindex(".")] for key in self._values if key.startswith("filter.") and key.count(".") > 1
+        }
+        return tuple(
+            f"{driver}.{what}"
+            for driver in sorted(drivers)
+            for what in ("clean=", "smudge=", "process=", "required=false")
+        )
+
+
+LOCK_TIMEOUT_SECONDS = 30.0
+_INDEX_BUSY = "index.lock"
+_INDEX_PATIENCE_SECONDS = 3.0
+_POLL_SECONDS = 0.02
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Clone:
+    """Where things are and how to reach them; nothing here knows about envelopes."""
+
+    def __init__(
+        self, directory: str | Path, environment: Mapping[str, str] | None = None, clock: Clock | None = None
+    ) -> None:
+        self.git = Git(str(directory), environment)
+        self.location: Location = locate(self.git)
+        self.git.directory = str(self.location.top_level)
+        self.settings = GitSettings.read(self.git)
+        self.git.off = self.settings.switched_off_drivers()
+        self.clock = clock or SystemClock()
+        self._pin_inherited_paths()
+
+    def _pin_inherited_paths(self) -> None:
+        """Inside a hook git hands down relative paths, which stop being true when we change directory."""
+        if "GIT_DIR" in self.git.environment:
+            self.git.environment["GIT_DIR"] = str(self.location.git_dir)
+            self.git.environment["GIT_WORK_TREE"] = str(self.location.top_level)
+        if "GIT_INDEX_FILE" in self.git.environment:
+            self.git.environment["GIT_INDEX_FILE"] = str(self.location.index_file)
+
+    @property
+    def null_id(self) -> str:
+        """What git calls the object that is not there."""
+        return "0" * (64 if self.location.object_format == "sha256" else 40)
+
+    def blob_id(self, content: bytes) -> str:
+        """Return the id git gives this content."""
+        return self._hash(b"blob %d\0" % len(content) + content).hexdigest()
+
+    @cached_property
+    def _hash(self) -> Callable[[bytes], hashlib._Hash]:
+        import hashlib
+
+        return hashlib.sha256 if self.location.object_format == "sha256" else hashlib.sha1
+
+    def write_index(self, *arguments: str) -> GitAnswer:
+        """Change the user's index, waiting a little if another git has it open."""
+        deadline = self.clock.monotonic() + _INDEX_PATIENCE_SECONDS
+        while True:
+            answer = self.git.ask(*arguments, shielded=True)
+            if answer.code == 0 or _INDEX_BUSY not in answer.says or self.clock.monotonic() > deadline:
+                return answer
+            self.clock.sleep(_POLL_SECONDS)
+
+    @contextmanager
+    def lock(self, timeout_seconds: float = LOCK_TIMEOUT_SECONDS) -> Iterator[None]:
+        """Keep other commands out, also while a git process of a killed one is still at work.
+
+        Waits for as long as others come and go; one that holds on for `timeout_seconds` is taken to be stuck.
+        """
+        path = self.location.lock_file
+        make_dir(path.parent)
+        with ExitStack() as held:
+            held.callback(self._take_turn(FileLock(path, timeout_seconds, clock=self.clock)).release)
+            with translated(path, "locked"):
+                handle = os.open(path.with_name("children"), _LOCK_FLAGS, 0o600)
+            held.callback(os.close, handle)
+            self._await_orphans(handle, timeout_seconds)
+            self.git.guard = handle
+            held.callback(setattr, self.git, "guard", None)
+            yield
+
+    def _take_turn(self, lock: FileLock) -> FileLock:
+        """Wait for as long as the holder changes."""
+        holder = read_holder(lock.path)
+        while True:
+            try:
+                lock.acquire()
+            except LockTimeout:
+                before, holder = holder, read_holder(lock.path)
+                if holder is None or holder == before:
+                    raise
+            else:
+                return lock
+
+    def _await_orphans(self, handle: int, timeout_seconds: float) -> None:
+        """A shielded call inherits this lock, so it is held for as long as that call runs, whoever started it."""
+        deadline = self.clock.monotonic() + timeout_seconds
+        while True:
+            try:
+                return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if self.clock.monotonic() > deadline:
+                    raise LockTimeout(str(self.location.lock_file), timeout_seconds) from None
+                self.clock.sleep(_POLL_SECONDS)

@@ -1,0 +1,111 @@
+"""Notes that freeze a thread: refs of their own, invisible to tools that do not know them (rigs §10).
+
+refs/bridge/frozen/<thread>         as the remote has it, refreshed by every fetch
+refs/bridge/frozen-here/<thread>    kept when a remote would not take the note
+"""
+
+from __future__ import annotations
+
+from bridgehead.rigs.repositories.errors import FetchFailed, PushFailed
+from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS
+from bridgehead.rigs.repositories.git.refs import local_ref, push_ref, remote_ref
+from bridgehead.rigs.repositories.records import FreezeNote, Raced, Wire
+
+_SHARED = "refs/bridge/frozen/"
+_HERE = "refs/bridge/frozen-here/"
+_MAX_NOTE_BYTES = 64 * 1024
+FETCHED_FREEZES = f"+{_SHARED}*:{_SHARED}*"
+
+
+def read_freezes(clone: Clone) -> dict[str, FreezeNote]:
+    """Return every note known here; a shared one outranks one of our own."""
+    lines = clone.git.read(
+        "for-each-ref", "--format=%(objecttype) %(objectsize) %(objectname) %(refname)", _HERE, _SHARED
+    ).text.splitlines()
+    notes: dict[str, FreezeNote] = {}
+    for kind, size, blob, ref in (
+        line.split(" ") for line in sorted(lines, key=lambda line: _HERE not in line)
+    ):
+        thread = ref.rpartition("/")[2]
+        if kind == "blob" and int(size) <= _MAX_NOTE_BYTES:
+            notes[thread] = FreezeNote(_text(clone, blob), only_here=ref.startswith(_HERE))
+    return notes
+
+
+def ask_freeze(clone: Clone, wire: Wire, thread: str) -> FreezeNote | None:
+    """Ask the remote about one thread, and remember its answer; unreachable, the last known state counts."""
+    ref = _SHARED + thread
+    try:
+        target = remote_ref(clone, wire.remote, ref)
+        if target is None:
+            _delete(clone, ref)
+        elif target != local_ref(clone, ref):
+            _fetch_note(clone, wire, ref)
+    except (ConnectionError, FetchFailed):
+        pass
+    return read_freezes(clone).get(thread)
+
+
+def freeze(
+    clone: Clone, wire: Wire | None, thread: str, note: str, replaces: FreezeNote | None
+) -> FreezeNote | Raced:
+    """Plant a note: only where there is none, or in place of exactly the one given."""
+    blob = clone.git.write("hash-object", "-w", "--no-filters", "--stdin", stdin=note.encode()).text.strip()
+    if wire is not None:
+        shared = replaces is not None and not replaces.only_here
+        lease = clone.blob_id(replaces.text.encode()) if replaces and shared else ""
+        report = push_ref(clone, wire.remote, blob, _SHARED + thread, lease=lease)
+        if report.raced:
+            return Raced(report.says)
+        if report.taken:
+            clone.git.write("update-ref", _SHARED + thread, blob)
+            _delete(clone, _HERE + thread)
+            return FreezeNote(note)
+    clone.git.write("update-ref", _HERE + thread, blob)
+    return FreezeNote(note, only_here=True)
+
+
+def thaw(clone: Clone, wire: Wire | None, thread: str) -> bool:
+    """Remove the note, here and on the remote; False if there was none."""
+    was_here = _delete(clone, _HERE + thread)
+    ref = _SHARED + thread
+    target = local_ref(clone, ref)
+    if wire is not None:
+        try:
+            target = remote_ref(clone, wire.remote, ref)
+        except ConnectionError as error:
+            if target is not None:
+                raise FetchFailed(wire.remote, str(error)) from error
+        if target is not None:
+            report = push_ref(clone, wire.remote, "", ref, lease=target)
+            if not report.taken:
+                raise PushFailed(wire.remote, ref, report.says)
+    return _delete(clone, ref) or was_here or target is not None
+
+
+def _text(clone: Clone, blob: str) -> str:
+    return clone.git.read("cat-file", "blob", blob).out.decode("utf-8", "replace")
+
+
+def _fetch_note(clone: Clone, wire: Wire, ref: str) -> None:
+    answer = clone.git.ask(
+        "fetch",
+        "--quiet",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-recurse-submodules",
+        "--",
+        wire.remote,
+        f"+{ref}:{ref}",
+        timeout_seconds=NETWORK_TIMEOUT_SECONDS,
+    )
+    if answer.code != 0:
+        raise FetchFailed(wire.remote, answer.says)
+
+
+def _delete(clone: Clone, ref: str) -> bool:
+    if local_ref(clone, ref) is None:
+        return False
+    clone.git.write("update-ref", "-d", ref)
+    return True

@@ -1,0 +1,76 @@
+"""Pushing single refs and reading what the remote reported about them."""
+
+from __future__ import annotations
+
+from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, GitAnswer
+
+# What a remote answers when another push got in between; also when both arrive in the same moment.
+_RACES = (
+    "fetch first",
+    "non-fast-forward",
+    "stale info",
+    "cannot lock ref",
+    "failed to update ref",
+    "incorrect old value",
+    "reference already exists",
+)
+_TAKEN = (" ", "*", "=", "+", "-")
+
+
+class PushReport:
+    """The remote's own words about one ref: the only proof that it took it."""
+
+    def __init__(self, answer: GitAnswer, ref: str) -> None:
+        flag, self.summary = _reported(answer, ref)
+        self.taken = answer.code == 0 and flag in _TAKEN
+        self.raced = flag == "!" and any(race in self.summary for race in _RACES)
+        self.says = self.summary or answer.says
+
+
+def push_ref(clone: Clone, remote: str, source: str, ref: str, *, lease: str | None = None) -> PushReport:
+    """Set `ref` of the remote to `source`, or delete it if that is empty; no hooks, tags or submodules.
+
+    With `lease` the ref is moved only if it is there and at that id now, or not there if `lease` is empty.
+    """
+    leases = (f"--force-with-lease={ref}:{lease}",) if lease is not None else ()
+    answer = clone.git.ask(
+        "push",
+        "--porcelain",
+        "--no-verify",
+        "--no-follow-tags",
+        "--recurse-submodules=no",
+        *leases,
+        "--",
+        remote,
+        f"{source}:{ref}",
+        timeout_seconds=NETWORK_TIMEOUT_SECONDS,
+    )
+    return PushReport(answer, ref)
+
+
+def remote_ref(clone: Clone, remote: str, ref: str) -> str | None:
+    """Ask the remote what a ref points to; None if it has no such ref. Raises ConnectionError if it cannot be asked."""
+    answer = clone.git.ask("ls-remote", "--quiet", "--", remote, ref, timeout_seconds=NETWORK_TIMEOUT_SECONDS)
+    if answer.code != 0:
+        raise ConnectionError(answer.says)
+    for line in answer.text.splitlines():
+        target, _, name = line.partition("\t")
+        if name == ref:
+            return target
+    return None
+
+
+def local_ref(clone: Clone, ref: str) -> str | None:
+    """Return what a ref of this clone points to."""
+    answer = clone.git.ask("rev-parse", "--verify", "--quiet", ref)
+    return answer.text.strip() if answer.code == 0 else None
+
+
+def _reported(answer: GitAnswer, ref: str) -> tuple[str, str]:
+    for line in answer.text.split("\n"):
+        flag, _, rest = line.partition("\t")
+        refs, _, summary = rest.partition("\t")
+        if len(flag) == 1 and refs.endswith(f":{ref}"):
+            return flag, summary
+    return "", ""

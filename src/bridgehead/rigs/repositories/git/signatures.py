@@ -1,0 +1,74 @@
+"""Judge the signatures of commits with git, against an allowed-signers file that is named explicitly (rigs §10)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.history import read_objects
+from bridgehead.rigs.repositories.records import UNSIGNED, SignatureCheck
+from bridgehead.rigs.trust.attestation import Signature
+
+_FORMAT = "--format=%H%x00%G?%x00%GS%x00%GF%x00%GP%x00%GK%x00"
+_FIELDS = 6
+# git's U is a good signature by somebody nobody vouches for; X and Y are past their time; E and N could not be checked.
+_BAD = SignatureCheck(Signature.BAD)
+_SIGNATURE = re.compile(rb"\ngpgsig(?:-sha256)? ([^\n]*)")
+_KNOWN_FORMS = frozenset(
+    f"-----BEGIN {form}-----".encode()
+    for form in ("SSH SIGNATURE", "PGP SIGNATURE", "PGP MESSAGE", "SIGNED MESSAGE")
+)
+_JUDGEMENTS = {"G": Signature.KNOWN, "B": Signature.BAD, "R": Signature.BAD}
+
+
+def check_signatures(
+    clone: Clone, commits: Sequence[str], allowed_signers: Path | None
+) -> dict[str, SignatureCheck]:
+    """Return the judgement on every commit; one without a signature is simply unsigned."""
+    checks = dict.fromkeys(commits, UNSIGNED)
+    readable = []
+    for commit, raw in read_objects(clone.git, commits).items():
+        signature = _SIGNATURE.search((raw or b"").partition(b"\n\n")[0])
+        if signature and signature[1] in _KNOWN_FORMS:
+            readable.append(commit)
+        elif signature:
+            checks[commit] = _BAD
+    checks.update(_judge(clone, readable, allowed_signers))
+    return checks
+
+
+def _judge(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
+    """Let git check them all at once; if it chokes on one, one by one, so that this one alone is bad."""
+    if not commits:
+        return {}
+    answer = clone.git.ask(
+        "log",
+        "--no-walk=unsorted",
+        "--stdin",
+        "--no-color",
+        "--no-notes",
+        _FORMAT,
+        stdin="".join(f"{commit}\n" for commit in commits).encode(),
+        settings=(f"gpg.ssh.allowedSignersFile={allowed_signers or '/dev/null'}",),
+    )
+    if answer.code != 0:
+        if len(commits) == 1:
+            return {commits[0]: _BAD}
+        return {commit: _judge(clone, [commit], allowed_signers)[commit] for commit in commits}
+    fields = answer.fields
+    rows = (fields[start : start + _FIELDS] for start in range(0, len(fields), _FIELDS))
+    return {row[0].lstrip("\n"): _read_check(row) for row in rows}
+
+
+def _read_check(row: Sequence[str]) -> SignatureCheck:
+    _, code, principal, fingerprint, primary, key = row
+    names = tuple(dict.fromkeys(name for name in (fingerprint, primary, key) if name))
+    return SignatureCheck(_JUDGEMENTS.get(code, Signature.STRANGER), _address(principal), names)
+
+
+def _address(signer: str) -> str | None:
+    """Return the e-mail address of an OpenPGP user id, or the principals of an SSH signer."""
+    _, bracket, rest = signer.rpartition("<")
+    return (rest.rstrip(">") if bracket and rest.endswith(">") else signer) or None

@@ -1,0 +1,145 @@
+"""Look at a work tree: where HEAD is, what git tracks, what differs, which names lie in the thread directories
+(rigs §8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import takewhile
+from pathlib import Path
+from typing import NamedTuple
+
+from bridgehead.host.child import SignalsHeld
+from bridgehead.rigs.envelope.names import is_thread_directory
+from bridgehead.rigs.repositories.base import Survey
+from bridgehead.rigs.repositories.git.command import Git, Running, demand
+from bridgehead.rigs.repositories.records import SYMLINK, DirtyFile, TrackedFile
+from bridgehead.rigs.repositories.work_tree import names_in
+
+_WHOLE_NAMES = (2, 3)  # versions of the format that do not shorten names
+_ENTRIES_ELSEWHERE = (b"link", b"sdir")  # a split index; directories that stand for their files
+
+
+def may_list(index_file: Path, path: str) -> bool:
+    """Tell whether an index could list `path`; only a no is certain."""
+    try:
+        content = index_file.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    whole = int.from_bytes(content[4:8], "big") in _WHOLE_NAMES
+    return not whole or any(
+        name in content for name in (path.encode("utf-8", "surrogateescape"), *_ENTRIES_ELSEWHERE)
+    )
+
+
+ARGUMENTS = (
+    "status",
+    "--porcelain=v2",
+    "-z",
+    "--branch",
+    "--untracked-files=normal",
+    "--ignore-submodules=dirty",  # looking into one would start git there
+    "--find-renames",
+)
+_FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}
+
+
+class WorkTreeState(NamedTuple):
+    """HEAD and the paths that differ from it."""
+
+    commit: str | None  # None before the first commit
+    branch: str | None  # None when detached
+    upstream: str | None  # short name, as in origin/main
+    ahead: int
+    behind: int
+    dirty: tuple[DirtyFile, ...]
+
+
+def parse_status(entries: list[str]) -> WorkTreeState:
+    """Read the NUL-separated entries of one status."""
+    headers = dict(
+        entry[2:].split(" ", 1) for entry in takewhile(lambda entry: entry.startswith("# "), entries)
+    )
+    commit = headers.get("branch.oid", "(initial)")
+    branch = headers.get("branch.head", "(detached)")
+    ahead, behind = (int(count[1:]) for count in headers.get("branch.ab", "+0 -0").split())
+    return WorkTreeState(
+        commit=None if commit == "(initial)" else commit,
+        branch=None if branch == "(detached)" else branch,
+        upstream=headers.get("branch.upstream"),
+        ahead=ahead,
+        behind=behind,
+        dirty=tuple(_dirty_files(entries)),
+    )
+
+
+def _dirty_files(entries: list[str]) -> Iterator[DirtyFile]:
+    remaining = iter(entries)
+    for entry in remaining:
+        kind = entry[:1]
+        if kind == "?":
+            yield DirtyFile("??", entry[2:])
+        elif kind in _FIELDS_BEFORE_PATH:
+            fields = entry.split(" ", _FIELDS_BEFORE_PATH[kind])
+            origin = next(remaining) if kind == "2" else None
+            yield DirtyFile(fields[1].replace(".", " "), fields[-1], origin)
+
+
+_MODE_END = 6
+
+
+class GitSurvey(Survey):
+    """One look; everything lazy is computed from what was seen then."""
+
+    def __init__(self, git: Git, top_level: Path, thread: str | None) -> None:
+        limits = ("--", thread) if thread else ("--",)
+        index: Running | None = None
+        try:
+            with SignalsHeld():
+                index = git.start("ls-files", "--stage", "-z", *limits)
+            state = parse_status(demand("status", git.ask(*ARGUMENTS, *limits)).fields)
+            self.index_text = demand("ls-files", index.answer()).text
+        except BaseException:
+            if index is not None:
+                index.abandon()
+            raise
+        self.head = state.commit
+        self.branch = state.branch
+        self.ahead = state.ahead
+        self.dirty = state.dirty
+        self._top_level = top_level
+        self._thread = thread
+
+    def tracked(self) -> Mapping[str, TrackedFile]:
+        return self._tracked
+
+    def tracked_paths(self) -> set[str]:
+        entries = self.index_text.split("\0")[:-1]
+        start = entries[0].index("\t") + 1 if entries else 0  # mode, id and stage are as long in all of them
+        return {entry[start:] for entry in entries}
+
+    def names(self) -> Mapping[str, Sequence[str]]:
+        return self._names
+
+    @cached_property
+    def _tracked(self) -> dict[str, TrackedFile]:
+        files = {}
+        for entry in self.index_text.split("\0")[:-1]:
+            if entry.endswith(".md"):
+                described, _, path = entry.partition("\t")
+                blob = described[_MODE_END + 1 : -2] if described.endswith("0") else None
+                files[path] = TrackedFile(blob, described.startswith(SYMLINK))
+        return files
+
+    @cached_property
+    def _names(self) -> dict[str, list[str]]:
+        threads = [self._thread] if self._thread else names_in(self._top_level)
+        found = (
+            (thread, names_in(f"{self._top_level}/{thread}"))
+            for thread in threads
+            if is_thread_directory(thread)
+        )
+        return {thread: names for thread, names in found if names}

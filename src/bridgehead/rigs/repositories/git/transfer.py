@@ -1,0 +1,192 @@
+"""Push and fetch: which branch the other rigs read, moving commits to and from it, locks a killed fetch left (rigs
+§8, §9.3).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+from bridgehead.rigs.repositories.errors import (
+    DetachedHead,
+    FetchFailed,
+    GitFailed,
+    NoRemote,
+    NoUpstream,
+    OffTheWire,
+    PushFailed,
+)
+from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, GitAnswer, demand
+from bridgehead.rigs.repositories.git.freeze import FETCHED_FREEZES
+from bridgehead.rigs.repositories.git.history import diff
+from bridgehead.rigs.repositories.git.refs import push_ref
+from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, Wire
+
+_STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
+_BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
+_OURS_TO_CLEAR = ("refs/remotes/", "refs/bridge/")
+
+
+def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
+    """Remove the locks a refusal names if they are old; True if there were any, so that trying again makes sense."""
+    named = {Path(name) for name in _BLOCKED.findall(refused.says)}
+    stale = [lock for lock in named if _is_fetched_ref(clone, lock) and _is_stale(lock)]
+    for lock in stale:
+        lock.unlink(missing_ok=True)
+    return bool(stale)
+
+
+def _is_fetched_ref(clone: Clone, lock: Path) -> bool:
+    try:
+        ref = lock.relative_to(clone.location.common_dir).as_posix()
+    except ValueError:
+        return False
+    return ref.startswith(_OURS_TO_CLEAR) and ".." not in lock.parts
+
+
+def _is_stale(lock: Path) -> bool:
+    try:
+        return time.time() - lock.lstat().st_mtime > _STALE_SECONDS
+    except FileNotFoundError:
+        return True  # it was given back meanwhile
+
+
+_BRANCHES = "refs/heads/"
+_HEAD_FIELDS = ("HEAD", "refname", "objectname", "upstream", "upstream:remotename", "upstream:remoteref")
+_HEAD_FORMAT = "".join(f"%({field})%00" for field in _HEAD_FIELDS)
+
+
+def read_head(clone: Clone) -> Head:
+    """Return the current branch, its commit and what it follows."""
+    listed = clone.git.read("for-each-ref", f"--format={_HEAD_FORMAT}", _BRANCHES).text
+    for line in listed.split("\n"):
+        if line.startswith("*"):
+            _, branch, commit, tracking_ref, remote, remote_branch, _ = line.split("\0")
+            return Head(
+                commit,
+                branch.removeprefix(_BRANCHES),
+                remote or None,
+                remote_branch.removeprefix(_BRANCHES) or None,
+                tracking_ref or None,
+            )
+    return _unusual_head(clone)
+
+
+def _unusual_head(clone: Clone) -> Head:
+    """HEAD is detached, or its branch has no commit yet."""
+    commit = clone.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if commit.code == 0:
+        return Head(commit.text.strip(), None)
+    branch = clone.git.ask("symbolic-ref", "--quiet", "HEAD").text.strip().removeprefix(_BRANCHES)
+    remote = clone.settings.get(f"branch.{branch}.remote")
+    merge = clone.settings.get(f"branch.{branch}.merge")
+    if not remote or not merge:
+        return Head(None, branch)
+    remote_branch = merge.removeprefix(_BRANCHES)
+    return Head(None, branch, remote, remote_branch, f"refs/remotes/{remote}/{remote_branch}")
+
+
+def wire_of(clone: Clone, head: Head, remote: str, branch: str, *, pushing: bool) -> Wire | None:
+    """Return the wire if HEAD is on it. See Repository.wire."""
+    if not clone.settings.remotes():
+        if pushing:
+            raise NoRemote(remote)
+        return None
+    if head.branch is None:
+        raise DetachedHead
+    if (head.remote, head.remote_branch) != (remote, branch) or head.tracking_ref is None:
+        follows = f"{head.remote}/{head.remote_branch}" if head.remote_branch else None
+        raise OffTheWire(head.branch, follows, f"{remote}/{branch}")
+    return Wire(remote, branch, head.tracking_ref)
+
+
+def upstream_of(head: Head) -> Wire:
+    """Return what the current branch follows, whatever it is called."""
+    if head.branch is None:
+        raise DetachedHead
+    if head.remote is None or head.remote == "." or head.remote_branch is None or head.tracking_ref is None:
+        raise NoUpstream(head.branch, "origin")
+    return Wire(head.remote, head.remote_branch, head.tracking_ref)
+
+
+def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:
+    """Send one commit to the wire branch."""
+    report = push_ref(clone, wire.remote, commit, f"{_BRANCHES}{wire.branch}")
+    if report.taken:
+        return Pushed(commit)
+    if report.raced:
+        return Raced(report.says)
+    raise PushFailed(wire.remote, wire.branch, report.says)
+
+
+def fetch(clone: Clone, wire: Wire) -> str:
+    """Fetch the wire branch and the freezes and return the commit the branch is at."""
+    answer = _fetch(clone, wire)
+    if answer.code != 0 and clear_stale_locks(clone, answer):
+        answer = _fetch(clone, wire)
+    if answer.code != 0:
+        raise FetchFailed(wire.remote, answer.says)
+    return clone.git.read("rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}").text.strip()
+
+
+def _fetch(clone: Clone, wire: Wire) -> GitAnswer:
+    return clone.git.ask(
+        "fetch",
+        "--quiet",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-recurse-submodules",
+        "--no-auto-maintenance",
+        "--prune",  # only what the two refspecs name
+        "--",
+        wire.remote,
+        f"+{_BRANCHES}{wire.branch}:{wire.tracking_ref}",
+        FETCHED_FREEZES,
+        timeout_seconds=NETWORK_TIMEOUT_SECONDS,
+    )
+
+
+def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
+    """Move branch, index and work tree to `commit`, which HEAD must be an ancestor of."""
+    if head.commit is None:
+        raise GitFailed("the branch has no commit yet, so there is nothing to fast-forward")
+    blockers = in_the_way(clone, head.commit, commit)
+    if blockers:
+        return InTheWay(blockers)
+    answer = clone.git.ask(
+        "merge",
+        "--ff-only",
+        "--quiet",
+        "--no-stat",
+        "--no-autostash",
+        "--no-overwrite-ignore",
+        commit,
+        shielded=True,
+    )
+    if answer.code != 0 and (named := _paths_named(answer.says)):
+        return InTheWay(named)
+    demand("merge", answer)
+    return None
+
+
+def in_the_way(clone: Clone, before: str, after: str) -> tuple[str, ...]:
+    """Return what lies where new files would go: untracked, ignored or staged, but never ours to lose."""
+    arriving = [change.path for change in diff(clone.git, before, after) if change.status in "ARC"]
+    return tuple(sorted({blocker for path in arriving if (blocker := _blocker(clone, path))}))
+
+
+def _blocker(clone: Clone, path: str) -> str | None:
+    """Return the path itself if it exists, or the first thing above it that is no directory."""
+    parts = path.split("/")
+    for depth in range(1, len(parts) + 1):
+        place = clone.location.top_level.joinpath(*parts[:depth])
+        if place.is_symlink() or (place.exists() and (depth == len(parts) or not place.is_dir())):
+            return "/".join(parts[:depth])
+    return None
+
+
+def _paths_named(says: str) -> tuple[str, ...]:
+    """Return the files git lists, one per line behind a tab, when it will not overwrite them."""
+    return tuple(line.strip() for line in says.splitlines() if line.startswith("\t"))

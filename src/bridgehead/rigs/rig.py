@@ -1,0 +1,181 @@
+"""One rig at work: its clone, its configuration, its clock, and whom it tells.
+
+Operations get everything from here. The announcer and the ledger are interfaces; assembly decides what listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from bridgehead.errors import ConfigError
+from bridgehead.host.file_errors import FileMissing
+from bridgehead.rigs.envelope.names import CONFIG_PATH
+from bridgehead.rigs.envelope.text import iso_timestamp
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.config import RigConfig
+    from bridgehead.rigs.repositories.base import Repository
+    from bridgehead.rigs.repositories.records import Rebuilt
+
+
+class Author(NamedTuple):
+    """The rig that writes, as its configuration names it."""
+
+    rig_id: str
+    display_name: str | None = None
+
+
+class Announcer(Protocol):
+    """Hears of what was done, after it was done. It never raises: the record is never needed (rigs §14.6)."""
+
+    def announce(self, kind: str, facts: Mapping[str, object]) -> None: ...
+
+
+class Ledger(Protocol):
+    """The control plane of rigs §14, written through; a failure to write is a warning, never an error."""
+
+    def catch_up(self) -> None:
+        """Take in what git has and the tables lack; pushes nothing."""
+        ...
+
+    def sent(self, path: str, commit: str, *, pushed: bool, closes: bool = False) -> int | None:
+        """Record an envelope of ours; the row's id, None if it could not be written."""
+        ...
+
+    def received(self, paths: Sequence[str]) -> None:
+        """Record envelopes that a pull brought."""
+        ...
+
+    def rewritten(self, turns: Sequence[Rebuilt]) -> None:
+        """Record that a push retry gave turns of ours other commits, and perhaps other names."""
+        ...
+
+    def refused(self, reason: str) -> None:
+        """Count a pull that was refused."""
+        ...
+
+    def is_current(self) -> bool:
+        """Tell whether the tables have seen HEAD."""
+        ...
+
+
+class Reviews(Protocol):
+    """The councils this machine knows of, and whether its owner takes results only from one (design §1)."""
+
+    def are_required(self) -> bool: ...
+
+    def report_sha256(self, council_id: str) -> str | None:
+        """Return the hash of a council's report; None if it is not at hand."""
+        ...
+
+
+class Silent:
+    """Announces to nobody; also the ledger of a bridge that has none, and the reviews of one that demands none."""
+
+    def announce(self, kind: str, facts: Mapping[str, object]) -> None:
+        return None
+
+    def catch_up(self) -> None:
+        return None
+
+    def sent(self, path: str, commit: str, *, pushed: bool, closes: bool = False) -> int | None:
+        return None
+
+    def received(self, paths: Sequence[str]) -> None:
+        return None
+
+    def rewritten(self, turns: Sequence[Rebuilt]) -> None:
+        return None
+
+    def refused(self, reason: str) -> None:
+        return None
+
+    def is_current(self) -> bool:
+        return True
+
+    def are_required(self) -> bool:
+        return False
+
+    def report_sha256(self, council_id: str) -> str | None:
+        return None
+
+
+class Rig:
+    """A participant in one clone, which is looked for when first needed: arguments are judged before (rigs §8).
+
+    `tell` is conversation: narrative, hints, warnings.
+    """
+
+    def __init__(
+        self,
+        find_repository: Callable[[], Repository],
+        *,
+        now_ms: Callable[[], int],
+        random_bits: Callable[[int], int],
+        sleep: Callable[[float], None],
+        tell: Callable[[str], None],
+        announcer: Announcer | None = None,
+        ledger: Callable[[Rig], Ledger] | None = None,
+        reviews: Reviews | None = None,
+    ) -> None:
+        self._find_repository = find_repository
+        self.now_ms = now_ms
+        self.random_bits = random_bits
+        self.sleep = sleep
+        self.tell = tell
+        self._announcer = announcer or Silent()
+        self._make_ledger = ledger
+        self.reviews: Reviews = reviews or Silent()
+
+    @cached_property
+    def repository(self) -> Repository:
+        return self._find_repository()
+
+    @cached_property
+    def config(self) -> RigConfig:
+        """Who this rig is; a clone without an identity raises ConfigMissing."""
+        from bridgehead.rigs.config import MAX_CONFIG_BYTES, ConfigMissing, parse_config
+
+        try:
+            return parse_config(self.repository.read_file(CONFIG_PATH, MAX_CONFIG_BYTES))
+        except FileMissing:
+            raise ConfigMissing from None
+
+    @cached_property
+    def settings(self) -> RigConfig | None:
+        """The configuration where there is a usable one, for commands that can do without (rigs §2)."""
+        try:
+            return self.config
+        except ConfigError:
+            return None
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return self._make_ledger(self) if self._make_ledger else Silent()
+
+    @property
+    def author(self) -> Author:
+        return Author(self.config.rig_id, self.config.display_name)
+
+    @property
+    def today(self) -> str:
+        return iso_timestamp(self.now_ms())[:10]
+
+    def overhear(self) -> list[str]:
+        """Return a list that takes down whatever is told from now on."""
+        told: list[str] = []
+        speak = self.tell
+
+        def tell(text: str) -> None:
+            told.append(text)
+            speak(text)
+
+        self.tell = tell
+        return told
+
+    def announce(self, kind: str, **facts: object) -> None:
+        """Say what was done: which rig, thread, path and commit, never a body."""
+        own = {"rig": str(self.settings.rig_id)} if self.settings else {}
+        self._announcer.announce(kind, {**own, **facts})

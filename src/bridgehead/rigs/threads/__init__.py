@@ -1,0 +1,1 @@
+"""Threads of a bridge: order, causality, freezes, and the index that spares reading them again."""

@@ -1,0 +1,225 @@
+"""Who knew what when they wrote, and where a thread split (rigs §9.6); the graph behind it, small for long
+threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
+
+from bridgehead.rigs.threads.thread import Turn, in_order, latest
+
+_SHORTEST_REFERENCE = 7
+
+
+class KnowledgeGraph:
+    """Points and edges over committed turns, which are named by their files."""
+
+    def __init__(self, turns: Iterable[Turn], parents: Mapping[str, Sequence[str]] | None) -> None:
+        self._edges: list[list[int]] = []
+        self._file_at: list[str | None] = []  # None for gathering points
+        self._point_of: dict[str, int] = {}
+        self._of_hash: dict[str, int] = {}
+        self._of_commit: dict[str, int] = {}  # the last turn of a commit knows the others
+        self._by_prefix: dict[str, list[str]] = {}
+        self._of_rig: dict[str, int] = {}
+        ordered = sorted(
+            turns, key=lambda turn: (turn.position or 0, turn.commit_sha or "", turn.order_key())
+        )
+        commits = {
+            commit: list(added) for commit, added in groupby(ordered, key=lambda turn: turn.commit_sha or "")
+        }
+        pasts: dict[str, int] = {}
+        for commit, nearest in _nearest_before(list(commits), parents):
+            earlier = [before for before in nearest if before in pasts]
+            targets = [point for before in earlier for point in (self._of_commit[before], pasts[before])]
+            pasts[commit] = self._point(targets)
+            self._add_commit(commit, commits[commit], pasts[commit])
+
+    def heads(self) -> list[str]:
+        """Return the files of turns that no other turn leads to."""
+        reached = bytearray(len(self._edges))
+        for point in range(len(self._edges) - 1, -1, -1):
+            if self._file_at[point] is not None or reached[point]:
+                for target in self._edges[point]:
+                    reached[target] = 1
+        return [file for file, point in self._point_of.items() if not reached[point]]
+
+    def known(self, files: Iterable[str]) -> frozenset[str]:
+        """Return the files of all turns that at least one of these leads to."""
+        starts = [self._point_of[file] for file in files]
+        reached = bytearray(len(self._edges))
+        for start in starts:
+            for target in self._edges[start]:
+                reached[target] = 1
+        for point in range(max(starts, default=0) - 1, -1, -1):
+            if reached[point]:
+                for target in self._edges[point]:
+                    reached[target] = 1
+        return frozenset(file for file, point in self._point_of.items() if reached[point])
+
+    def knowing(self, file: str) -> frozenset[str]:
+        """Return the files of all turns that lead to this one."""
+        start = self._point_of[file]
+        leads = bytearray(len(self._edges))
+        leads[start] = 1
+        for point in range(start + 1, len(self._edges)):
+            leads[point] = any(leads[target] for target in self._edges[point])
+        return frozenset(file for file, point in self._point_of.items() if leads[point] and point != start)
+
+    def known_to_all(self, files: Sequence[str]) -> list[str]:
+        """Return the files of turns that every one of these leads to."""
+        # One bit per asking turn, handed down in a single pass, however many there are.
+        asking = [0] * len(self._edges)
+        for bit, file in enumerate(files):
+            asking[self._point_of[file]] |= 1 << bit
+        reached_by = [0] * len(self._edges)
+        for point in range(len(self._edges) - 1, -1, -1):
+            for target in self._edges[point]:
+                reached_by[target] |= reached_by[point] | asking[point]
+        everyone = (1 << len(files)) - 1
+        return [file for file, point in self._point_of.items() if reached_by[point] == everyone]
+
+    def _point(self, targets: list[int], file: str | None = None) -> int:
+        self._edges.append(targets)
+        self._file_at.append(file)
+        return len(self._edges) - 1
+
+    def _add_commit(self, commit: str, turns: list[Turn], past: int) -> None:
+        for turn in turns:
+            targets = list(self._named_by(turn)) or [past]
+            if turn.sender in self._of_rig:
+                targets.append(self._of_rig[turn.sender])
+            if commit in self._of_commit:
+                targets.append(self._of_commit[commit])  # the earlier turn of the same commit
+            point = self._point(targets, turn.filename)
+            self._point_of[turn.filename] = self._of_commit[commit] = point
+            if turn.sender:
+                self._of_rig[turn.sender] = point
+            self._register_hash(turn.body_hash, point)
+        self._by_prefix.setdefault(commit[:_SHORTEST_REFERENCE], []).append(commit)
+
+    def _named_by(self, turn: Turn) -> Iterator[int]:
+        """Yield what a turn names in this thread; other references are none of its business (rigs §9.6)."""
+        if turn.in_reply_to in self._of_hash:
+            yield self._of_hash[turn.in_reply_to]
+        for reference in turn.references:
+            for commit in self._commits_called(reference):
+                yield self._of_commit[commit]
+
+    def _commits_called(self, reference: str) -> list[str]:
+        if reference in self._of_commit:
+            return [reference]
+        similar = self._by_prefix.get(reference[:_SHORTEST_REFERENCE], ())
+        return [commit for commit in similar if commit.startswith(reference)]
+
+    def _register_hash(self, body_hash: str, point: int) -> None:
+        if not body_hash:
+            return
+        before = self._of_hash.get(body_hash)
+        self._of_hash[body_hash] = point if before is None else self._point([point, before])
+
+
+def _nearest_before(
+    commits: list[str], parents: Mapping[str, Sequence[str]] | None
+) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield each commit of the thread with those of them it descends from most closely."""
+    if parents is None:
+        for index, commit in enumerate(commits):
+            yield commit, commits[max(index - 1, 0) : index]
+        return
+    nearest = _nearest_in_graph(frozenset(commits), parents)
+    for commit in commits:
+        yield commit, nearest[commit]
+
+
+def _nearest_in_graph(
+    commits: frozenset[str], parents: Mapping[str, Sequence[str]]
+) -> dict[str, frozenset[str]]:
+    nearest: dict[str, frozenset[str]] = {}
+    pending = list(commits)
+    while pending:
+        commit = pending[-1]
+        above = parents.get(commit, ())
+        unknown = [parent for parent in above if parent not in commits and parent not in nearest]
+        if unknown and commit not in nearest:
+            pending.extend(unknown)
+            continue
+        pending.pop()
+        if commit not in nearest:
+            found = [frozenset((parent,)) if parent in commits else nearest[parent] for parent in above]
+            # A line of commits shares one set; only merges make new ones.
+            nearest[commit] = found[0] if len(found) == 1 else frozenset().union(*found)
+    return nearest
+
+
+class Divergence(NamedTuple):
+    """A thread with more than one head, named after the newest turn that all heads know."""
+
+    name: str
+    heads: tuple[Turn, ...]  # by file name
+
+    def json_object(self) -> dict[str, object]:
+        heads = [
+            {"file": turn.filename, "from": turn.sender, "commit_sha": turn.commit_sha} for turn in self.heads
+        ]
+        return {"name": self.name, "heads": heads}
+
+
+class Causality:
+    """Questions about the committed turns of one thread; uncommitted ones take no part.
+
+    `parents` maps every commit of the repository to its parents. None says that history is one line, in which each
+    commit descends from all of lower position: that is the usual case, and much the faster one.
+    """
+
+    def __init__(self, turns: Iterable[Turn], parents: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._turns = {turn.filename: turn for turn in turns if turn.commit_sha is not None}
+        self._parents = parents
+
+    @cached_property
+    def _graph(self) -> KnowledgeGraph:
+        return KnowledgeGraph(self._turns.values(), self._parents)
+
+    @property
+    def _is_a_chain(self) -> bool:
+        """Tell whether each turn knows all before it, because history is one line and nobody names anything."""
+        return self._parents is None and not any(
+            turn.references or turn.in_reply_to for turn in self._turns.values()
+        )
+
+    def heads(self) -> list[Turn]:
+        """Return the turns that no other turn knows, oldest first."""
+        return in_order(self._turns[filename] for filename in self._graph.heads())
+
+    def divergence(self) -> Divergence | None:
+        """Name the split, if the thread has one."""
+        if self._is_a_chain:
+            return None
+        heads = self._graph.heads()
+        if len(heads) < 2:
+            return None
+        common = [self._turns[filename] for filename in self._graph.known_to_all(heads)]
+        origin = (latest(common).commit_sha or "")[:7] if common else "root"
+        shown = tuple(self._turns[filename] for filename in sorted(heads))
+        return Divergence(f"{shown[0].thread_id}@{origin}", shown)
+
+    def known(self, filename: str) -> frozenset[str]:
+        """Return the names of the turns that this one knows."""
+        return self._graph.known([filename] if filename in self._turns else [])
+
+    def known_to_rig(self, rig_id: str) -> frozenset[str]:
+        """Return the names of the turns that at least one turn of this rig knows."""
+        return self._graph.known([turn.filename for turn in self._turns.values() if turn.sender == rig_id])
+
+    def concurrent_with(self, filename: str) -> list[Turn]:
+        """Return the turns of other rigs that neither know this one nor are known by it, oldest first."""
+        if filename not in self._turns:
+            return []
+        related = self.known(filename) | self._graph.knowing(filename)
+        sender = self._turns[filename].sender
+        return in_order(
+            turn for turn in self._turns.values() if turn.sender != sender and turn.filename not in related
+        )

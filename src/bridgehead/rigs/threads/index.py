@@ -1,0 +1,242 @@
+"""The envelopes of a repository without reading them again: parsed once per content, placed once per commit (rigs
+§8, §9.4).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from bridgehead.rigs.envelope.envelope import Envelope
+from bridgehead.rigs.envelope.names import envelope_at, is_envelope_name
+from bridgehead.rigs.repositories.base import PendingHistory, Repository, Survey
+from bridgehead.rigs.repositories.records import CommitRecord, History, PathChange
+from bridgehead.rigs.threads.index_rows import FileRow, HistoryRow, ListedEnvelope, listed
+from bridgehead.rigs.threads.index_store import UNCACHEABLE, Header, IndexFile, IndexSpoilt, Wanted, read_rows
+from bridgehead.rigs.threads.output_cache import is_settled
+from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
+
+
+def fold_commits(
+    rows_of: Callable[[str], dict[str, HistoryRow]], commits: Iterable[CommitRecord], first_position: int
+) -> set[str]:
+    """Take commits, parents first, into the rows of their threads, by file name; return the threads they touched."""
+    touched = set()
+    for position, commit in enumerate(commits, first_position):
+        for change in commit.changes:
+            place = envelope_at(change.path)
+            if place is not None:
+                thread, filename = place
+                known = rows_of(thread)
+                known[filename] = _after(change, filename, known.get(filename), commit, position)
+                touched.add(thread)
+    return touched
+
+
+def _after(
+    change: PathChange, filename: str, before: HistoryRow | None, commit: CommitRecord, position: int
+) -> HistoryRow:
+    if before is None:
+        return _added(change, filename, commit, position, rewritten=False)
+    if change.status == "D":
+        return before._replace(commit="")
+    if before.commit == "":  # deleted earlier: what comes back counts as new, but must be the same
+        rewritten = before.rewritten or before.blob != change.blob
+        return _added(change, filename, commit, position, rewritten=rewritten)
+    return before._replace(blob=change.blob, rewritten=before.rewritten or before.blob != change.blob)
+
+
+def _added(
+    change: PathChange, filename: str, commit: CommitRecord, position: int, *, rewritten: bool
+) -> HistoryRow:
+    added_by = "" if change.status == "D" else commit.commit
+    return HistoryRow(
+        filename,
+        added_by,
+        position,
+        commit.committed_at,
+        commit.author.email,
+        commit.signed,
+        rewritten,
+        change.blob,
+    )
+
+
+class ThreadListing(NamedTuple):
+    """One thread as it lies in the work tree."""
+
+    thread_id: str
+    envelopes: tuple[ListedEnvelope, ...]  # by file name
+    unreadable: tuple[PathFindings, ...]  # links and `.md` files that are no envelopes: reported, not counted
+    filenames: tuple[str, ...]
+
+
+class EnvelopeIndex:
+    """One look at a repository: every answer describes the moment it was made.
+
+    With `thread` only that thread is looked at; a `survey` that is handed in must have the same extent. Findings
+    (rigs §3.3) cost a cold index the reading of every body, so they are there only if asked for; with `for_reading` the
+    envelopes read for them stay at hand. A cold index that need not know history leaves it aside (`is_placed`).
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        thread: str | None = None,
+        *,
+        survey: Survey | None = None,
+        with_findings: bool = False,
+        with_history: bool = True,
+        for_reading: bool = False,
+    ) -> None:
+        self._repository = repository
+        self._with_findings = with_findings
+        self._with_history = with_history
+        self._for_reading = for_reading
+        self._at_hand: dict[str, Envelope] = {}  # by blob
+        self._is_whole = thread is None
+        self._file = IndexFile(repository.private_dir)
+        self.survey: Survey = survey or repository.survey(thread)
+        try:
+            self._bring_up_to_date()
+        except IndexSpoilt:
+            self._bring_up_to_date()
+
+    @property
+    def is_placed(self) -> bool:
+        """Tell whether it is known which commit added what; if not, every envelope looks uncommitted."""
+        return self._file.header.head == self.survey.head
+
+    def place(self) -> None:
+        """Take in history after all."""
+        self._with_history = True
+        self._bring_up_to_date()
+
+    @property
+    def is_linear(self) -> bool:
+        """Tell whether history is one line, so that positions alone say what descends from what."""
+        return self._file.header.linear
+
+    def threads(self) -> list[ThreadListing]:
+        """Return every directory that holds at least one envelope, by name (rigs §2)."""
+        listings = (self.thread(name) for name in sorted(self._rows))
+        return [listing for listing in listings if listing.envelopes]
+
+    def thread(self, name: str) -> ThreadListing:
+        """Return one thread, empty if there is nothing in it."""
+        rows = [row for _, row in sorted(self._rows.get(name, {}).items())]
+        history = self._file.thread(name).history
+        return ThreadListing(
+            name,
+            tuple(listed(name, row, history.get(row.filename)) for row in rows if row.readable),
+            tuple(_reported(name, row) for row in rows if not row.readable),
+            tuple(sorted(self.survey.names().get(name, ()))),
+        )
+
+    def read(self, envelopes: Sequence[ListedEnvelope]) -> Iterator[Envelope | None]:
+        """Yield what envelopes of one thread hold, in the order given; None for one that went away meanwhile."""
+        from bridgehead.rigs.threads.index_store import read_envelopes
+
+        return read_envelopes(self._repository, envelopes, self._at_hand)
+
+    def _bring_up_to_date(self) -> None:
+        known = self._file.header
+        history = self._begin_history(known)
+        try:
+            if history is not None:
+                history.start()
+            self._rows = self._take_in_files(known)
+            header = self._take_in(history.result(), known) if history is not None else known
+        except BaseException:
+            if history is not None:
+                history.abandon()
+            raise
+        digest = self.survey.digest if self._is_whole else header.digest
+        if not self._is_whole and self._file.has_changes:
+            digest = None  # this thread is ahead of the others now
+        self._file.save(header._replace(digest=digest))
+
+    def _begin_history(self, known: Header) -> PendingHistory | None:
+        """Ask for the commits that are new; None if there are none, or if all are and nobody needs them."""
+        head = self.survey.head
+        if known.head is None and not self._with_history:
+            return None
+        return self._repository.begin_history(head, after=known.head) if head != known.head else None
+
+    def _take_in(self, history: History, known: Header) -> Header:
+        """Bring positions up to HEAD."""
+        if history.from_start:
+            self._file.clear_history()
+            known = Header(digest=known.digest)
+        for thread in fold_commits(self._file.history_of, history.commits, known.commits):
+            self._file.touch(thread)
+        linear = known.linear and all(len(commit.parents) < 2 for commit in history.commits)
+        return Header(self.survey.head, known.commits + len(history.commits), linear, known.digest)
+
+    def _take_in_files(self, known: Header) -> dict[str, dict[str, FileRow]]:
+        """Bring the rows of every thread looked at up to what lies in the work tree."""
+        same_index = self._is_whole and known.digest == self.survey.digest
+        differing = {file.path for file in self.survey.dirty if file.differs_from_index}
+        unsettled = {path.partition("/")[0] for path in differing}
+        threads = {
+            thread: [name for name in names if is_envelope_name(name)]
+            for thread, names in self.survey.names().items()
+        }
+        wanted: list[Wanted] = []
+        for thread, names in threads.items():
+            if not (same_index and thread not in unsettled and self._still_holds(thread, names)):
+                wanted += self._compare(thread, names, differing)
+        for thread, row, envelope in read_rows(self._repository, wanted, with_findings=self._with_findings):
+            self._file.thread(thread).files[row.filename] = row
+            self._file.touch(thread)
+            if self._for_reading and envelope is not None:
+                self._at_hand[row.content] = envelope
+        return {thread: self._file.thread(thread).files for thread in threads}
+
+    def _still_holds(self, thread: str, names: Sequence[str]) -> bool:
+        """Tell whether, the index being the same, a thread's rows need no second look."""
+        rows = self._file.thread(thread).files
+        return rows.keys() == set(names) and not any(
+            row.content.startswith(UNCACHEABLE) or (self._with_findings and row.findings is None)
+            for row in rows.values()
+        )
+
+    def _compare(self, thread: str, names: Sequence[str], differing: set[str]) -> list[Wanted]:
+        """Drop the rows of files that are gone and return the files that must be read."""
+        rows = self._file.thread(thread).files
+        for gone in rows.keys() - set(names):
+            del rows[gone]
+            self._file.touch(thread)
+        wanted = []
+        for name in names:
+            file = self._identify(thread, name, differing)
+            row = rows.get(name)
+            if file is None:
+                if rows.pop(name, None):
+                    self._file.touch(thread)
+            elif row is None or not self._is_current(row, file):
+                wanted.append(file)
+        return wanted
+
+    def _is_current(self, row: FileRow, file: Wanted) -> bool:
+        known = row.content == file.content and row.content != UNCACHEABLE
+        return known and not (self._with_findings and row.findings is None)
+
+    def _identify(self, thread: str, name: str, differing: set[str]) -> Wanted | None:
+        """Say by what a file's content is known; None for directories and devices."""
+        path = f"{thread}/{name}"
+        tracked = self.survey.tracked().get(path)
+        if tracked is not None and tracked.blob is not None and path not in differing:
+            return Wanted(thread, name, tracked.blob, tracked.is_symlink, is_blob=not tracked.is_symlink)
+        stamp = self._repository.stamp(path)
+        if stamp is None:
+            return None
+        content = f"{UNCACHEABLE}{stamp.inode}.{stamp.size}.{stamp.modified_ns}.{stamp.changed_ns}"
+        known = content if is_settled(stamp, time.time_ns()) else UNCACHEABLE
+        return Wanted(thread, name, known, stamp.is_symlink)
+
+
+def _reported(thread: str, row: FileRow) -> PathFindings:
+    kinds = tuple(Kind(kind) for kind in (row.findings or "").split())
+    return PathFindings(f"{thread}/{row.filename}", kinds)

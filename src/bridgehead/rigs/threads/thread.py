@@ -1,0 +1,158 @@
+"""Turns of a thread, their order, and whom a rig writes to when it names nobody (rigs §6, §8, §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from bridgehead.rigs.envelope.fields import StatusClass, is_date, listed_status_class
+from bridgehead.rigs.envelope.names import RigId, is_rig_id, normalise
+from bridgehead.rigs.envelope.yaml_core import Value
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.threads.freeze import Freeze
+
+
+def closing_recipient(
+    own: RigId, thread: Iterable[Mapping[str, Value]], repository: Iterable[Mapping[str, Value]]
+) -> RigId:
+    """Return the rig most often named in the thread, else in the whole repository, else ourselves.
+
+    Ties go to the lower id. `repository` is read only if the thread names nobody else.
+    """
+    counts = _count_others(own, thread) or _count_others(own, repository)
+    return min(counts, key=lambda rig: (-counts[rig], rig), default=own)
+
+
+def relay_recipient(own: RigId, thread: Iterable[Mapping[str, Value]]) -> RigId:
+    """Return the rig most often named in the thread, ties going to the one seen first, else ourselves."""
+    counts = _count_others(own, thread)
+    return max(counts, key=lambda rig: counts[rig], default=own)
+
+
+def _count_others(own: RigId, frontmatters: Iterable[Mapping[str, Value]]) -> dict[RigId, int]:
+    """Count each `from` and each `to` once, in the order first seen."""
+    counts: dict[RigId, int] = {}
+    for frontmatter in frontmatters:
+        to = frontmatter.get("to")
+        for named in [frontmatter.get("from"), *(to if isinstance(to, list) else [to])]:
+            rig = RigId(normalise(named)) if isinstance(named, str) else own
+            if rig != own and is_rig_id(rig):
+                counts[rig] = counts.get(rig, 0) + 1
+    return counts
+
+
+OrderKey: TypeAlias = tuple[str, bool, int, str, str]
+
+
+class Turn(NamedTuple):
+    """One envelope of a thread; fields that are not text in the file are empty here."""
+
+    thread_id: str
+    filename: str
+    type: str
+    sender: str
+    to: str | tuple[str, ...]  # as written: one rig or a list
+    date: str
+    status: str
+    tldr: str = ""
+    body_hash: str = ""
+    references: tuple[str, ...] = ()
+    in_reply_to: str = ""
+    commit_sha: str | None = None  # of the commit that added it, None while uncommitted
+    position: int | None = None  # of that commit in history, oldest first
+
+    @property
+    def path(self) -> str:
+        return f"{self.thread_id}/{self.filename}"
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        return self.to if isinstance(self.to, tuple) else (self.to,)
+
+    @property
+    def day(self) -> str:
+        """The day it is dated, empty if the date has no such shape."""
+        return self.date[:10] if is_date(self.date) else ""
+
+    @property
+    def status_class(self) -> StatusClass:
+        return listed_status_class(self.status)
+
+    def order_key(self) -> OrderKey:
+        """Sort by (day, commit position, date text, filename); uncommitted turns come last within their day."""
+        return (self.day, self.position is None, self.position or 0, self.date, self.filename)
+
+
+def turn_of(
+    thread_id: str,
+    filename: str,
+    frontmatter: Mapping[str, Value],
+    *,
+    commit_sha: str | None = None,
+    position: int | None = None,
+) -> Turn:
+    """Take from frontmatter, valid or not, what ordering and listing need."""
+
+    def text(name: str) -> str:
+        value = frontmatter.get(name)
+        return value if isinstance(value, str) else ""
+
+    to = frontmatter.get("to")
+    return Turn(
+        thread_id=thread_id,
+        filename=filename,
+        type=text("type"),
+        sender=text("from"),
+        to=_texts(to) if isinstance(to, list) else text("to"),
+        date=text("date"),
+        status=text("status"),
+        tldr=text("tldr"),
+        body_hash=text("body_hash"),
+        references=_texts(frontmatter.get("references")),
+        in_reply_to=text("in_reply_to"),
+        commit_sha=commit_sha,
+        position=position,
+    )
+
+
+def _texts(value: Value) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def in_order(turns: Iterable[Turn]) -> list[Turn]:
+    """Return the turns of a thread, oldest first."""
+    return sorted(turns, key=Turn.order_key)
+
+
+def latest(turns: Iterable[Turn]) -> Turn:
+    """Return the newest turn; there must be one."""
+    return max(turns, key=Turn.order_key)
+
+
+class ThreadSummary(NamedTuple):
+    """A thread as listings show it."""
+
+    latest: Turn
+    envelope_count: int
+    is_closed: bool
+    last_modified: str = ""  # ISO UTC with ms: commit time of the latest turn, or mtime while uncommitted
+    dirty: bool = False
+    frozen: Freeze | None = None
+    unverified: int = 0
+    heads: int = 1
+
+    @property
+    def thread_id(self) -> str:
+        return self.latest.thread_id
+
+
+def newest_first(threads: Iterable[ThreadSummary]) -> list[ThreadSummary]:
+    """Order threads by their latest turn, newest first, then by id."""
+    by_id = sorted(threads, key=lambda thread: thread.thread_id)
+    return sorted(by_id, key=lambda thread: thread.latest.order_key(), reverse=True)
+
+
+def dirty_threads(paths: Sequence[str]) -> frozenset[str]:
+    """Return the first segments of changed paths: the threads whose row says dirty=true."""
+    return frozenset(path.partition("/")[0] for path in paths)

@@ -1,0 +1,1 @@
+"""Who said it and what may be taken in: signatures, attestations, incoming changes (rigs §9, §10)."""

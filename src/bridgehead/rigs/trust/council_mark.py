@@ -1,0 +1,118 @@
+"""The mark of a reviewed hand-off: which council looked at a result, its verdict, its report's hash (design §1).
+
+A fenced block in the body of a RESULT, so that people see it, every tool keeps it and the body hash covers it:
+
+    ```json bridgehead-council
+    {"council": "…", "verdict": "PASS", "report_sha256": "…"}
+    ```
+
+It is the sender's word. What it says can be checked where the report is at hand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from bridgehead.contract.words import Verdict
+from bridgehead.errors import UserError
+from bridgehead.rigs.envelope.fields import REVIEWED_TYPE
+from bridgehead.rigs.trust.verification_kinds import Kind
+
+_OPENING = "```json bridgehead-council"
+_OPENED = re.compile(rf"^{_OPENING}[ \t\r]*$", re.MULTILINE)
+_BLOCK = re.compile(rf"^{_OPENING}\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+_MOST_CHARACTERS = 4096
+_FIELDS = frozenset({"council", "verdict", "report_sha256"})
+_COUNCIL_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+class CouncilMark(NamedTuple):
+    """What a block says."""
+
+    council: str
+    verdict: Verdict
+    report_sha256: str
+
+    def block(self) -> str:
+        said = json.dumps(
+            {"council": self.council, "verdict": str(self.verdict), "report_sha256": self.report_sha256}
+        )
+        return f"{_OPENING}\n{said}\n```\n"
+
+
+class MarkUnreadable(NamedTuple):
+    """There is a block, or several, but not one that can be believed."""
+
+    reason: str
+
+
+class AlreadyMarked(UserError):
+    """Two marks in one body would leave open which of them counts."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the body holds a council block already, so --council was refused",
+            hint="take the block out of the body, or send it without --council",
+        )
+
+
+def with_mark(body: str, mark: CouncilMark) -> str:
+    """Return the body with the block at its end."""
+    if _OPENED.search(body):
+        raise AlreadyMarked
+    return f"{body.rstrip()}\n\n{mark.block()}"
+
+
+def read_mark(body: str) -> CouncilMark | MarkUnreadable | None:
+    """Return what the block in a body says; None if there is none."""
+    openings = len(_OPENED.findall(body))
+    if not openings:
+        return None
+    blocks = _BLOCK.findall(body)
+    if openings > 1 or len(blocks) != 1:
+        return MarkUnreadable("there must be one block, closed by its own fence")
+    return _read(blocks[0])
+
+
+def council_findings(
+    message_type: str, body: str, report_sha256: Callable[[str], str | None]
+) -> Iterator[Kind]:
+    """Yield what keeps an envelope from being a reviewed hand-off; only results have to be one.
+
+    `report_sha256` gives the hash of a council's report, None where it is not at hand.
+    """
+    if message_type != REVIEWED_TYPE:
+        return
+    mark = read_mark(body)
+    if mark is None:
+        yield Kind.COUNCIL_ABSENT
+    elif isinstance(mark, MarkUnreadable):
+        yield Kind.COUNCIL_UNREADABLE
+    elif report_sha256(mark.council) not in (None, mark.report_sha256):
+        yield Kind.COUNCIL_MISMATCH
+
+
+def _read(text: str) -> CouncilMark | MarkUnreadable:
+    if len(text) > _MOST_CHARACTERS:
+        return MarkUnreadable(f"the block is longer than {_MOST_CHARACTERS} characters")
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return MarkUnreadable("the block is not JSON")
+    if (
+        not isinstance(said, dict)
+        or set(said) != _FIELDS
+        or not all(isinstance(v, str) for v in said.values())
+    ):
+        return MarkUnreadable(f"the block must have the texts {', '.join(sorted(_FIELDS))}, and nothing else")
+    if not _COUNCIL_ID.fullmatch(said["council"]):
+        return MarkUnreadable("council is not the id of one")
+    if said["verdict"] not in {str(verdict) for verdict in Verdict}:
+        return MarkUnreadable(f"verdict must be one of {', '.join(Verdict)}")
+    if not _SHA256.fullmatch(said["report_sha256"]):
+        return MarkUnreadable("report_sha256 must be 64 hexadecimal digits")
+    return CouncilMark(said["council"], Verdict(said["verdict"]), said["report_sha256"])

@@ -1,0 +1,126 @@
+"""Decide what a fetched history would bring, and whether it may be taken in (rigs §9.1, §9.2).
+
+Only pure appends move anything: new .md files in thread directories, on top of what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from bridgehead.rigs.envelope.names import arrives_as_envelope, thread_of
+
+
+class Change(NamedTuple):
+    """One line of a diff from the merge base to the fetched commit, as `git diff --name-status -z` gives it."""
+
+    status: str  # A M T D, or R and C with a score
+    path: str
+    old_path: str | None = None  # of renames and copies
+
+    @property
+    def touches_thread(self) -> bool:
+        return any(path and thread_of(path) for path in (self.path, self.old_path))
+
+
+class NewEnvelope(NamedTuple):
+    """An envelope the remote would add."""
+
+    path: str
+    thread_id: str
+    sha: str  # the fetched head
+
+
+class ChangedPath(NamedTuple):
+    """A change that is not an append."""
+
+    path: str
+    reason: str
+    touches_thread: bool
+
+
+class Refusal(StrEnum):
+    """Why nothing is pulled; the first that applies is the one reported."""
+
+    NON_APPEND = "non_append_change_on_remote"
+    BOTH_AHEAD = "both_sides_diverged"
+    NOT_ELIGIBLE = "not_fast_forward_eligible"
+    VERIFICATION = "verification_failed"
+
+
+class SyncReport(NamedTuple):
+    """What separates this clone from the remote, before anything is moved."""
+
+    local_head: str
+    remote_head: str
+    local_ahead: int
+    remote_ahead: int
+    new_envelopes: tuple[NewEnvelope, ...] = ()
+    changed: tuple[ChangedPath, ...] = ()
+
+    @property
+    def both_ahead(self) -> bool:
+        return self.local_ahead > 0 and self.remote_ahead > 0
+
+    @property
+    def diverged(self) -> bool:
+        return self.both_ahead or bool(self.changed)
+
+    @property
+    def fast_forward_eligible(self) -> bool:
+        """True also when there is nothing to pull."""
+        return self.remote_ahead == 0 or (not self.diverged and bool(self.new_envelopes))
+
+    def refusal(
+        self, *, verification_failed: bool = False, accept_non_envelope: bool = False
+    ) -> Refusal | None:
+        """Return why this may not be pulled, None if it may or if there is nothing to pull."""
+        if self.remote_ahead == 0:
+            return None
+        if any(change.touches_thread or not accept_non_envelope for change in self.changed):
+            return Refusal.NON_APPEND
+        if self.both_ahead:
+            return Refusal.BOTH_AHEAD
+        if not self.new_envelopes and not accept_non_envelope:
+            return Refusal.NOT_ELIGIBLE
+        return Refusal.VERIFICATION if verification_failed else None
+
+    def json_object(self) -> dict[str, object]:
+        """Return the `divergence_report`."""
+        return {
+            "fast_forward_eligible": self.fast_forward_eligible,
+            "new_envelopes": [envelope._asdict() for envelope in self.new_envelopes],
+            "changed_envelopes": [{"path": change.path, "reason": change.reason} for change in self.changed],
+            "diverged": self.diverged,
+            "remote_head": self.remote_head,
+            "local_head": self.local_head,
+        }
+
+
+def report_changes(
+    changes: Iterable[Change], *, local_head: str, remote_head: str, local_ahead: int, remote_ahead: int
+) -> SyncReport:
+    """Sort the changes of a fetched history into appends and everything else."""
+    new: list[NewEnvelope] = []
+    changed: list[ChangedPath] = []
+    for change in changes if remote_ahead else ():
+        if change.status == "A" and arrives_as_envelope(change.path):
+            new.append(NewEnvelope(change.path, change.path.partition("/")[0], remote_head))
+        else:
+            changed.append(ChangedPath(change.path, _reason(change.status), change.touches_thread))
+    return SyncReport(local_head, remote_head, local_ahead, remote_ahead, tuple(new), tuple(changed))
+
+
+_REASONS = {
+    "A": "new file outside a known thread directory",
+    "M": "modified in place (append-only rule violated)",
+    "R": "rename detected (envelopes must not move)",
+    "C": "copy detected",
+    "T": "type change detected",
+    "D": "file deleted on remote",
+}
+
+
+def _reason(status: str) -> str:
+    return _REASONS.get(status[:1], f"unknown change ({status})")

@@ -1,0 +1,199 @@
+"""The allowed-signers file, and names of signing keys that mean the same on every machine (rigs §8 trust, §10)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from bridgehead.errors import NotFound, UserError
+from bridgehead.host.child import run_child
+
+NAMESPACES = 'namespaces="git"'
+_FIELD = re.compile(r'(?:[^\s"]|"[^"]*")+')
+_PRINCIPAL = re.compile(r'[^\s",#][^\s",]*')
+_KEY_TYPE = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+")
+_PUBLIC_KEY = re.compile(rf"\s*({_KEY_TYPE.pattern})[ \t]+([A-Za-z0-9+/]+=*)(?:[ \t]+([^\r\n]*))?\s*")
+
+
+class PublicKey(NamedTuple):
+    """An SSH public key as it stands in a `.pub` file."""
+
+    key_type: str
+    blob: str
+    comment: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key_type} {self.blob}" + (f" {self.comment}" if self.comment else "")
+
+
+class Signer(NamedTuple):
+    """One line of the file: whose key it is and what it is good for."""
+
+    principals: str
+    options: str
+    key: PublicKey
+
+
+class PrincipalInvalid(UserError):
+    """A signer was named in a way the file cannot hold."""
+
+    def __init__(self, typed: str) -> None:
+        super().__init__(
+            f'trust: "{typed}" cannot be the name of a signer; give one e-mail address without blanks or quotes'
+        )
+
+
+class KeyInvalid(UserError):
+    """What was given is not a public key."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"trust: that is not an SSH public key ({reason})",
+            hint="give the text of a .pub file or its path; a private key is never needed",
+        )
+
+
+class SignerUnknown(NotFound):
+    """Somebody was to be removed who is not in the file."""
+
+    def __init__(self, principal: str) -> None:
+        super().__init__(f'trust: no signer "{principal}" in the allowed-signers file')
+
+
+class SignerKnown(UserError):
+    """The same key is already trusted for the same signer."""
+
+    def __init__(self, principal: str) -> None:
+        super().__init__(f'trust: this key of "{principal}" is in the allowed-signers file already')
+
+
+def parse_public_key(text: str) -> PublicKey:
+    """Read one public key, or raise KeyInvalid. Whether its blob is sound is for ssh-keygen to say."""
+    if "PRIVATE KEY" in text:
+        raise KeyInvalid("it is a private key")
+    read = _PUBLIC_KEY.fullmatch(text)
+    if read is None:
+        raise KeyInvalid("expected one line: type, key and maybe a comment")
+    return PublicKey(read[1], read[2], (read[3] or "").strip())
+
+
+def signers(text: str) -> Iterator[Signer]:
+    """Yield what the file says, leaving out comments and lines that make no sense."""
+    for line in text.splitlines():
+        signer = _read_line(line)
+        if signer is not None:
+            yield signer
+
+
+def with_signer(text: str, principal: str, key: PublicKey) -> str:
+    """Return the file with one more signer, or raise PrincipalInvalid or SignerKnown."""
+    if not _PRINCIPAL.fullmatch(principal):
+        raise PrincipalInvalid(principal)
+    for known in signers(text):
+        if known.key.blob == key.blob and principal in known.principals.split(","):
+            raise SignerKnown(principal)
+    before = text if not text or text.endswith("\n") else text + "\n"
+    return f"{before}{principal} {NAMESPACES} {key}\n"
+
+
+def without_signer(text: str, principal: str) -> str:
+    """Return the file without any key of a signer, or raise SignerUnknown; other names on a line keep theirs."""
+    kept = [_line_without(line, principal) for line in text.splitlines(keepends=True)]
+    if all(was == now for was, now in zip(text.splitlines(keepends=True), kept, strict=True)):
+        raise SignerUnknown(principal)
+    return "".join(kept)
+
+
+def covers(principals: str, email: str) -> bool:
+    """Tell whether a list of patterns as the file holds them means this address (ssh_config PATTERNS)."""
+    patterns = principals.split(",")
+    if any(pattern.startswith("!") and _matches(email, pattern[1:]) for pattern in patterns):
+        return False
+    return any(_matches(email, pattern) for pattern in patterns if not pattern.startswith("!"))
+
+
+def _matches(email: str, pattern: str) -> bool:
+    return fnmatchcase(email, pattern.replace("[", "[[]"))  # only * and ? are special to OpenSSH
+
+
+def _read_line(line: str) -> Signer | None:
+    if line.lstrip().startswith("#"):
+        return None
+    fields = _FIELD.findall(line)
+    for at in (1, 2):
+        if len(fields) > at + 1 and _KEY_TYPE.fullmatch(fields[at]):
+            options = fields[1] if at == 2 else ""
+            key = PublicKey(fields[at], fields[at + 1], " ".join(fields[at + 2 :]))
+            return Signer(fields[0].strip('"'), options, key)
+    return None
+
+
+def _line_without(line: str, principal: str) -> str:
+    signer = _read_line(line)
+    if signer is None or principal not in signer.principals.split(","):
+        return line
+    others = ",".join(name for name in signer.principals.split(",") if name != principal)
+    return line.replace(signer.principals, others, 1) if others else ""
+
+
+_LITERAL_KEY = re.compile(r"(?:key::)?((?:ssh|ecdsa|sk)-\S+ .+)", re.DOTALL)
+_SSH_FINGERPRINT = re.compile(r"^\d+ (SHA256:[A-Za-z0-9+/=]+) ", re.MULTILINE)
+_COLON_FINGERPRINT = re.compile(r"^fpr:(?:[^:\n]*:){8}([0-9A-F]+):", re.MULTILINE)
+_TIMEOUT_SECONDS = 20.0
+
+
+def key_name(
+    key: str, *, key_format: str, program: str | None = None, environment: Mapping[str, str] | None = None
+) -> str:
+    """Return the fingerprint of the key that `user.signingkey` names, or that text itself where none can be found."""
+    if key_format == "ssh":
+        found = _ssh_key_fingerprint(key, environment)
+    else:
+        tool = program or ("gpgsm" if key_format == "x509" else "gpg")
+        found = _colon_fingerprint(tool, key, environment)
+    return found or key
+
+
+def public_key_fingerprint(public_key: str, environment: Mapping[str, str] | None = None) -> str | None:
+    """Return the fingerprint of an SSH public key given as text; None if ssh-keygen does not take it for one."""
+    return _first(
+        _SSH_FINGERPRINT, _output(["ssh-keygen", "-l", "-f", "-"], public_key.strip() + "\n", environment)
+    )
+
+
+def _ssh_key_fingerprint(key: str, environment: Mapping[str, str] | None) -> str | None:
+    literal = _LITERAL_KEY.fullmatch(key.strip())
+    if literal:
+        return public_key_fingerprint(literal[1], environment)
+    path = str(Path(key).expanduser())
+    return _first(_SSH_FINGERPRINT, _output(["ssh-keygen", "-l", "-f", path], "", environment))
+
+
+def _colon_fingerprint(program: str, key: str, environment: Mapping[str, str] | None) -> str | None:
+    command = [program, "--batch", "--with-colons", "--list-secret-keys", "--", key.rstrip("!")]
+    return _first(_COLON_FINGERPRINT, _output(command, "", environment))
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text)
+    return found[1] if found else None
+
+
+def _output(command: Sequence[str], stdin: str, environment: Mapping[str, str] | None) -> str:
+    """Return what a program prints; nothing if it is missing, fails or does not come back."""
+    try:
+        finished = run_child(
+            command,
+            stdin_bytes=stdin.encode("utf-8", "surrogateescape"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment) if environment is not None else None,
+            timeout=_TIMEOUT_SECONDS,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ""
+    return finished.stdout.decode("utf-8", "replace") if finished.returncode == 0 else ""

@@ -1,0 +1,1 @@
+"""What rig commands print."""

@@ -1,0 +1,196 @@
+"""What `status`, `thread` and `inbox` print: rows and blocks for people, one object for `--json` (rigs §7, §8,
+§11, §12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from bridgehead.rigs.threads.thread import ThreadSummary, Turn
+from bridgehead.rigs.views.results import LINE_PREFIX, stamped, word
+from bridgehead.rigs.views.terminal import PLAIN, RED, YELLOW, Style
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.envelope.yaml_core import Value
+    from bridgehead.rigs.threads.causality import Divergence
+    from bridgehead.rigs.trust.verification_kinds import Verification
+
+
+class Notice(NamedTuple):
+    """An envelope that somebody should hear of."""
+
+    turn: Turn
+    verification: Verification
+
+    def json_object(self) -> dict[str, object]:
+        turn = self.turn
+        return {
+            "thread_id": turn.thread_id,
+            "filename": turn.filename,
+            "type": turn.type,
+            "from": turn.sender,
+            "to": turn.to if isinstance(turn.to, str) else list(turn.to),
+            "status_class": str(turn.status_class),
+            "commit_sha": turn.commit_sha,
+            "verification": self.verification.json_object(),
+        }
+
+
+class Inbox(NamedTuple):
+    """What waits for this rig, newest first."""
+
+    waiting: Sequence[Notice]
+
+    def lines(self, *, style: Style = PLAIN) -> Iterator[str]:
+        yield f"{LINE_PREFIX}inbox waiting={len(self.waiting)}"
+        for turn, verification in self.waiting:
+            yield (
+                f"thread={turn.thread_id} type={style.message_type(turn.type)} from={style.value(turn.sender)} "
+                f"last={turn.day or '-'} file={style.value(turn.filename)} verification={verification.state}"
+            )
+
+    def json_object(self) -> dict[str, object]:
+        items = [{**notice.json_object(), "tldr": notice.turn.tldr or None} for notice in self.waiting]
+        return stamped("inbox", envelopes=items)
+
+
+class Status(NamedTuple):
+    """All threads of a bridge, newest first, and what is not shared yet."""
+
+    threads: Sequence[ThreadSummary]
+    dirty_files: Sequence[str]  # porcelain lines, trimmed
+    unpushed_commits: Sequence[str]  # `<sha7> <subject>`
+
+    @property
+    def closed(self) -> int:
+        return sum(thread.is_closed for thread in self.threads)
+
+    @property
+    def open(self) -> int:
+        return len(self.threads) - self.closed
+
+    def lines(self, *, wide: bool = False, style: Style = PLAIN) -> Iterator[str]:
+        unpushed = len(self.unpushed_commits)
+        painted = style.paint(str(unpushed), YELLOW if unpushed else None)
+        counts = f"open={self.open} closed={self.closed} dirty={len(self.dirty_files)} unpushed={painted}"
+        yield f"{LINE_PREFIX}status {counts}"
+        for thread in self.threads:
+            yield " ".join([*_columns(thread, style), *(_wide_columns(thread, style) if wide else ())])
+
+    def json_object(self) -> dict[str, object]:
+        return stamped(
+            "status",
+            threads=[thread_item(thread) for thread in self.threads],
+            dirty_files=list(self.dirty_files),
+            unpushed_commits=list(self.unpushed_commits),
+            open=self.open,
+            closed=self.closed,
+        )
+
+
+def _columns(thread: ThreadSummary, style: Style) -> Iterator[str]:
+    turn = thread.latest
+    yield f"thread={thread.thread_id}"
+    yield f"last={turn.day or '-'}"
+    yield f"status={style.status_class(turn.status_class)}"
+    yield f"type={style.value(turn.type)}"
+    yield f"dirty={style.paint(word(thread.dirty), RED if thread.dirty else None)}"
+
+
+def _wide_columns(thread: ThreadSummary, style: Style) -> Iterator[str]:
+    turn = thread.latest
+    yield f"from={style.value(turn.sender)}"
+    yield f"to={style.value(','.join(turn.recipients))}"
+    yield f"closed={word(thread.is_closed)}"
+    yield f"envelopes={thread.envelope_count}"
+    yield f"body_hash={style.value(turn.body_hash) or '-'}"
+    if thread.heads > 1:
+        yield f"heads={thread.heads}"
+
+
+def thread_item(thread: ThreadSummary) -> dict[str, object]:
+    """Return an item of `threads[]`."""
+    return {
+        "thread_id": thread.thread_id,
+        "envelope_count": thread.envelope_count,
+        "is_closed": thread.is_closed,
+        "status_class": str(thread.latest.status_class),
+        "last_modified": thread.last_modified,
+        "latest_envelope": _latest_item(thread.latest),
+        "last": thread.latest.day,
+        "dirty": thread.dirty,
+        "frozen": thread.frozen.json_object() if thread.frozen else None,
+        "unverified": thread.unverified,
+    }
+
+
+def _latest_item(turn: Turn) -> dict[str, object]:
+    to = turn.to if isinstance(turn.to, str) else list(turn.to)
+    return {"filename": turn.filename, "type": turn.type, "date": turn.date, "from": turn.sender, "to": to}
+
+
+SEPARATOR = "=" * 27
+UNKNOWN_TYPE = "(unknown)"  # the reference's word for a type that is missing or no text
+_SHOWN_FIELDS = ("from", "to", "date", "type", "status", "body_hash")
+
+
+class ShownEnvelope(NamedTuple):
+    """An envelope as a reader sees it."""
+
+    filename: str
+    frontmatter: Mapping[str, Value]
+    body: str
+    commit_sha: str | None
+    verification: Verification
+
+    def json_object(self) -> dict[str, object]:
+        return {
+            "frontmatter": dict(self.frontmatter),
+            "body": self.body,
+            "filename": self.filename,
+            "commit_sha": self.commit_sha,
+            "verification": self.verification.json_object(),
+        }
+
+
+def thread_blocks(
+    thread_id: str, envelopes: Iterable[ShownEnvelope], total: int, *, style: Style = PLAIN
+) -> Iterator[str]:
+    """Yield one block of text per envelope, given oldest first; they can be printed as they come."""
+    show = style.text if style.escape_controls else str  # of ten thousand, most are piped
+    for number, (filename, frontmatter, body, _, _) in enumerate(envelopes, 1):
+        kind = style.message_type(_text("type", frontmatter.get("type")))
+        file = style.value(filename)
+        yield (
+            f"{LINE_PREFIX}thread {thread_id} envelope={number} of {total} type={kind} file={file}\n"
+            f"---\n{_shown_fields(frontmatter, show)}---\n{show(body)}{SEPARATOR}\n"
+        )
+
+
+def thread_object(
+    thread_id: str, envelopes: Iterable[ShownEnvelope], divergences: Sequence[Divergence]
+) -> dict[str, object]:
+    """Return the object of `thread --json`."""
+    items = [envelope.json_object() for envelope in envelopes]
+    return stamped(
+        "thread",
+        thread_id=thread_id,
+        envelope_count=len(items),
+        envelopes=items,
+        divergences=[divergence.json_object() for divergence in divergences],
+    )
+
+
+def _shown_fields(frontmatter: Mapping[str, Value], show: Callable[[str], str]) -> str:
+    return "".join(
+        [f"{name}: {show(text)}\n" for name in _SHOWN_FIELDS if (text := _text(name, frontmatter.get(name)))]
+    )
+
+
+def _text(name: str, value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    if name == "to" and isinstance(value, list):
+        return ",".join(item for item in value if isinstance(item, str))
+    return UNKNOWN_TYPE if name == "type" else ""

@@ -1,0 +1,312 @@
+"""What a command that wrote or checked something did: one `key=value` line, one object for `--json` (rigs §7–§10,
+§14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from bridgehead.rigs.trust.incoming_changes import Refusal, SyncReport
+from bridgehead.rigs.trust.verification_kinds import VerificationReport
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.envelope.fields import StatusClass
+    from bridgehead.rigs.trust.attestation import Attestation
+
+
+SCHEMA_VERSION = "1.0"
+LINE_PREFIX = "rig-bridge: "  # of data on stdout, under either program name
+
+
+def stamped(op: str, **fields: object) -> dict[str, object]:
+    """Return a JSON object with the version and the operation first; fields that are None are left out."""
+    return {"schema_version": SCHEMA_VERSION, "op": op, **{k: v for k, v in fields.items() if v is not None}}
+
+
+def short(commit_sha: str) -> str:
+    """Return a commit id as lines show it."""
+    return commit_sha[:7]
+
+
+def word(value: bool) -> str:
+    """Spell a truth as lines do."""
+    return "true" if value else "false"
+
+
+class Initialised(NamedTuple):
+    """A clone got its identity."""
+
+    rig_id: str
+    root: str  # basename of the top level: stdout never shows a path of this machine
+    display_name: str | None = None
+
+    def line(self) -> str:
+        return f"{LINE_PREFIX}init OK rig-id={self.rig_id} root={self.root}"
+
+    def json_object(self) -> dict[str, object]:
+        return stamped("init", rig_id=self.rig_id, root=self.root, display_name=self.display_name)
+
+
+class Scaffolded(NamedTuple):
+    """A request was put down to be filled in."""
+
+    thread_id: str
+    file_path: str
+
+    def line(self) -> str:
+        return f"{LINE_PREFIX}scaffolded type=REQUEST thread={self.thread_id} file={self.file_path}"
+
+    def json_object(self) -> dict[str, object]:
+        return stamped("new", thread_id=self.thread_id, file_path=self.file_path, type="REQUEST")
+
+
+class Sent(NamedTuple):
+    """An envelope was committed, and pushed unless that was declined."""
+
+    type: str
+    thread_id: str
+    file_path: str
+    commit_sha: str
+    body_hash: str
+    status_class: StatusClass
+    pushed: bool
+    to: Sequence[str]
+    references: Sequence[str] = ()
+    concurrent_with: Sequence[str] | None = None  # paths, where references were filled in for the user
+    row_id: int | None = None  # in the control plane
+
+    def line(self) -> str:
+        return (
+            f"{LINE_PREFIX}sent type={self.type} thread={self.thread_id} "
+            f"file={self.file_path} commit={short(self.commit_sha)}"
+        )
+
+    def json_object(self) -> dict[str, object]:
+        return stamped(
+            "send",
+            type=self.type,
+            thread_id=self.thread_id,
+            file_path=self.file_path,
+            commit_sha=self.commit_sha,
+            body_hash=self.body_hash,
+            status_class=str(self.status_class),
+            pushed=self.pushed,
+            to=list(self.to),
+            references=list(self.references),
+            concurrent_with=None if self.concurrent_with is None else list(self.concurrent_with),
+            row_id=self.row_id,
+        )
+
+
+class Closed(NamedTuple):
+    """A thread got its RESOLUTION.md."""
+
+    thread_id: str
+    outcome: StatusClass
+    file_path: str
+    commit_sha: str
+    body_hash: str
+    pushed: bool
+    row_id: int | None = None
+
+    def line(self) -> str:
+        return (
+            f"{LINE_PREFIX}closed type=RESOLUTION thread={self.thread_id} "
+            f"status={self.outcome} commit={short(self.commit_sha)}"
+        )
+
+    def json_object(self) -> dict[str, object]:
+        return stamped(
+            "close",
+            thread_id=self.thread_id,
+            status=str(self.outcome),
+            commit_sha=self.commit_sha,
+            body_hash=self.body_hash,
+            type="RESOLUTION",
+            file_path=self.file_path,
+            pushed=self.pushed,
+            row_id=self.row_id,
+        )
+
+
+class Relayed(NamedTuple):
+    """A signed turn was committed for a human."""
+
+    type: str
+    thread_id: str
+    file_path: str
+    commit_sha: str
+    attestation: Attestation
+    in_reply_to: str
+    body_hash: str
+    pushed: bool
+    row_id: int | None = None
+
+    def line(self) -> str:
+        return (
+            f"{LINE_PREFIX}relayed type={self.type} thread={self.thread_id} file={self.file_path} "
+            f"attested_by={self.attestation.attested_by} nonce={self.attestation.nonce} "
+            f"commit={short(self.commit_sha)}"
+        )
+
+    def json_object(self) -> dict[str, object]:
+        attested = self.attestation._asdict()
+        return stamped(
+            "relay",
+            type=self.type,
+            thread_id=self.thread_id,
+            file_path=self.file_path,
+            commit_sha=self.commit_sha,
+            attestation=attested,
+            thread=self.thread_id,
+            file=self.file_path,
+            commit=self.commit_sha,
+            **attested,
+            in_reply_to=self.in_reply_to,
+            body_hash=self.body_hash,
+            pushed=self.pushed,
+            row_id=self.row_id,
+        )
+
+
+class Frozen(NamedTuple):
+    """A thread was asked to hold still."""
+
+    thread_id: str
+    expires: str
+
+    def line(self) -> str:
+        return f"{LINE_PREFIX}frozen thread={self.thread_id} until={self.expires}"
+
+    def json_object(self) -> dict[str, object]:
+        return stamped("freeze", thread_id=self.thread_id, expires=self.expires)
+
+
+class Thawed(NamedTuple):
+    """A thread may go on."""
+
+    thread_id: str
+
+    def line(self) -> str:
+        return f"{LINE_PREFIX}thawed thread={self.thread_id}"
+
+    def json_object(self) -> dict[str, object]:
+        return stamped("thaw", thread_id=self.thread_id)
+
+
+class Synced(NamedTuple):
+    """What a sync saw, whether it may be pulled, and whether it was."""
+
+    report: SyncReport
+    refusal: Refusal | None
+    pulled: bool  # also where there was nothing to pull, as the reference has it
+    verification: VerificationReport
+
+    @property
+    def moved(self) -> bool:
+        """Whether the branch is elsewhere than before."""
+        return self.pulled and self.report.remote_ahead > 0
+
+    @property
+    def diverged(self) -> bool:
+        """False where the operator accepted the difference."""
+        return self.refusal is not None and self.report.diverged
+
+    def line(self) -> str:
+        if self.refusal:
+            return f"{LINE_PREFIX}sync pulled=false diverged={word(self.diverged)} reason={self.refusal}"
+        return (
+            f"{LINE_PREFIX}sync pulled={word(self.pulled)} fast_forward=true "
+            f"new_envelopes={len(self.report.new_envelopes)} diverged=false"
+        )
+
+    def json_object(self) -> dict[str, object]:
+        report = self.report
+        return stamped(
+            "sync",
+            pulled=self.pulled,
+            fast_forward_eligible=report.fast_forward_eligible,
+            diverged=self.diverged,
+            new_envelopes=len(report.new_envelopes),
+            divergence_report=report.json_object(),
+            fast_forward=self.refusal is None,
+            new_envelopes_count=len(report.new_envelopes),
+            changed_envelopes_count=len(report.changed),
+            local_head=report.local_head,
+            remote_head=report.remote_head,
+            reason=str(self.refusal) if self.refusal else None,
+            verification=self.verification.json_object(),
+        )
+
+
+class Checked(NamedTuple):
+    """The read-only gate for other tools."""
+
+    remote: bool  # reachable
+    clean: bool
+    behind: int
+    ahead: int
+    indexed: bool  # the control plane's cursor is at HEAD, or there is none
+
+    @property
+    def ok(self) -> bool:
+        return self.remote and self.clean and self.indexed and not self.behind and not self.ahead
+
+    def line(self) -> str:
+        return (
+            f"{LINE_PREFIX}check ok={word(self.ok)} remote={word(self.remote)} clean={word(self.clean)} "
+            f"behind={self.behind} ahead={self.ahead} index={word(self.indexed)}"
+        )
+
+    def json_object(self) -> dict[str, object]:
+        return stamped(
+            "check",
+            ok=self.ok,
+            remote=self.remote,
+            clean=self.clean,
+            behind=self.behind,
+            ahead=self.ahead,
+            index=self.indexed,
+        )
+
+
+class Verified(NamedTuple):
+    """Committed envelopes were looked at again."""
+
+    verification: VerificationReport
+
+    def line(self) -> str:
+        found = self.verification
+        counts = f"checked={found.checked} ok={found.ok} warned={found.warned} failed={found.failed}"
+        return f"{LINE_PREFIX}verify {counts}"
+
+    def json_object(self) -> dict[str, object]:
+        return stamped("verify", verification=self.verification.json_object())
+
+
+class Reconciled(NamedTuple):
+    """The control plane was brought in line with git."""
+
+    added: int
+    pushed: int
+    superseded: int
+
+    def line(self) -> str:
+        return f"{LINE_PREFIX}reconciled added={self.added} pushed={self.pushed} superseded={self.superseded}"
+
+    def json_object(self) -> dict[str, object]:
+        return stamped("reconcile", **self._asdict())
+
+
+class Replayed(NamedTuple):
+    """The control plane was rebuilt from history."""
+
+    threads: int
+    messages: int
+
+    def line(self) -> str:
+        return f"{LINE_PREFIX}replayed threads={self.threads} messages={self.messages}"
+
+    def json_object(self) -> dict[str, object]:
+        return stamped("replay", **self._asdict())

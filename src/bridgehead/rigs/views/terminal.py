@@ -1,0 +1,81 @@
+"""How output adapts to a terminal: colour, and peer text that must not drive it (rigs §11); host/terminal.py pages.
+
+Decisions only; whether stdout is a terminal and how many rows it has is told from outside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from bridgehead.rigs.envelope.fields import StatusClass
+
+RED, GREEN, YELLOW, BLUE = 31, 32, 33, 34
+_CLASS_COLOURS: dict[str, int] = {
+    StatusClass.COMPLETED: GREEN,
+    StatusClass.CANCELLED: RED,
+    StatusClass.PENDING: YELLOW,
+    StatusClass.ACTIVE: BLUE,
+    StatusClass.TARGETED: BLUE,
+}
+_TYPE_COLOURS = {
+    "REQUEST": BLUE,
+    "HANDOFF": BLUE,
+    "RESPONSE": GREEN,
+    "ACK": GREEN,
+    "RESOLUTION": GREEN,
+    "RECOVERY": YELLOW,
+    "VERIFY": RED,
+    "DECISIONS": RED,
+}
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LINE_BREAKS = re.compile("[\r\n]")
+
+
+class Style(NamedTuple):
+    """How to write text that holds words of other rigs."""
+
+    colour: bool = False
+    escape_controls: bool = False  # true on a terminal; piped output stays raw
+
+    def paint(self, text: str, colour: int | None) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.colour and colour else text
+
+    def status_class(self, status_class: str) -> str:
+        return self.paint(status_class, _CLASS_COLOURS.get(status_class))
+
+    def message_type(self, message_type: str) -> str:
+        return self.paint(self.value(message_type), _TYPE_COLOURS.get(message_type))
+
+    def text(self, text: str) -> str:
+        """Show text over several lines."""
+        return _CONTROLS.sub(_escaped, text) if self.escape_controls else text
+
+    def value(self, text: str) -> str:
+        """Show a value in a row: a row stays one line, whatever an envelope says."""
+        return self.text(_LINE_BREAKS.sub(_escaped, text))
+
+
+PLAIN = Style()
+
+
+class EncodedText:
+    """Text that is UTF-8 already, for those who can put it out as it is."""
+
+    def __init__(self, encoded: bytes) -> None:
+        self.encoded = encoded
+
+    def __iter__(self) -> Iterator[str]:
+        yield self.encoded.decode()
+
+
+def _escaped(character: re.Match[str]) -> str:
+    return f"\\x{ord(character[0]):02x}"
+
+
+def uses_colour(
+    environment: Mapping[str, str], *, is_terminal: bool, no_color: bool = False, json: bool = False
+) -> bool:
+    """Decide on colour; NO_COLOR counts by its presence, even empty."""
+    return is_terminal and "NO_COLOR" not in environment and not no_color and not json

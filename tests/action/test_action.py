@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from installed import SCRIPTS, Machine
-from mcp_hosts import orders_project
+from support.installed import SCRIPTS, Machine
+from support.mcp_hosts import orders_project
 
 ACTION = Path(__file__).resolve().parents[2] / "action.yml"
 HOSTILE = "$(touch pwned); `touch pwned`; \"; touch pwned; '\n--gate=concerns"

@@ -17,7 +17,7 @@ from bridgehead.council.request.domains import load_registry
 from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.running.conductor import Means, Reported, conduct
 from bridgehead.council.runtimes.exchange import RuntimeAnswer
-from council.scripted_seats import ScriptedSeats
+from council.support.scripted_seats import ScriptedSeats
 
 
 def site(number: int, *, is_defect: bool, severity: Severity = Severity.HIGH) -> Site:

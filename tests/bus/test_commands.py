@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from console_blocks import environment, matches, run, steps
-from installed import Machine, machine
+from support.console_blocks import environment, matches, run, steps
+from support.installed import Machine, machine
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 GUIDE = REPOSITORY / "docs" / "guides" / "first-satellite.md"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vector_files import REPOSITORY
+from support.vector_files import REPOSITORY
 
 VECTORS = REPOSITORY / "tests" / "vectors"
 SUITE = [

@@ -29,7 +29,7 @@ from bridgehead.bus.wire.message import (
 from bridgehead.bus.wire.session import merge_into_default, read_session, replace_snapshot
 from bridgehead.bus.wire.topics import to_legacy, to_spec
 from bridgehead.host.clock import ManualClock
-from vector_files import cases, unread_files
+from support.vector_files import cases, unread_files
 
 READ = {
     "assistant",

@@ -42,9 +42,9 @@ from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.join import stage_a
 from bridgehead.council.synthesis.proposals import ProposalEvent, ProposalStep, live_through
 from bridgehead.council.synthesis.verdict import council_verdict
-from council.driving import AT, task
-from council.resuming import Resumed
-from vector_files import cases, unread_files
+from council.support.driving import AT, task
+from council.support.resuming import Resumed
+from support.vector_files import cases, unread_files
 
 READ = {
     "context_size",

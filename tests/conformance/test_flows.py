@@ -48,7 +48,7 @@ from bridgehead.flows.words import (
     RunStatus,
 )
 from bridgehead.host.clock import ManualClock
-from vector_files import FOLDER, absent, load
+from support.vector_files import FOLDER, absent, load
 
 FOREIGN_UID = 54321
 SCHEMAS = ("agent-request.schema.json", "agent-response.schema.json", "template-create-state.schema.json")

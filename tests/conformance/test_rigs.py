@@ -16,7 +16,7 @@ from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope, parse_fr
 from bridgehead.rigs.envelope.fields import status_class
 from bridgehead.rigs.envelope.frontmatter import write_envelope
 from bridgehead.rigs.trust.envelope_problems import check_envelope
-from vector_files import FOLDER, absent, is_there, load
+from support.vector_files import FOLDER, absent, is_there, load
 
 
 def cases(name: str, file: str) -> list[Any]:

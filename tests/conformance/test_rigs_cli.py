@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rig_scenarios import Scenario, check
-from vector_files import REPOSITORY, absent, load
+from support.rig_scenarios import Scenario, check
+from support.vector_files import REPOSITORY, absent, load
 
 DOCUMENT = load("rigs", "cli.json")
 PEERS = Path(os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin")

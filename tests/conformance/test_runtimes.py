@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-import vector_files
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.runtimes.claude import logged_in, read_claude
 from bridgehead.council.runtimes.codex import has_stored_login, read_codex
@@ -27,6 +26,7 @@ from bridgehead.council.runtimes.exchange import (
 from bridgehead.council.runtimes.gemini import read_gemini
 from bridgehead.council.runtimes.opencode import OpencodeServer, listed_models, read_opencode
 from bridgehead.host.command import CommandResult, Ended
+from support import vector_files
 
 READERS: dict[str, Callable[[CommandResult], CallOutcome]] = {
     "claude": read_claude,

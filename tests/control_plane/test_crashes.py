@@ -11,7 +11,7 @@ import pytest
 
 from bridgehead.contract.words import PendingState
 from bridgehead.control_plane.records import EventFilter
-from suites.store_suite import SENT, event, ids, question
+from control_plane.store_suite import SENT, event, ids, question
 
 pytestmark = pytest.mark.slow
 

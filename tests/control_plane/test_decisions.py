@@ -11,7 +11,7 @@ from bridgehead.contract.words import Part, PendingKind, PendingState, RunState
 from bridgehead.control_plane import questions
 from bridgehead.control_plane.questions import AmbiguousReference, ItemReference, UnknownItem
 from bridgehead.control_plane.records import ANY_EVENT, EventFilter, PendingFilter, RunFilter, supersedes
-from suites.store_suite import AT, event, question, run
+from control_plane.store_suite import AT, event, question, run
 
 NOW = datetime(2026, 11, 15, 10, 15, 2, 123000, tzinfo=UTC)
 

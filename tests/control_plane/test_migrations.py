@@ -15,7 +15,7 @@ from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.failures import RecordReadOnly
 from bridgehead.control_plane.stores.migrations import LATEST, MIGRATIONS
 from bridgehead.control_plane.stores.sqlite import APPLICATION_ID, SqliteStore
-from suites.store_suite import SENT, event, ids, question, run
+from control_plane.store_suite import SENT, event, ids, question, run
 
 COLUMNS = {
     "events": ["seq", "id", "kind", "part", "at", "project", "run_id", "data"],

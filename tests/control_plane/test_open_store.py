@@ -13,7 +13,7 @@ from bridgehead.control_plane.stores.failures import DriverMissing
 from bridgehead.control_plane.stores.memory import MemoryStore
 from bridgehead.control_plane.stores.sqlite import SqliteStore
 from bridgehead.errors import ConfigError
-from suites.store_suite import SENT, event, ids
+from control_plane.store_suite import SENT, event, ids
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from bridgehead.control_plane.stores.failures import (
 )
 from bridgehead.control_plane.stores.migrations import LATEST
 from bridgehead.errors import ConfigError
-from suites.forked_child import in_child
-from suites.store_suite import SENT, event, ids
+from control_plane.store_suite import SENT, event, ids
+from support.forked_child import in_child
 
 psycopg = pytest.importorskip("psycopg", reason="no Postgres to test with: psycopg is not installed")
 

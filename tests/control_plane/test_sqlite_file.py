@@ -33,8 +33,8 @@ from bridgehead.control_plane.stores.failures import (
 from bridgehead.control_plane.stores.migrations import LATEST
 from bridgehead.control_plane.stores.sqlite import SqliteStore
 from bridgehead.errors import StoreError
-from suites.forked_child import NOBODY, in_child
-from suites.store_suite import SENT, event, ids, question
+from control_plane.store_suite import SENT, event, ids, question
+from support.forked_child import NOBODY, in_child
 
 
 def digest(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suites.store_suite import StoreSuite
+from control_plane.store_suite import StoreSuite
 
 
 class TestEveryStore(StoreSuite):

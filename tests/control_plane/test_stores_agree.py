@@ -19,7 +19,7 @@ from bridgehead.control_plane.stores.memory import MemoryStore
 from bridgehead.control_plane.stores.sqlite import SqliteStore
 from bridgehead.errors import UserError
 from bridgehead.host.clock import ManualClock
-from suites.store_suite import event, question, run
+from control_plane.store_suite import event, question, run
 
 FAST_FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None  # hundreds of records are made
 

@@ -16,7 +16,7 @@ from bridgehead.dashboard.access import MOST_BODY_BYTES
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.host.clock import ManualClock
 from bridgehead.mcp_server.transports.http import http_app
-from dashboard.served import ORIGIN, TOKEN, Desktop, ask, desktop, scratch_assembly
+from dashboard.support.served import ORIGIN, TOKEN, Desktop, ask, desktop, scratch_assembly
 
 COOKIE = "bridgehead_web_8183"
 PATHS = ("/", "/councils", "/councils/x", "/events", "/health", "/live", "/nowhere", "/answer/q-1")

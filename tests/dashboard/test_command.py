@@ -13,7 +13,7 @@ import pytest
 from bridgehead.dashboard.serving import WebRequest, choose_token
 from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
-from installed import Machine, machine
+from support.installed import Machine, machine
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.words import Part, PendingState, RunState
-from dashboard.browsing import FITS, INJECTED, NEEDS_CHROMIUM, OPEN_ALL, browsing, connected
-from dashboard.held_councils import debate, findings, hold_council, record_lines, save_run
-from dashboard.hostile import CORPUS, EVERYTHING
-from dashboard.served import Served, ask, note, served
+from dashboard.support.browsing import FITS, INJECTED, NEEDS_CHROMIUM, OPEN_ALL, browsing, connected
+from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run
+from dashboard.support.hostile import CORPUS, EVERYTHING
+from dashboard.support.served import Served, ask, note, served
 
 pytestmark = NEEDS_CHROMIUM
 PAGES = ("/", "/councils", "/councils/paafrm", "/councils/hostile", "/events", "/health", "/nowhere")

@@ -12,7 +12,7 @@ from typing import Any
 from bridgehead.control_plane.stores.memory import MemoryStore
 from bridgehead.dashboard import live
 from bridgehead.dashboard.live import Broadcast, Reader
-from dashboard.served import TOKEN, Served, note, served
+from dashboard.support.served import TOKEN, Served, note, served
 
 READERS = 50
 

@@ -17,11 +17,11 @@ from bridgehead.bus.wire.message import Message
 from bridgehead.contract.pending import Answer
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, asking, run_flow
-from dashboard.browsing import FITS, INJECTED, NEEDS_CHROMIUM, OPEN_ALL, browsing, connected
-from dashboard.hostile import EVERYTHING
-from dashboard.live_bus import LiveBus, live_bus
-from dashboard.rig_worlds import RigWorld, at_home, hostile_envelope, make_world
-from dashboard.served import Served, note, served
+from dashboard.support.browsing import FITS, INJECTED, NEEDS_CHROMIUM, OPEN_ALL, browsing, connected
+from dashboard.support.hostile import EVERYTHING
+from dashboard.support.live_bus import LiveBus, live_bus
+from dashboard.support.rig_worlds import RigWorld, at_home, hostile_envelope, make_world
+from dashboard.support.served import Served, note, served
 
 pytestmark = NEEDS_CHROMIUM
 SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from console_blocks import Step, environment, matches, run, steps
+from support.console_blocks import Step, environment, matches, run, steps
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]

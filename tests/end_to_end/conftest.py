@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from installed import Machine, machine
+from support.installed import Machine, machine
 
 
 @pytest.fixture

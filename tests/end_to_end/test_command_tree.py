@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from bridgehead import __version__
-from installed import Machine
+from support.installed import Machine
 from tools.reference_pages import command_helps
 
 HELPS = dict(command_helps())

@@ -9,7 +9,7 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.words import Part
 from bridgehead.control_plane.stores import open_store
 from bridgehead.doctor.diagnosis import Group
-from installed import Machine
+from support.installed import Machine
 
 
 def fake_program(folder: Path, name: str, script: str) -> None:

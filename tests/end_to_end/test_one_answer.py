@@ -12,8 +12,8 @@ from threading import Barrier
 
 import httpx
 
-from installed import SCRIPTS, Machine
-from mcp_hosts import serving as serving_mcp
+from support.installed import SCRIPTS, Machine
+from support.mcp_hosts import serving as serving_mcp
 
 ANYWHERE = "127.0.0.1:0"
 TAKEN = "q-1 was already answered"

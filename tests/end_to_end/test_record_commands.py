@@ -12,7 +12,7 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Question
 from bridgehead.contract.words import Part, PendingKind
 from bridgehead.control_plane.stores import open_store
-from installed import Machine
+from support.installed import Machine
 
 AT = "2026-11-15T10:15:02.000Z"
 

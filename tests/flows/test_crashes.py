@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.crash_lab import SCENARIOS
-from flows.flow_processes import shell_in
+from flows.support.crash_lab import SCENARIOS
+from flows.support.flow_processes import shell_in
 
 FEWEST_WRITES = 10
 

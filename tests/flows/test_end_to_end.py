@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flows.flow_processes import BRIDGEHEAD, Done, Shell, shell_in
+from flows.support.flow_processes import BRIDGEHEAD, Done, Shell, shell_in
 
 RELEASE = """
 from bridgehead.flows import flow, main

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import bridgehead.flows
-from flows.flow_processes import Shell, shell_in
+from flows.support.flow_processes import Shell, shell_in
 
 # Each of these alone costs a large part of the sixty milliseconds a pause may take (design §8).
 TOO_DEAR = {

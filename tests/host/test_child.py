@@ -16,7 +16,7 @@ import pytest
 from bridgehead.host import child, process, terminal
 from bridgehead.host.child import SignalsHeld, end_child, run_child
 from bridgehead.host.command import Command
-from signal_steps import Stopped, has_children, stopped_at_every_step
+from support.signal_steps import Stopped, has_children, stopped_at_every_step
 
 SLEEP = ["sleep", "600"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from installed import Machine
-from mcp_hosts import orders_project
+from support.installed import Machine
+from support.mcp_hosts import orders_project
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from bridgehead.mcp_server.tools.catalogue import TOOLS
 from bridgehead.testing.exchange import CallTool, ModelRequest, Say, ToolKind
 from bridgehead.testing.model_server import ModelServer
 from bridgehead.testing.scripts import Scripted
-from installed import Machine
-from mcp_hosts import orders_project
-from peer_clis import furnish, link_programs
+from support.installed import Machine
+from support.mcp_hosts import orders_project
+from support.peer_clis import furnish, link_programs
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ import pytest
 from bridgehead.setup.hosts import Reach, Whereabouts, edits_for
 from bridgehead.setup.planning import LeftAlone, Notes, plan_setup
 from bridgehead.setup.server_entry import Launch
-from installed import SCRIPTS, Done, Machine
+from support.installed import SCRIPTS, Done, Machine
 
 HOSTS = ("claude", "codex", "gemini", "opencode")
 MINE = {

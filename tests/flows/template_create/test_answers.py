@@ -15,7 +15,7 @@ from bridgehead.flows.template_create.answers.judge import judge_answer, judge_o
 from bridgehead.flows.template_create.answers.schemas import ANSWER_SCHEMAS
 from bridgehead.flows.template_create.phases.p7_agent_texts import apply, batches
 from bridgehead.flows.template_create.prompts import BUDGET, Prompt, code_block
-from vector_files import load
+from support.vector_files import load
 
 NEW = {
     "name": "api-specialist",

@@ -10,8 +10,8 @@ import pytest
 
 from bridgehead.flows.operations.cancel import CancelRequest, cancel
 from bridgehead.flows.template_create.staging import Staging
-from flows.flow_processes import shell_in
-from flows.template_crash_lab import PHASES, Lab
+from flows.support.flow_processes import shell_in
+from flows.support.template_crash_lab import PHASES, Lab
 
 FEWEST_CRASHES = 48
 

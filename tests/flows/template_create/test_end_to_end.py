@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from installed import Done, Machine
+from support.installed import Done, Machine
 
 PACKAGE_FILES = ("manifest.json", "settings.json", "CLAUDE.md")
 REPOSITORY = Path(__file__).resolve().parents[3]

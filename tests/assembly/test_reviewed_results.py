@@ -1,0 +1,125 @@
+"""A result that a council reviewed, handed over between two machines through the installed commands."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from bridgehead.assembly.rigs.rig import make_rig
+from support.rig_bridges import OURS, Bridge, Clone
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "src" / "bridgehead" / "demo" / "orders"
+BRIDGEHEAD = str(OURS.with_name("bridgehead"))
+SEND = ("send", "RESULT", "--thread", "demo-01", "--to", "windows-5080", "--body-file", "-")
+
+
+@pytest.fixture
+def mac(bridge: Bridge) -> Clone:
+    clone = bridge.clone("a", "mac-m5max")
+    (clone.path / "demo-01").mkdir()
+    return clone
+
+
+@pytest.fixture
+def reviewed(bridge: Bridge, mac: Clone) -> dict[str, str]:
+    """A council of the static seat over the example, held on the sender's machine in a project of its own."""
+    project = Clone(bridge.base / "orders", mac.home)
+    shutil.copytree(EXAMPLE, project.path)
+    project.git("init", "-q")
+    project.git("add", "-A")
+    project.git("commit", "-q", "-m", "start")
+    done = project.run(BRIDGEHEAD, "council", "review", "--runtime", "static", "--json", PATH="/usr/bin:/bin")
+    report = done.json
+    file = project.path / report["report_files"]["json"]
+    return {
+        "council": report["review_id"],
+        "verdict": report["gate_verdict"],
+        "report_sha256": sha256(file.read_bytes()).hexdigest(),
+        "file": str(file),
+    }
+
+
+def said_in(envelope: str) -> dict[str, str]:
+    _, _, rest = envelope.partition("```json bridgehead-council\n")
+    return json.loads(rest.partition("\n```")[0])
+
+
+def test_a_reviewed_result_is_taken_where_reviews_are_demanded_and_any_other_refused(
+    bridge: Bridge, mac: Clone, reviewed: dict[str, str]
+) -> None:
+    windows = bridge.clone("b", "windows-5080")
+    elsewhere = {
+        "BRIDGEHEAD_HOME": str(bridge.base / "other-home"),
+        "BRIDGEHEAD_RIGS_REQUIRE_COUNCIL": "true",
+    }
+    file = reviewed.pop("file")
+
+    mac.rig(*SEND, "--council", reviewed["council"][:12], stdin="Built.\n").ok()
+
+    assert said_in((mac.path / "demo-01" / "RESULT.md").read_text()) == reviewed
+    assert "pulled=true" in windows.rig("sync", "--auto", **elsewhere).ok().out
+    assert "failed=0" in windows.rig("verify", "--require-council").ok().out
+
+    mac.rig(*SEND, stdin="Built without asking anybody.\n").ok()
+
+    refused = windows.rig("sync", "--auto", "--json", **elsewhere).ok().json
+    assert refused["reason"] == "verification_failed" and not refused["pulled"]
+    assert refused["verification"]["items"] == [{"path": "demo-01/RESULT-2.md", "kinds": ["council_absent"]}]
+    assert windows.rig("verify").ok() and mac.rig("verify", "--require-council").code == 1
+
+    Path(file).write_text("{}")
+    broken = mac.rig("verify", "--require-council", "--json")
+    assert broken.code == 1 and broken.json["verification"]["failed"] == 1  # what is no report proves nothing
+
+
+def test_a_mark_that_the_report_at_hand_contradicts_fails(mac: Clone, reviewed: dict[str, str]) -> None:
+    mac.rig(*SEND, "--council", reviewed["council"], stdin="Built.\n").ok()
+    report = Path(reviewed["file"])
+    report.write_text(report.read_text() + "\n")
+
+    found = mac.rig("verify", "--require-council", "--json")
+
+    assert found.code == 1
+    assert found.json["verification"]["items"] == [
+        {"path": "demo-01/RESULT.md", "kinds": ["council_mismatch"]}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message_type", "body", "says"),
+    [
+        ("RESULT", "Built.\n", "no report of council 'nobody' on this machine"),
+        ("ACK", "Built.\n", "--council goes with RESULT only"),
+    ],
+)
+def test_a_council_that_cannot_be_named_changes_nothing(
+    mac: Clone, message_type: str, body: str, says: str
+) -> None:
+    arguments = ("send", message_type, "--thread", "demo-01", "--to", "windows-5080", "--body-file", "-")
+    refused = mac.rig(*arguments, "--council", "nobody", stdin=body)
+
+    assert refused.code == 1 and says in refused.err and "hint:" in refused.err and refused.out == ""
+    assert mac.envelopes() == [] and mac.git("status", "--porcelain") == ""
+
+
+def test_a_bridge_cannot_switch_the_demand_off_by_a_file_it_carries(bridge: Bridge, mac: Clone) -> None:
+    settings = mac.home / "bridgehead" / "config"
+    settings.mkdir(parents=True)
+    (settings / "config.toml").write_text("[rigs]\nrequire_council = true\n")
+    mac.rig(*SEND, stdin="Built.\n").ok()
+    assert mac.rig("verify").code == 1
+
+    (mac.path / "bridgehead.toml").write_text("[rigs]\nrequire_council = false\n")
+
+    assert mac.rig("verify").code == 1
+
+
+def test_a_rig_that_knows_of_no_councils_judges_no_results(mac: Clone) -> None:
+    rig = make_rig(str(mac.path), pytest.fail)
+
+    with pytest.raises(AssertionError, match="without `reviews`"):
+        rig.reviews.are_required()

@@ -1,0 +1,164 @@
+"""Corners of the bus specification where two rules meet or a list ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bridgehead.bus.actions import SkillDropped
+from bridgehead.bus.assistant.assistant import Assistant
+from bridgehead.bus.hub.health import LinkHealth
+from bridgehead.bus.participants.participants import RememberedState
+from bridgehead.bus.participants.policy import SessionPolicy
+from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import to_legacy
+from bus.support.bridging import frame, handed_over, make_bridge, make_record, written
+
+REGISTER = "ovos.intent.register.template"
+
+
+def handled_in(session: dict[str, Any]) -> Message:
+    return Message("ovos.utterance.handled", {}, {"session": session})
+
+
+@pytest.mark.parametrize("skill", ["lamp skill", "lamp.", "", "lamp:on", "lämp"])
+def test_a_skill_id_that_no_topic_can_hold_is_never_written_into_one(skill: str) -> None:
+    ping = Message("ovos.converse.ping", {"skill_id": skill})
+    assert to_legacy(ping) == ping
+
+
+def test_a_stopped_link_never_says_anything_again() -> None:
+    health = LinkHealth()
+    health.start(0)
+    health.stop(1)
+    assert [health.start(2), health.dialled(2), health.opened(2), health.refused(2), health.stop(2)] == [
+        None
+    ] * 5
+
+
+@pytest.mark.parametrize("topic", ["ovos.utterance.handle", "ovos.stop"])
+def test_the_assistant_runs_nothing_for_a_malformed_carrier(topic: str) -> None:
+    assistant = Assistant()
+    assistant.heard(Message("ovos.utterance.handle", {"utterances": ["hi"]}), 0)
+    assert assistant.heard(Message(topic, {"utterances": ["hi"]}, {"session": "s1"}), 0) == []
+
+
+def test_skills_are_deregistered_in_the_order_they_were_registered() -> None:
+    bridge = make_bridge(nat=False)
+    bridge.connected(make_record("p1", role="skill_host"), 0)
+    for session, skill in (("s1", "a"), ("s2", "b"), ("s1", "c")):
+        bridge.received("p1", frame(REGISTER, {"skill_id": skill}, session={"session_id": session}), 0)
+    gone = bridge.disconnected("p1", 1, goodbye=True)
+    assert [message.data["skill_id"] for message in written(gone)] == ["a", "b", "c"]
+
+
+def test_a_name_denied_twice_by_policy_is_denied_once() -> None:
+    policy = SessionPolicy.parse({"blacklisted_skills": ["z", "z"]})
+    assert policy.apply({})["blacklisted_skills"] == ["z"]
+
+
+def test_a_null_language_in_the_stored_session_is_no_language() -> None:
+    bridge = make_bridge()
+    bridge.connected(make_record("sms", mode="manage", managed_session_id="m", lang="pt-PT"), 0)
+    bridge.heard(handled_in({"session_id": "m", "lang": None}), 0)
+    [utterance] = written(bridge.received("sms", b'{"text":"bom dia"}', 0))
+    assert utterance.context["session"] == {"session_id": "m", "lang": "pt-PT"}
+
+
+@pytest.mark.parametrize(
+    "topic", ["ovos.intent.list", "ovos.intent.list.response", "ovos.skills.list.response"]
+)
+def test_a_skill_host_may_ask_and_answer_manifest_queries(topic: str) -> None:
+    assert make_record("p1", role="skill_host").may_publish(topic)
+    assert not make_record("p1").may_publish(topic)
+
+
+def test_pings_of_two_skills_are_no_copies_of_each_other() -> None:
+    bridge = make_bridge(profile="legacy", nat=False)
+    bridge.connected(make_record("p1", role="skill_host"), 0)
+    bridge.received("p1", frame(REGISTER, {"skill_id": "a.skill"}, session={"session_id": "s"}), 0)
+    session = {"session": {"session_id": "s"}}
+    pings = [Message(f"{skill}.converse.ping", {}, session) for skill in ("a.skill", "b.skill", "ovos")]
+    assert [len(handed_over(bridge.heard(ping, 0))) for ping in pings] == [1, 1, 0]
+
+
+def test_readiness_that_names_a_hardened_skill_host_still_reaches_it() -> None:
+    bridge = make_bridge(hardened=True)
+    bridge.connected(make_record("p1", role="skill_host"), 0)
+    ready = Message("mycroft.ready", {}, {"destination": "p1"})
+    assert handed_over(bridge.heard(ready, 0)) == []
+    bridge.received("p1", frame(REGISTER, {"skill_id": "a.skill"}), 0)
+    assert len(handed_over(bridge.heard(ready, 0))) == 1
+
+
+def test_sessions_remembered_from_a_time_without_translation_are_translated_after_it() -> None:
+    record = make_record("p1")
+    past = RememberedState({"p1": "p1"}, {"p1": {"s": "s"}})
+    bridge = make_bridge(nat=True, remembered=past, records={"p1": record})
+    bridge.connected(record, 0)
+    [utterance] = written(
+        bridge.received("p1", frame("ovos.utterance.handle", session={"session_id": "s"}), 0)
+    )
+    assert utterance.context["session"]["session_id"] != "s"
+
+
+@pytest.mark.parametrize(
+    ("sent", "left"),
+    [("front", None), (["front", ""], None), (["front", "core"], ["core"]), ("core", "core"), ("", "")],
+)
+def test_the_hidden_name_is_taken_out_and_nothing_else(sent: object, left: object) -> None:
+    bridge = make_bridge(topology_hiding="front")
+    bridge.connected(make_record("p1"), 0)
+    [stop] = written(bridge.received("p1", frame("ovos.stop", destination=sent), 0))
+    assert stop.context.get("destination") == left
+
+
+@pytest.mark.parametrize(
+    ("context", "answered"),
+    [
+        (
+            {"destination": ["", "audio", "skills"]},
+            {"source": "audio", "destination": ["", "audio", "skills"]},
+        ),
+        ({"source": 5, "destination": "core"}, {"source": "core", "destination": "core"}),
+        ({"source": "", "destination": [7, ""]}, {}),
+        ({"source": "sat", "destination": {"a": 1}}, {"source": "sat", "destination": "sat"}),
+    ],
+)
+def test_a_reply_exchanges_what_counts_and_leaves_a_side_without_counterpart(
+    context: dict[str, Any], answered: dict[str, Any]
+) -> None:
+    assert Message("a.b", {}, context).reply("a.c", {}).context == answered
+
+
+def test_a_managed_participant_hears_its_session_after_a_restart_before_it_speaks() -> None:
+    record = make_record("sms", mode="manage", managed_session_id="m")
+    bridge = make_bridge(remembered=RememberedState({"sms": "sms"}), records={"sms": record})
+    speak = Message(
+        "ovos.utterance.speak", {"utterance": "the tea is ready"}, {"session": {"session_id": "m"}}
+    )
+    assert handed_over(bridge.heard(speak, 1)) == []
+    assert len(handed_over(bridge.connected(record, 2))) == 1, "it was held meanwhile"
+    assert len(handed_over(bridge.heard(speak, 3))) == 1
+
+
+def test_skills_of_a_participant_removed_while_no_bridge_ran_are_deregistered_once() -> None:
+    past = RememberedState({"gone": "gone"}, {}, {"gone": (("h", "lamp"),)})
+    bridge = make_bridge(remembered=past, records={})
+    opened = bridge.hub_opened(0)
+    assert SkillDropped("gone", "h", "lamp") in opened
+    [deregistration] = written(opened)
+    assert deregistration.type == "ovos.skill.deregister"
+    assert deregistration.context["session"] == {"session_id": "h"}
+    assert bridge.hub_opened(1) == []
+
+
+def test_whoever_is_enrolled_under_a_revoked_name_does_not_inherit_the_conversation() -> None:
+    bridge, record = make_bridge(), make_record("sms", mode="manage", managed_session_id="m")
+    bridge.connected(record, 0)
+    bridge.heard(handled_in({"session_id": "m", "intent_context": {"person": {"value": "Bob"}}}), 0)
+    bridge.revoked("sms", 1)
+    bridge.connected(record, 2)
+    [utterance] = written(bridge.received("sms", b'{"text":"hi"}', 3))
+    assert utterance.context["session"] == {"session_id": "m"}

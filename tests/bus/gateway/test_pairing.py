@@ -1,0 +1,181 @@
+"""Pairing: six digits on both ends, a person in between, and nothing for whoever sits in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.client.participant import Satellite
+from bridgehead.bus.gateway import pairing
+from bridgehead.bus.gateway.pairing import PairingEndpoint, PairingRefused, pair, pairing_code
+from bridgehead.bus.interfaces import ApprovalRequest
+from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
+from bridgehead.bus.wire.frames import to_base64
+from bus.support.running import run, until
+from bus.support.serving import Served, served_bus
+
+
+class Desk:
+    """A person who answers what is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[ApprovalRequest] = []
+        self.answers: dict[str, str] = {}
+        self.withdrawn: list[str] = []
+
+    def ask(self, request: ApprovalRequest) -> None:
+        self.asked.append(request)
+
+    def answer_to(self, key: str) -> str | None:
+        return self.answers.get(key)
+
+    def withdraw(self, key: str) -> None:
+        self.withdrawn.append(key)
+
+    def answer(self, item_id: str, text: str, by: str) -> None: ...
+
+
+async def ask_to_join(server: Served, desk: Desk, participant: str, answer: str) -> Any:
+    """A device asks; the person compares the digits and answers."""
+    room = server.gateway.rooms["pair"]
+    assert isinstance(room, PairingEndpoint)
+    room.poll_s = 0.01
+    shown: list[str] = []
+    url = server.join_url.replace("/bridge/v1", "/pair")
+    device = asyncio.ensure_future(pair(url, participant, shown.append))
+    await until(lambda: bool(desk.asked) or device.done())
+    if desk.asked:
+        assert shown[0] in desk.asked[-1].title and shown[0] in desk.asked[-1].prompt
+        desk.answers[desk.asked[-1].key] = answer
+    return await device
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -> None:
+    async def main() -> None:
+        desk = Desk()
+        table = {"client_ca": None, "tls_cert": None} if not secure else _certificate(tmp_path)
+        async with served_bus(
+            tmp_path / "bus", agent=ScriptedAgent(), approvals=desk, pairing=True, **table
+        ) as server:
+            join = await ask_to_join(server, desk, "den", "yes")
+            assert (join.cert_sha256 is not None) is secure
+            async with await Satellite.connect(join) as satellite:
+                assert (await satellite.ask("hi")).text == "You said: hi"
+            with pytest.raises(PairingRefused, match="taken"):
+                await ask_to_join(server, Desk(), "den", "yes")
+
+    run(main())
+
+
+def _certificate(folder: Path) -> dict[str, str]:
+    from bridgehead.bus.access.certificates import ensure_certificate
+
+    cert, key = ensure_certificate(folder / "tls", "127.0.0.1")
+    return {"tls_cert": str(cert), "tls_key": str(key)}
+
+
+def test_no_means_no(tmp_path: Path) -> None:
+    async def main() -> None:
+        desk = Desk()
+        async with served_bus(tmp_path, approvals=desk, pairing=True) as server:
+            with pytest.raises(PairingRefused, match="operator"):
+                await ask_to_join(server, desk, "den", "no")
+            assert server.folder.credentials() == {}
+
+    run(main())
+
+
+def test_a_device_that_goes_away_takes_its_question_with_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        desk = Desk()
+        async with served_bus(tmp_path, approvals=desk, pairing=True) as server:
+            url = server.join_url.replace("/bridge/v1", "/pair")
+            device = asyncio.ensure_future(pair(url, "den", lambda _code: None))
+            await until(lambda: bool(desk.asked))
+            device.cancel()
+            await until(lambda: desk.withdrawn == [desk.asked[0].key])
+
+    run(main())
+
+
+def test_without_pairing_there_is_no_such_place(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, approvals=Desk()) as server:
+            with pytest.raises(DialRefused) as refused:
+                await pair(server.join_url.replace("/bridge/v1", "/pair"), "den", print)
+            assert refused.value.status == 404
+
+    run(main())
+
+
+COMMIT = to_base64(hashlib.sha256(bytes(32)).digest())
+HELLO = {"l2": "pair", "participant": "den", "commit": COMMIT}
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [{"l2": "pair", "participant": "bad name!", "commit": COMMIT}],
+        [{"l2": "pair", "participant": "den"}],
+        [{"l2": "msg", "m": {}}],
+        [
+            {"l2": "pair", "participant": "den", "commit": COMMIT},
+            {"l2": "reveal", "nonce": to_base64(bytes(31) + b"x")},
+        ],
+        [
+            {"l2": "pair", "participant": "den", "commit": COMMIT},
+            {"l2": "pair", "participant": "x", "commit": COMMIT},
+        ],
+    ],
+    ids=["name", "no-commitment", "message", "another-number", "twice"],
+)
+def test_a_device_that_does_not_keep_to_the_steps_is_turned_out(tmp_path: Path, frames: list[Any]) -> None:
+    async def main() -> None:
+        desk = Desk()
+        async with served_bus(tmp_path, approvals=desk, pairing=True) as server:
+            mailbox = Mailbox()
+            await dial(Target(server.join_url.replace("/bridge/v1", "/pair")), mailbox)
+            for frame in frames:
+                await mailbox.send(json.dumps(frame).encode())
+            with pytest.raises(ConnectionEnded):
+                while True:
+                    await mailbox.receive()
+            assert desk.asked == []
+
+    run(main())
+
+
+def test_the_digits_depend_on_everything_both_ends_saw() -> None:
+    seen = ("den", bytes(32), bytes(32), bytes(32))
+    code = pairing_code(*seen)
+    assert len(code) == 7 and code.replace(" ", "").isdigit()
+    others = {
+        pairing_code("hall", *seen[1:]),
+        pairing_code("den", b"\x01" * 32, bytes(32), bytes(32)),
+        pairing_code("den", bytes(32), b"\x01" * 32, bytes(32)),
+        pairing_code("den", bytes(32), bytes(32), b"\x01" * 32),
+    }
+    assert len(others) == 4 and code not in others
+
+
+def test_only_so_many_devices_wait_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "MAX_WAITING", 1)
+
+    async def main() -> None:
+        async with served_bus(tmp_path, approvals=Desk(), pairing=True) as server:
+            url = server.join_url.replace("/bridge/v1", "/pair")
+            waiting = Mailbox()
+            await dial(Target(url), waiting)
+            with pytest.raises(DialRefused) as refused:
+                await dial(Target(url), Mailbox())
+            assert refused.value.status == 503
+            waiting.peer.abort()
+
+    run(main())

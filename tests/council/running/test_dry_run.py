@@ -1,0 +1,153 @@
+"""Every call is listed before it is made, answers can be held to a schema, proposals end somewhere."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from bridgehead.contract.words import Mode, TaskType, Verdict
+from bridgehead.council.calls import Answer, Call, Role, Step
+from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_code
+from bridgehead.council.request.plan import PARALLEL_WORKFLOW, CouncilPlan, is_judged
+from bridgehead.council.running.dry_run import plan_calls
+from bridgehead.council.seating.answer_schemas import schema_of
+from bridgehead.exit_codes import ExitCode
+from council.support.driving import AT, item, items, seat, surroundings, task
+from council.test_council import TWO, Council, finds, note
+
+
+def planned(intensity: str = "standard", **fields: Any) -> Any:
+    plan = CouncilPlan(
+        task=task(domains=["security", "api"], intensity=intensity),
+        bridges=("claude", "codex", "gemini"),
+        today=dt.date(2026, 11, 15),
+        **fields,
+    )
+    ready = [seat("claude"), seat("codex")]
+    return plan_calls(plan, surroundings(), ready, {"gemini": "cli_not_found"}, at=AT)
+
+
+def test_a_dry_run_lists_every_first_call_with_its_prompt() -> None:
+    listed = planned()
+    keys = [str(call.key) for one in listed.seats for call in one.first_calls]
+    assert keys[:4] == [
+        "claude/1/analysis/security",
+        "claude/1/analysis/api",
+        "claude/1/analysis/integration",
+        "claude/1/analysis/challenger",
+    ]
+    assert (listed.first_calls, listed.no_calls) == (8, {"gemini": "cli_not_found"})
+    assert all(call.prompt for one in listed.seats for call in one.first_calls)
+
+
+@pytest.mark.parametrize("intensity", ["quick", "standard", "thorough"])
+def test_a_real_run_never_makes_more_calls_than_were_announced(intensity: str) -> None:
+    council = Council(TWO, finds("SQL injection"), task_fields={"intensity": intensity}).drive()
+    plan = council.run.plan
+    seats = [seat("claude"), seat("codex", connection="mcp")]
+    listed = plan_calls(plan, surroundings(), seats, {}, at=AT)
+    assert len(council.calls) <= listed.most_calls
+
+
+def test_the_quick_route_announces_one_seat_and_no_stage_b() -> None:
+    listed = planned(route=PARALLEL_WORKFLOW)
+    assert ([one.bridge for one in listed.seats], listed.coordinator, listed.stage_b_calls) == (
+        ["claude"],
+        None,
+        0,
+    )
+
+
+@pytest.mark.parametrize("answer", Answer)
+def test_every_kind_of_answer_has_a_strict_schema(answer: Answer) -> None:
+    schema = schema_of(answer)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["additionalProperties"] is False
+    assert set(schema["required"]) == set(schema["properties"])
+
+
+def test_an_answer_as_prompted_fits_its_schema() -> None:
+    entry = {**item(), "requirement_id": None, "met": None}
+    answer = {**items(entry), "agent": "a", "domain": "security", "summary": "s", "confidence": "high"}
+    jsonschema.validate(json.loads(json.dumps(answer)), schema_of(Answer.ITEMS))
+
+
+@pytest.mark.parametrize(
+    ("mode", "judged"), [(Mode.REVIEW, True), (Mode.BRAINSTORM, False), (Mode.DESIGN, False), (None, True)]
+)
+def test_open_ended_modes_are_not_judged(mode: Mode | None, judged: bool) -> None:
+    assert is_judged(TaskType.REVIEW, mode) is judged
+
+
+def test_a_gate_on_a_mode_without_a_verdict_is_a_mistake_of_the_user() -> None:
+    code = council_exit_code(
+        GateOutcome.REPORT, verdict=None, task_type=TaskType.REVIEW, mode=Mode.DESIGN, gate=Gate.FAIL
+    )
+    assert code is ExitCode.USER
+    assert not Gate.CONCERNS.refuses(None)
+    assert Gate.CONCERNS.refuses(Verdict.FAIL)
+
+
+DESIGN = {"task_type": "planning", "mode": "design"}
+
+
+def designs(call: Call, outcome: str = "confirmed", chosen: tuple[str, ...] = ("MMC001",)) -> object:
+    key = call.key
+    if key.step is Step.ANALYSIS and key.role is Role.EXPERT:
+        return items(item("Split the service", type="proposal", proposal={"tradeoffs": ["cost"]}))
+    if key.step is Step.STAGE_B and key.role is Role.CHALLENGER:
+        return {
+            "challenge_notes": [note("MMC001", outcome, challenge="who pays?")],
+            "recommendation": {"chosen": list(chosen), "reason": "simplest"},
+        }
+    return {"outputs": [], "rulings": [], "challenges": [], "responses": []}
+
+
+def test_a_chosen_proposal_is_accepted_and_a_design_has_no_verdict() -> None:
+    report = Council(TWO, designs, task_fields=DESIGN).drive().report
+    (proposal,) = report.proposals
+    assert (proposal["id"], proposal["status"], proposal["tradeoffs"]) == ("P001", "accepted", ["cost"])
+    assert proposal["lineage"]["derived_from"] == ["claude:C001", "codex:X001"]
+    assert report.verdict is None and report.recommendation is not None
+
+
+def test_a_proposal_with_an_open_challenge_is_never_accepted() -> None:
+    council = Council(TWO, lambda call: designs(call, "disputed"), task_fields=DESIGN).drive()
+    (proposal,) = council.report.proposals
+    assert proposal["status"] == "parked"
+    assert proposal["open_questions"] == ["who pays?"]
+
+
+def test_choosing_none_parks_everything() -> None:
+    council = Council(TWO, lambda call: designs(call, chosen=()), task_fields=DESIGN).drive()
+    assert [one["status"] for one in council.report.proposals] == ["parked"]
+
+
+def test_research_lists_contradictions() -> None:
+    def says(call: Call) -> object:
+        if call.key.step is Step.STAGE_B and call.key.role is Role.CHALLENGER:
+            return {
+                "challenge_notes": [note("MMC001")],
+                "contradictions": [{"finding_ids": ["MMC001"], "about": "x"}],
+            }
+        return finds("A claim", type="observation")(call)
+
+    report = Council(TWO, says, task_fields={"task_type": "research"}).drive().report
+    assert report.contradictions == ({"finding_ids": ["MMC001"], "about": "x"},)
+    assert report.verdict is None
+
+
+def test_half_characters_in_a_recommendation_do_not_stop_the_report() -> None:
+    halves = ("MMC001", "\ud800")
+    report = Council(TWO, lambda call: designs(call, chosen=halves), task_fields=DESIGN).drive().report
+    assert report.recommendation == {"chosen": ["MMC001", "\ufffd"], "reason": "simplest"}
+    assert msgspec.json.encode(report)
+
+
+def test_a_review_has_no_recommendation_even_if_the_coordinator_gives_one() -> None:
+    assert Council(TWO, designs).drive().report.recommendation is None

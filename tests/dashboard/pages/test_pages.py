@@ -1,0 +1,357 @@
+"""What the pages show and what can be done on them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridgehead.assembly.rigs.clones import clone_id
+from bridgehead.contract.pending import Answer
+from bridgehead.contract.words import AnswerStatus, Part, PendingState, RunState
+from bridgehead.dashboard.plots import Plot, Series, bars, lines
+from bridgehead.dashboard.templating import static_file
+from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run
+from dashboard.support.served import Desktop, ask, desktop, note
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desktop]:
+    with desktop(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
+    """A dashboard over a council that came to its end and one that ran before it."""
+    with desktop(tmp_path_factory.mktemp("held")) as made:
+        hold_council(made.store, made.project, "earlier", run={"started_at": "2026-11-14T10:00:00.000Z"})
+        found = [{"id": None, "fingerprint": "f1:x", "title": "Password is logged", "how": "code_gone"}]
+        compared = {"previous_review_id": "earlier", "fixed": found}
+        hold_council(made.store, made.project, "paafrm", comparison=compared)
+        yield made
+
+
+def page(desk: Desktop, path: str) -> str:
+    answer = desk.client.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def shown_findings(text: str) -> list[str]:
+    return re.findall(r'<details class="finding[^"]*" id="([^"]+)"', text)
+
+
+# -- Now
+
+
+@pytest.mark.parametrize("path", ["/", "/councils", "/events?part=bus"])
+def test_an_empty_page_says_what_to_do_first(desk: Desktop, path: str) -> None:
+    assert 'class="empty"' in page(desk, path)
+
+
+def test_what_waits_leads_to_the_page_it_belongs_to(desk: Desktop) -> None:
+    root = str(desk.project)
+    ask(desk.store, "bus")
+    ask(desk.store, "flow", part=Part.FLOWS, run_id="flow-1/ü")
+    ask(desk.store, "seat", part=Part.COUNCIL, run_id="paafrm")
+    ask(desk.store, "envelope", part=Part.RIGS, project=root, context={"thread": "build-03"})
+    ask(desk.store, "nowhere", part=Part.FLOWS)
+
+    opened = re.findall(r'href="([^"]+)" aria-label="Open what', page(desk, "/"))
+
+    expected = {"/bus", "/flows/flow-1%2F%C3%BC", "/councils/paafrm", f"/threads/{clone_id(root)}/build-03"}
+    assert set(opened) == expected
+
+
+def test_a_page_that_refuses_says_so_in_its_title(desk: Desktop) -> None:
+    assert "<title>Refused –" in desk.client.get("/events?part=nothing").text
+    assert "<title>Not found –" in desk.client.get("/nothing").text
+
+    gone = desk.post("/answer/q-99", status="nothing")
+    assert gone.status_code == 422 and 'role="alert">q-99: ' in gone.text
+
+
+def test_a_choice_is_answered_in_place_and_once(desk: Desktop) -> None:
+    item = ask(desk.store, choices=("yes", "no"))
+    assert f'action="/answer/{item.id}"' in page(desk, "/")
+
+    answered = desk.post(f"/answer/{item.id}", text="yes")
+
+    assert answered.status_code == 303
+    kept = desk.store.pending_item(item.id)
+    assert kept.state is PendingState.ANSWERED
+    assert kept.answer is not None
+    assert (kept.answer.text, kept.answer.by) == ("yes", "ann (web)")
+    assert f"{item.id} answered" in page(desk, "/")
+    assert f"{item.id} answered" not in page(desk, "/"), "a note is shown once"
+
+
+def test_whoever_answers_second_is_told_who_was_first(desk: Desktop) -> None:
+    item = ask(desk.store, choices=("yes", "no"))
+    desk.store.answer_pending(item.id, Answer(text="no", by="bob", at="2026-11-15T10:00:00.000Z"))
+
+    desk.post(f"/answer/{item.id}", text="yes")
+
+    assert f"{item.id} was already answered by bob" in page(desk, "/")
+    kept = desk.store.pending_item(item.id).answer
+    assert kept is not None
+    assert kept.text == "no"
+
+
+def test_an_answer_that_does_not_fit_is_shown_again_with_the_reason(desk: Desktop) -> None:
+    item = ask(desk.store, choices=("yes", "no"))
+    blank = ask(desk.store, "b")
+
+    refused = desk.post(f"/answer/{item.id}", text="perhaps")
+    empty = desk.post(f"/answer/{blank.id}", text="  \n")
+
+    assert (refused.status_code, empty.status_code) == (422, 422)
+    assert "the answer must be one of: yes, no" in refused.text
+    assert "the answer is empty" in empty.text
+    assert desk.store.pending_item(item.id).state is PendingState.OPEN
+
+
+def test_an_answer_may_say_that_there_is_none(desk: Desktop) -> None:
+    item = ask(desk.store)
+
+    assert desk.post(f"/answer/{item.id}", status="cancelled", message="not needed").status_code == 303
+    assert desk.post(f"/answer/{item.id}", status="made-up", message="x").status_code == 422
+
+    kept = desk.store.pending_item(item.id).answer
+    assert kept is not None
+    assert (kept.status, kept.message) == (AnswerStatus.CANCELLED, "not needed")
+
+
+@pytest.mark.parametrize("reference", ["q-999", "nonsense", "%2e%2e%2fetc", "q-1%00"])
+def test_answering_what_is_not_there_is_a_page_that_says_so(desk: Desktop, reference: str) -> None:
+    assert desk.post(f"/answer/{reference}", text="yes").status_code in (404, 422)
+
+
+def test_a_running_council_shows_how_far_each_seat_is(desk: Desktop) -> None:
+    until_the_first_doubt = [line for line in debate() if line["ts"] < "2026-11-15T10:15:30"]
+    record_lines(desk.store, "going", desk.project, until_the_first_doubt)
+    save_run(desk.store, "going", desk.project, RunState.RUNNING)
+
+    text = page(desk, "/")
+
+    assert 'href="/councils/going"' in text
+    assert re.search(r'claude <span class="running">●●</span>', text)
+    assert re.search(r'static <span class="passed">✓</span>', text)
+
+
+# -- Councils
+
+
+def test_the_list_shows_verdicts_and_the_trend_with_its_numbers(held: Desktop) -> None:
+    text = page(held, "/councils")
+
+    assert text.count(">FAIL</span>") == 2
+    assert "Findings by severity over runs" in text
+    assert "Duration per seat" in text
+    assert text.count("<svg") == text.count("<summary>Numbers</summary>") == 3
+
+
+def test_the_council_page_draws_lanes_rounds_and_challenges_by_outcome(held: Desktop) -> None:
+    text = page(held, "/councils/paafrm")
+
+    picture = text[text.index('<svg viewBox') : text.index("</svg>")]  # fmt: skip
+    assert all(f">{seat}</text>" in picture for seat in ("claude", "codex", "static", "second look"))
+    assert all(f">round {number}</text>" in picture for number in (1, 2))
+    assert [picture.count(f'class="challenge {outcome}"') for outcome in ("held", "gone", "disputed")] == [
+        2,
+        1,
+        1,
+    ]
+    assert 'href="#MMC001"' in picture
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["MMC001", "SS001", "D001", "SS002"]),
+        ("severity=HIGH", ["SS001"]),
+        ("seat=static", ["MMC001", "SS002"]),
+        ("domain=api", ["D001", "SS002"]),
+        ("state=persistent", ["MMC001"]),
+        ("state=disputed", ["D001"]),
+        ("severity=LOW&seat=codex", []),
+        ("severity=NONSENSE", []),
+        ("start=3", ["SS002"]),
+        ("start=-1", ["MMC001", "SS001", "D001", "SS002"]),
+    ],
+)
+def test_findings_are_filtered_by_the_address(held: Desktop, query: str, expected: list[str]) -> None:
+    assert shown_findings(page(held, f"/councils/paafrm?{query}")) == expected
+
+
+def test_a_finding_opens_to_its_code_its_history_and_its_earlier_self(held: Desktop) -> None:
+    text = page(held, "/councils/paafrm")
+
+    marked = re.findall(r'<li value="(\d+)" class="marked-line">', text)
+    assert "7" in marked
+    assert "SELECT * FROM orders WHERE id = &#34; + order_id" in text
+    assert "challenged by challenger: Is order_id ever foreign?" in text
+    assert "confirmed by another model · confirmed by another runtime · quoted text found" in text
+    assert 'href="/councils/earlier#MMC001"' in text
+    assert "Password is logged" in text
+
+
+def test_a_finding_is_dismissed_with_a_reason_and_the_page_knows(desk: Desktop) -> None:
+    hold_council(desk.store, desk.project)
+    path = "/councils/paafrm/findings/{}/dismiss"
+
+    without_reason = desk.post(path.format("SS001"), reason=" ")
+    not_accepted = desk.post(path.format("MMC001"), reason="we know")
+    bad_day = desk.post(path.format("SS001"), reason="we know", until="soon")
+    dismissed = desk.post(path.format("SS001"), reason="pooled elsewhere", until="2999-01-31")
+
+    refused = (without_reason, not_accepted, bad_day)
+    assert [one.status_code for one in (*refused, dismissed)] == [422, 422, 422, 303]
+    assert "CRITICAL" in not_accepted.text
+    kept = tomllib.loads((desk.project / ".bridgehead" / "dismissals.toml").read_text())
+    assert [entry["reason"] for entry in next(iter(kept.values()))] == ["pooled elsewhere"]
+    text = page(desk, "/councils/paafrm")
+    assert "Dismissed since this report was written" in text
+
+
+def test_a_council_whose_report_is_gone_still_shows_what_the_record_knows(desk: Desktop) -> None:
+    hold_council(desk.store, desk.project)
+    for file in (desk.project / ".outputs" / "council").iterdir():
+        file.unlink()
+
+    text = page(desk, "/councils/paafrm")
+
+    assert "The report cannot be shown" in text
+    assert '<svg viewBox' in text  # fmt: skip
+
+
+def test_code_is_read_from_inside_the_project_only(desk: Desktop) -> None:
+    (desk.project.parent / "secret.txt").write_text("the family silver\n" * 20)
+    (desk.project / "link.txt").symlink_to(desk.project.parent / "secret.txt")
+    entries = findings()
+    for entry, path in zip(entries, ("../secret.txt", "link.txt", "/etc/passwd", "gone.py"), strict=True):
+        entry["anchor"] = {"path": path, "lines": [1, 1]}
+    hold_council(desk.store, desk.project, entries=entries)
+
+    text = page(desk, "/councils/paafrm")
+
+    assert "family silver" not in text
+    assert "root:" not in text
+
+
+def test_councils_are_paged_without_losing_one(desk: Desktop) -> None:
+    for number in range(60):
+        begun = f"2026-11-15T10:{number:02d}:00Z"
+        save_run(desk.store, f"run-{number:02d}", desk.project, RunState.COMPLETED, started_at=begun)
+
+    first = page(desk, "/councils")
+    older = re.search(r'rel="next" href="([^"]+)"', first)
+    assert older is not None
+    second = page(desk, older[1])
+
+    listed = re.findall(r'href="/councils/(run-\d\d)"', first + second)
+    assert sorted(listed) == [f"run-{number:02d}" for number in range(60)]
+
+
+@pytest.mark.parametrize("path", ["/councils/nobody", "/councils?before=nobody", "/councils/%00", "/nowhere"])
+def test_what_is_not_there_is_a_page_with_the_way_back(desk: Desktop, path: str) -> None:
+    answer = desk.client.get(path)
+
+    assert answer.status_code in (404, 422)
+    assert "Back to Now" in answer.text
+
+
+def test_a_record_that_cannot_be_used_is_a_page_that_says_so(desk: Desktop) -> None:
+    desk.store.close()
+
+    for path in ("/", "/events"):
+        answer = desk.client.get(path)
+        assert answer.status_code == 503
+        assert "closed" in answer.text
+        assert "Back to Now" in answer.text
+
+
+# -- Events
+
+
+def test_events_are_newest_first_filtered_and_paged(desk: Desktop) -> None:
+    note(desk.store, *range(120), run_of=lambda number: "odd" if number % 2 else "even")
+    note(desk.store, 500, kind="bus.joined", part=Part.BUS)
+
+    seen: list[str] = []
+    path: str | None = "/events?run=odd"
+    while path:
+        text = page(desk, path)
+        seen += re.findall(r'id="event-(\d+)"', text)
+        older = re.search(r'rel="next" href="([^"]+)"', text)
+        path = older[1].replace("&amp;", "&") if older else None
+
+    assert len(seen) == 60
+    assert seen == sorted(set(seen), key=int, reverse=True)
+    assert len(re.findall(r'id="event-\d+"', page(desk, "/events?part=bus&kind=bus.joined"))) == 1
+
+
+@pytest.mark.parametrize("query", ["part=nonsense", "before=x", "before=-1", "before=" + "9" * 40, "run=%00"])
+def test_a_filter_that_makes_no_sense_is_refused_in_words(desk: Desktop, query: str) -> None:
+    assert desk.client.get(f"/events?{query}").status_code == 422
+
+
+# -- Health, plots
+
+
+def test_health_looks_in_the_background_and_shows_the_doctor_s_checks(desk: Desktop) -> None:
+    assert "The result appears here" in page(desk, "/health")
+
+    desk.dashboard.desk.checkups.wait()
+
+    text = page(desk, "/health")
+    assert "takes events" in text
+    assert "git not found" in text, "this machine's PATH is empty"
+    assert desk.post("/health").status_code == 303
+    desk.dashboard.desk.checkups.wait()
+
+
+def test_a_plot_escapes_its_words_and_leaves_gaps_for_what_is_unknown() -> None:
+    plot = Plot("<b>", ["<i>", "b", "c"], [Series("<s>", [1, None, 3]), Series("t", [None, None, None])])
+
+    drawn = lines(plot)
+
+    assert "<b>" not in drawn
+    assert "<i>" not in drawn
+    assert drawn.count("M ") == 2, "the pen is lifted over the gap"
+    assert bars(Plot("none", [], [])).count("<rect") == 0
+    assert bars(Plot("zero", ["a"], [Series("s", [0])])).count("<rect") == 0
+
+
+def test_text_and_states_have_the_contrast_that_can_be_read_in_both_themes() -> None:
+    sheet = static_file("style.css").content.decode()
+    themes = [
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+        for block in re.findall(r"{([^{}]*--ground:[^{}]*)}", sheet)
+    ]
+
+    assert len(themes) == 3, "light, dark from the system, dark by the switch"
+    assert themes[1] == themes[2]
+    for theme in themes:
+        for ground in ("ground", "card", "sunk"):
+            for color in ("text", "soft", "red", "amber", "blue", "grey", "green"):
+                ratio = contrast(theme[color], theme[ground])
+                assert ratio >= 4.5, f"{color} {theme[color]} on {ground} {theme[ground]}: {ratio:.2f}"
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2, relative luminance."""
+
+    def luminance(color: str) -> float:
+        shares = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        red, green, blue = (
+            share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
+        )
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)

@@ -1,0 +1,137 @@
+"""MCP over HTTP: the official client against the mounted application, and requests nobody may make."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+import uvicorn
+from mcp import Client, types
+from mcp.client.streamable_http import streamable_http_client
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, VERSION_KEY
+from bridgehead.mcp_server.transports.http import TokenNeeded, http_app
+from support.installed import Machine
+from support.mcp_hosts import HELLO, called
+
+pytestmark = pytest.mark.xdist_group("mcp")
+
+TOKEN = "a-token-of-this-test"
+ALONE = {"paths": ["orders/store.py"], "runtimes": ["static"], "intensity": "quick"}
+
+
+@contextmanager
+def served(machine: Machine) -> Iterator[str]:
+    """The address of the application, served for this test."""
+    app = http_app(lambda: Assembly(machine.project, machine.environ()), token=TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        finally:
+            app.stop()
+            server.should_exit = True
+            thread.join()
+
+
+def with_client(address: str, mode: str, use: Any) -> Any:
+    async def run() -> Any:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60) as http,
+            Client(streamable_http_client(address, http_client=http), mode=mode) as client,
+        ):
+            return await use(client)
+
+    return asyncio.run(run())
+
+
+def test_both_generations_of_clients_hold_councils_with_progress_over_http(orders: Machine) -> None:
+    told: list[str] = []
+
+    async def review(client: Client) -> dict[str, Any]:
+        async def heard(_progress: float, _total: float | None, message: str | None) -> None:
+            told.append(message or "")
+
+        result = await client.call_tool("council", ALONE, progress_callback=heard)
+        assert result.structured_content is not None
+        return result.structured_content
+
+    async def look(client: Client) -> str:
+        listed = await client.list_resources()
+        report = next(one.uri for one in listed.resources if "council" in one.uri)
+        content = (await client.read_resource(report)).contents[0]
+        assert isinstance(content, types.TextResourceContents)
+        assert (await called(client, "pending"))["items"] == []
+        return content.text
+
+    with served(orders) as address:
+        reported = with_client(address, "legacy", review)
+        text = with_client(address, "auto", look)
+
+    assert reported["verdict"] == "CONCERNS"
+    assert "host_unknown" in reported["warnings"], "nobody knows which seat this client would take"
+    assert any(message.startswith("static: completed, ") for message in told)
+    assert reported["review_id"] in text
+    assert "<<< begin foreign text" in text
+
+
+def message(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+def test_strangers_and_contradictions_are_refused_before_anything_is_done(orders: Machine) -> None:
+    envelope = {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
+    call = message("tools/call", name="doctor", _meta=envelope)
+    routed = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "doctor"}
+    ours = {"authorization": f"Bearer {TOKEN}"}
+    cases: list[tuple[str, dict[str, str], Any, int]] = [
+        ("POST", {}, call, 401),
+        ("POST", {"authorization": "Bearer wrong"}, call, 401),
+        ("POST", {"authorization": f"Basic {TOKEN}"}, call, 401),
+        ("GET", ours, None, 405),
+        ("DELETE", ours, None, 404),
+        ("POST", ours, {}, 400),
+        ("POST", ours, message("tools/list"), 400),
+        ("POST", {**ours, "mcp-session-id": "guessed"}, message("tools/list"), 404),
+        ("POST", {**ours, **routed, "mcp-name": "council"}, call, 400),
+        ("POST", {**ours, **routed, "mcp-method": "tools/list"}, call, 400),
+        ("POST", {**ours, **routed, "mcp-protocol-version": "2025-11-25"}, call, 400),
+        ("POST", {**ours, **routed, "mcp-method": "no/such"}, message("no/such", _meta=envelope), 404),
+        ("POST", ours, {"jsonrpc": "2.0", "method": "notifications/initialized"}, 202),
+    ]
+
+    with served(orders) as address, httpx.Client(trust_env=False) as client:
+        answers = [
+            client.request(method, address, headers=headers, json=body).status_code
+            for method, headers, body, _ in cases
+        ]
+        begun = client.post(address, headers=ours, json=message("initialize", **HELLO))
+        session = {**ours, "mcp-session-id": begun.headers["mcp-session-id"]}
+        listed = client.post(address, headers=session, json=message("tools/list")).json()
+        unknown = client.post(address, headers=session, json=message("no/such"))
+        ended = client.delete(address, headers=session).status_code
+        gone = client.post(address, headers=session, json=message("tools/list")).status_code
+        too_large = client.post(address, headers=ours, content=b" " * (17 << 20)).status_code
+
+    assert answers == [status for *_, status in cases]
+    assert len(listed["result"]["tools"]) == 8
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (200, -32601)
+    assert (ended, gone, too_large) == (204, 404, 413)
+    assert not orders.record.exists(), json.dumps(answers)
+
+
+def test_there_is_no_application_without_a_token(orders: Machine) -> None:
+    with pytest.raises(TokenNeeded):
+        http_app(lambda: Assembly(orders.project, orders.environ()), token="")

@@ -1,0 +1,418 @@
+"""The index never says anything else than reading everything again would."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.threads.index import EnvelopeIndex, ThreadListing
+from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.trust.verification_kinds import Kind
+from rigs.support.git_world import World, envelope
+
+
+def index_file(clone: Path) -> Path:
+    return clone / ".git/bridgehead/envelopes.idx"
+
+
+def look(clone: Path, thread: str | None = None) -> list[ThreadListing]:
+    index = EnvelopeIndex(GitRepository(clone), thread, with_findings=True)
+    seen = [index.thread(thread)] if thread else index.threads()
+    return [listing._replace(envelopes=tuple(map(_without_stamp, listing.envelopes))) for listing in seen]
+
+
+def _without_stamp(listed: ListedEnvelope) -> ListedEnvelope:
+    """A loose file's stamp says when it was looked at; everything else must agree."""
+    return listed._replace(content="~") if listed.content.startswith("~") else listed
+
+
+def look_afresh(clone: Path) -> list[ThreadListing]:
+    """What an index that knows nothing says; the stored one is put back afterwards."""
+    path = index_file(clone)
+    stored = path.read_bytes() if path.exists() else None
+    path.unlink(missing_ok=True)
+    seen = look(clone)
+    if stored is not None:
+        path.write_bytes(stored)
+    return seen
+
+
+def by_hand(world: World, clone: Path) -> dict[str, tuple[str | None, str]]:
+    """Path -> (adding commit, body hash claimed), from plain git and plain reading."""
+    added: dict[str, str] = {}
+    log = world.git(
+        "log", "--topo-order", "--reverse", "--no-renames", "--format=@%H", "--name-status", at=clone
+    )
+    commit = ""
+    for line in log.splitlines():
+        if line.startswith("@"):
+            commit = line[1:]
+        elif line:
+            status, path = line.split("\t")
+            if status == "A":
+                added[path] = commit
+            elif status == "D":
+                added.pop(path, None)
+    found = {}
+    for file in sorted(clone.glob("*/*.md")):
+        parsed = None if file.is_symlink() else parse_envelope(file.read_bytes())
+        if isinstance(parsed, Envelope):
+            path = str(file.relative_to(clone))
+            found[path] = (added.get(path), str(parsed.frontmatter.get("body_hash")))
+    return found
+
+
+def summary(listings: list[ThreadListing]) -> dict[str, tuple[str | None, str]]:
+    return {
+        listed.path: (listed.turn.commit_sha, listed.turn.body_hash)
+        for listing in listings
+        for listed in listing.envelopes
+    }
+
+
+def test_envelopes_are_listed_with_the_commit_that_added_them_and_its_place(world, clone):
+    first = world.commit(clone, {"demo-01/REQUEST.md": envelope("demo-01")})
+    second = world.commit(
+        clone, {"demo-01/ACK.md": envelope("demo-01", body="two\n"), "demo-02/X.md": b"no\n"}
+    )
+
+    [listing] = look(clone)
+
+    assert listing.thread_id == "demo-01"
+    assert [(e.turn.filename, e.turn.commit_sha, e.turn.position) for e in listing.envelopes] == [
+        ("ACK.md", second, 2),
+        ("REQUEST.md", first, 1),
+    ]
+    assert all(e.findings == () and e.author_email == "op1@example.com" for e in listing.envelopes)
+    assert listing.envelopes[0].committed_at == int(world.git("log", "-1", "--format=%ct", at=clone))
+
+
+def test_the_second_look_reads_no_file_and_asks_for_no_history(world, clone, monkeypatch):
+    world.commit(clone, {f"demo-0{n}/ACK.md": envelope(f"demo-0{n}") for n in range(1, 5)})
+    before = look(clone)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("nothing changed, so nothing is to be read")
+
+    monkeypatch.setattr(GitRepository, "read_files", refuse)
+    monkeypatch.setattr(GitRepository, "history", refuse)
+    assert look(clone) == before
+    assert look(clone, "demo-02")[0].envelopes == before[1].envelopes
+
+
+def test_only_what_is_new_is_read(world, clone, monkeypatch):
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    look(clone)
+    world.commit(
+        clone, {"demo-01/ACK-2.md": envelope("demo-01", body="2\n"), "demo-02/A.md": envelope("demo-02")}
+    )
+    read: list[str] = []
+    real = GitRepository.read_files
+
+    def watch(self: GitRepository, directory: str, names: list[str]) -> object:
+        read.extend(f"{directory}/{name}" for name in names)
+        return real(self, directory, names)
+
+    monkeypatch.setattr(GitRepository, "read_files", watch)
+    assert len(look(clone)) == 2
+    assert sorted(read) == ["demo-01/ACK-2.md", "demo-02/A.md"]
+
+
+def test_findings_are_computed_when_somebody_asks(world, clone):
+    world.commit(
+        clone,
+        {
+            "demo-01/GOOD.md": envelope("demo-01"),
+            "demo-01/TAMPERED.md": envelope("demo-01").replace(b"hello", b"HELLO"),
+            "demo-01/STRAY.md": envelope("demo-77"),
+        },
+    )
+    EnvelopeIndex(GitRepository(clone))
+    [listing] = look(clone)
+    assert {e.turn.filename: e.findings for e in listing.envelopes} == {
+        "GOOD.md": (),
+        "STRAY.md": (Kind.THREAD_MISMATCH,),
+        "TAMPERED.md": (Kind.BODY_HASH_MISMATCH,),
+    }
+
+
+def test_links_and_broken_files_are_reported_and_not_counted(world, clone):
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01"), "outside.md": envelope("demo-01")})
+    (clone / "demo-01/LINK.md").symlink_to("../outside.md")
+    world.git("add", "demo-01/LINK.md", at=clone)
+    world.git("commit", "-q", "-m", "link", at=clone)
+    (clone / "demo-01/LOOSE.md").symlink_to("ACK.md")
+    (clone / "demo-01/BROKEN.md").write_text("<<<<<<< ours\n---\n")
+    (clone / "demo-01/FOLDER.md").mkdir()
+    os.mkfifo(clone / "demo-01/PIPE.md")
+
+    [listing] = look(clone)
+
+    assert [e.turn.filename for e in listing.envelopes] == ["ACK.md"]
+    assert {(item.path, *item.kinds) for item in listing.unreadable} == {
+        ("demo-01/LINK.md", Kind.SYMLINK),
+        ("demo-01/LOOSE.md", Kind.SYMLINK),
+        ("demo-01/BROKEN.md", Kind.PARSE_FAILED),
+    }
+    assert look(clone) == [listing]
+
+
+def test_a_linked_thread_directory_is_not_a_thread(world, clone):
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    (clone / "demo-02").symlink_to("demo-01")
+    assert [listing.thread_id for listing in look(clone)] == ["demo-01"]
+
+
+def test_ignored_and_untracked_envelopes_are_listed_like_any_other(world, clone):
+    world.commit(clone, {".gitignore": b"SECRET*.md\n", "demo-01/ACK.md": envelope("demo-01")})
+    look(clone)
+    (clone / "demo-01/SECRET-1.md").write_bytes(envelope("demo-01", body="s\n"))
+    (clone / "demo-02").mkdir()
+    (clone / "demo-02/DRAFT.md").write_bytes(envelope("demo-02"))
+
+    assert set(summary(look(clone))) == {"demo-01/ACK.md", "demo-01/SECRET-1.md", "demo-02/DRAFT.md"}
+    assert summary(look(clone))["demo-02/DRAFT.md"][0] is None
+
+
+def test_an_edit_that_keeps_size_and_times_of_a_loose_file_is_noticed(world, clone):
+    (clone / "demo-01").mkdir()
+    loose = clone / "demo-01/DRAFT.md"
+    loose.write_bytes(envelope("demo-01", body="aaaa\n"))
+    look(clone)
+    seen = loose.stat()
+    loose.write_bytes(envelope("demo-01", body="bbbb\n"))
+    os.utime(loose, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+    assert summary(look(clone)) == by_hand(world, clone)
+
+
+def test_rewritten_paths_carry_the_finding_for_ever(world, clone):
+    world.commit(clone, {"demo-01/A.md": envelope("demo-01"), "demo-01/B.md": envelope("demo-01")})
+    look(clone)
+    world.commit(clone, {"demo-01/A.md": envelope("demo-01", body="other\n")})
+    world.git("rm", "-q", "demo-01/B.md", at=clone)
+    world.git("commit", "-q", "-m", "rm", at=clone)
+    look(clone)
+    again = world.commit(clone, {"demo-01/B.md": envelope("demo-01", body="not the same\n")})
+    back = world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
+
+    [listing] = look(clone)
+
+    assert back != again
+    assert [e.findings for e in listing.envelopes] == [(Kind.REWRITTEN,), (Kind.REWRITTEN,)]
+    assert listing.envelopes[1].turn.commit_sha == again
+    assert look_afresh(clone) == [listing]
+
+
+def test_a_deleted_file_that_comes_back_the_same_is_not_rewritten(world, clone):
+    world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
+    world.git("rm", "-q", "demo-01/A.md", at=clone)
+    world.git("commit", "-q", "-m", "rm", at=clone)
+    world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
+    [listing] = look(clone)
+    assert listing.envelopes[0].findings == ()
+
+
+def test_a_merge_makes_history_branch_and_positions_are_the_same_cold_and_warm(world, clone):
+    world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
+    world.git("checkout", "-q", "-b", "side", at=clone)
+    world.commit(clone, {"demo-01/B.md": envelope("demo-01", body="b\n")}, push=False)
+    world.git("checkout", "-q", "main", at=clone)
+    world.commit(clone, {"demo-01/C.md": envelope("demo-01", body="c\n")})
+    assert EnvelopeIndex(GitRepository(clone)).is_linear
+    world.git("merge", "-q", "--no-ff", "--no-commit", "side", at=clone)
+    world.commit(clone, {"demo-01/EVIL.md": envelope("demo-01", body="e\n")}, push=False)
+    world.commit(clone, {"demo-01/D.md": envelope("demo-01", body="d\n")}, push=False)
+
+    warm = look(clone)
+
+    assert not EnvelopeIndex(GitRepository(clone)).is_linear
+    assert warm == look_afresh(clone)
+    assert all(e.turn.commit_sha for e in warm[0].envelopes)
+    assert set(EnvelopeIndex(GitRepository(clone)).survey.head or "") != set()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda stored: b"",
+        lambda stored: b"\0" * 50,
+        lambda stored: stored[: len(stored) // 2],
+        lambda stored: stored.replace(b"rig-a", b"rig-b"),
+        lambda stored: b"[]\n" + stored,
+        lambda stored: stored.replace(b'"format": 1', b'"format": 999', 1),
+        lambda stored: b"{" * 100_000,
+    ],
+    ids=["empty", "zeros", "torn", "altered", "list", "future", "nested"],
+)
+def test_a_spoilt_index_is_rebuilt_silently(world, clone, damage):
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    before = look(clone)
+    path = index_file(clone)
+    path.write_bytes(damage(path.read_bytes()))
+    assert look(clone) == before
+    assert json.loads(path.read_bytes().splitlines()[0])["format"] == 1
+
+
+def test_rows_that_make_no_sense_are_dropped_even_with_a_right_checksum(world, clone):
+    from zlib import crc32
+
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    before = look(clone)
+    path = index_file(clone)
+    header = json.loads(path.read_bytes().splitlines()[0])
+    for rows in (
+        b"demo-01\t{}\n",
+        b"demo-01\t[1]\n",
+        b'demo-01\t{"files":[[1]],"history":[[2]]}\n',
+        b"demo-01\n",
+    ):
+        path.write_bytes(json.dumps({**header, "checksum": crc32(rows)}).encode() + b"\n" + rows)
+        assert look(clone) == before
+
+
+def test_an_index_that_cannot_be_written_costs_only_time(world, clone):
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    (clone / ".git/bridgehead").write_text("a file where the directory should be")
+    assert len(look(clone)) == len(look(clone)) == 1
+
+
+def test_one_thread_can_be_looked_at_alone_without_spoiling_the_whole(world, clone):
+    old = world.commit(clone, {f"demo-0{n}/ACK.md": envelope(f"demo-0{n}") for n in (1, 2)})
+    look(clone)
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01", body="other\n")})
+    assert look(clone, "demo-01")[0].envelopes[0].findings == (Kind.REWRITTEN,)
+    world.git("checkout", "-q", old, at=clone)
+    assert look(clone) == look_afresh(clone)
+
+
+def test_line_ends_converted_on_checkout_do_not_defeat_the_index(world, clone, monkeypatch):
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    world.git("config", "core.autocrlf", "true", at=clone)
+    (clone / "demo-01/ACK.md").unlink()
+    world.git("checkout", "-q", "--", ".", at=clone)
+    assert b"\r\n" in (clone / "demo-01/ACK.md").read_bytes()
+    first = look(clone)
+    monkeypatch.setattr(GitRepository, "read_files", lambda *_: pytest.fail("read again"))
+    assert look(clone) == first
+    assert first[0].envelopes[0].findings == ()
+
+
+def test_names_that_are_not_ascii_or_not_utf8_come_through(world, clone):
+    world.commit(clone, {"demo-01/café.md": envelope("demo-01"), "demo-01/- -.md": envelope("demo-01")})
+    (clone / os.fsdecode(b"demo-01/\xff.md")).write_bytes(envelope("demo-01"))
+    world.git("add", "-A", at=clone)
+    world.git("commit", "-q", "-m", "odd", at=clone)
+    names = {e.turn.filename for e in look(clone)[0].envelopes}
+    assert names == {"café.md", "- -.md", os.fsdecode(b"\xff.md")}
+    assert look(clone) == look_afresh(clone)
+
+
+def test_a_linked_worktree_has_an_index_of_its_own(world, clone):
+    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    world.git("worktree", "add", "-q", "-b", "wt", "../wt", at=clone)
+    worktree = world.base / "wt"
+    world.commit(worktree, {"demo-02/ACK.md": envelope("demo-02")}, push=False)
+    assert [listing.thread_id for listing in look(clone)] == ["demo-01"]
+    assert [listing.thread_id for listing in look(worktree)] == ["demo-01", "demo-02"]
+    assert [listing.thread_id for listing in look(clone)] == ["demo-01"]
+
+
+def test_a_repository_without_commits_or_threads_lists_nothing(world):
+    world.git("init", "-q", "fresh")
+    assert look(world.base / "fresh") == []
+
+
+def test_many_processes_may_use_the_index_at_once(world, clone):
+    world.commit(clone, {f"demo-0{n}/ACK.md": envelope(f"demo-0{n}") for n in range(9)})
+    program = (
+        "import sys; from bridgehead.rigs.threads.index import EnvelopeIndex;"
+        "from bridgehead.rigs.repositories.git.repository import GitRepository;"
+        "print(sum(len(EnvelopeIndex(GitRepository(sys.argv[1])).threads()) for _ in range(3)))"
+    )
+    running = [
+        subprocess.Popen([sys.executable, "-c", program, str(clone)], stdout=subprocess.PIPE)
+        for _ in range(4)
+    ]
+    assert [process.communicate()[0] for process in running] == [b"27\n"] * 4
+    assert len(look(clone)) == 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_after_any_series_of_outside_changes_the_index_agrees_with_plain_reading(world, clone, seed):
+    """Edits, moves, checkouts, resets, amends, ignored and staged files, in random order, looked at now and then."""
+    chance = random.Random(seed)
+    world.commit(clone, {f"t{n}-x/A.md": envelope(f"t{n}-x") for n in range(3)}, push=False)
+    counter = 0
+
+    def content(thread: str) -> bytes:
+        nonlocal counter
+        counter += 1
+        return envelope(thread, body=f"{chance.choice('ab')}{counter % 7}\n")
+
+    def some_file() -> Path:
+        thread = f"t{chance.randrange(3)}-x"
+        (clone / thread).mkdir(exist_ok=True)
+        return clone / thread / f"{chance.choice('ABCD')}.md"
+
+    def write() -> None:
+        file = some_file()
+        file.unlink(missing_ok=True)
+        file.write_bytes(content(file.parent.name))
+
+    def remove() -> None:
+        some_file().unlink(missing_ok=True)
+
+    def link() -> None:
+        file = some_file()
+        file.unlink(missing_ok=True)
+        file.symlink_to("A.md")
+
+    def spoil() -> None:
+        file = some_file()
+        file.unlink(missing_ok=True)
+        file.write_text("not an envelope\n")
+
+    def touch() -> None:
+        for file in clone.glob("*/*.md"):
+            if not file.is_symlink():
+                os.utime(file, (1, 1))
+
+    def git(*arguments: str) -> None:
+        world.git(*arguments, at=clone, check=False)
+
+    moves = [
+        write,
+        write,
+        remove,
+        link,
+        spoil,
+        touch,
+        lambda: git("add", "-A"),
+        lambda: git("commit", "-qam", "c"),
+        lambda: (git("add", "-A"), git("commit", "-qm", "c")),
+        lambda: git("commit", "-q", "--amend", "-m", "amended", "--allow-empty"),
+        lambda: git("reset", "-q", "--hard", "HEAD~1"),
+        lambda: git("reset", "-q", "HEAD~1"),
+        lambda: git("checkout", "-q", "-f", "HEAD~1"),
+        lambda: git("checkout", "-q", "-f", "main"),
+        lambda: git("stash", "-q", "-u"),
+        lambda: git("update-index", "--refresh"),
+    ]
+    for _ in range(40):
+        chance.choice(moves)()
+        if chance.random() < 0.5:
+            look(clone, f"t{chance.randrange(3)}-x" if chance.random() < 0.3 else None)
+        if chance.random() < 0.3:
+            assert look(clone) == look_afresh(clone)
+    assert look(clone) == look_afresh(clone)
+    assert summary(look(clone)) == by_hand(world, clone)

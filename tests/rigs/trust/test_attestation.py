@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridgehead.rigs.envelope.text import timestamp_ms
+from bridgehead.rigs.envelope.yaml_core import Value
+from bridgehead.rigs.trust.attestation import (
+    RANDOM_BITS,
+    Signature,
+    Witness,
+    is_relay_turn,
+    make_nonce,
+    nonce_time_ms,
+    relay_findings,
+    signature_findings,
+)
+from bridgehead.rigs.trust.verification_kinds import Kind
+
+ATTESTED_AT = "2026-05-15T10:30:00.000Z"
+MOMENT = timestamp_ms(ATTESTED_AT) or 0
+TURN: dict[str, Value] = {
+    "from": "mike-relay",
+    "in_reply_to": "0" * 64,
+    "attested_by": "SHA256:key",
+    "attested_at": ATTESTED_AT,
+    "nonce": make_nonce(MOMENT, 7),
+}
+WITNESS = Witness(
+    signature=Signature.KNOWN,
+    fingerprint="SHA256:key",
+    signed_by_author=True,
+    committed_at_ms=MOMENT + 2_000,
+    parent_known=True,
+    nonce_seen_before=False,
+)
+
+
+def findings(turn: dict[str, Value], witness: Witness = WITNESS, *, signers_known: bool = True) -> list[Kind]:
+    return list(relay_findings(turn, witness, signers_known=signers_known))
+
+
+def test_nothing_speaks_against_a_turn_that_was_signed_by_its_attester() -> None:
+    assert findings(TURN) == []
+
+
+@pytest.mark.parametrize("name", ["in_reply_to", "attested_by", "attested_at", "nonce"])
+def test_a_relay_turn_needs_all_its_fields(name: str) -> None:
+    assert Kind.RELAY_FIELDS_MISSING in findings({key: value for key, value in TURN.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"signature": Signature.NONE}, Kind.RELAY_UNSIGNED),
+        ({"signature": Signature.BAD}, Kind.SIGNATURE_BAD),
+        ({"signature": Signature.STRANGER}, Kind.SIGNER_UNKNOWN),
+        ({"fingerprint": "SHA256:other"}, Kind.ATTESTER_MISMATCH),
+        ({"signed_by_author": False}, Kind.ATTESTER_MISMATCH),
+        ({"parent_known": False}, Kind.PARENT_UNKNOWN),
+        ({"nonce_seen_before": True}, Kind.NONCE_REPLAYED),
+        ({"committed_at_ms": MOMENT + 600_001}, Kind.ATTESTED_TIME_SKEW),
+        ({"committed_at_ms": MOMENT - 600_001}, Kind.ATTESTED_TIME_SKEW),
+    ],
+)
+def test_each_fact_that_speaks_against_it_is_named_alone(change: dict[str, object], kind: Kind) -> None:
+    assert findings(TURN, WITNESS._replace(**change)) == [kind]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "kinds"),
+    [
+        ({"from": "mike"}, [Kind.RELAY_FROM_NOT_RELAY]),
+        ({"attested_by": "SHA256:somebody"}, [Kind.ATTESTER_MISMATCH]),
+        ({"nonce": make_nonce(MOMENT + 5_000, 7)}, []),
+        ({"nonce": make_nonce(MOMENT + 5_001, 7)}, [Kind.ATTESTED_TIME_SKEW]),
+        ({"nonce": "of another shape"}, [Kind.ATTESTED_TIME_SKEW]),
+        ({"attested_at": "2026-13-45T00:00:00Z"}, [Kind.ATTESTED_TIME_SKEW]),
+    ],
+)
+def test_each_claim_is_held_against_the_others(change: dict[str, Value], kinds: list[Kind]) -> None:
+    assert findings({**TURN, **change}) == kinds
+
+
+def test_without_an_allowed_signers_file_every_signer_is_unknown() -> None:
+    assert findings(TURN, signers_known=False) == [Kind.SIGNER_UNKNOWN]
+    assert findings(TURN, WITNESS._replace(signature=Signature.BAD), signers_known=False) == [
+        Kind.SIGNER_UNKNOWN
+    ]
+
+
+def test_an_unattested_turn_of_a_relay_rig_is_flagged() -> None:
+    plain: dict[str, Value] = {"from": "mike-relay"}
+    assert is_relay_turn(plain)
+    assert findings(plain, WITNESS._replace(signature=Signature.NONE)) == [
+        Kind.RELAY_FIELDS_MISSING,
+        Kind.RELAY_UNSIGNED,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("frontmatter", "expected"),
+    [
+        ({"from": "mac"}, False),
+        ({"from": "mac", "in_reply_to": "0" * 64}, False),
+        ({"from": "mac", "nonce": "x"}, True),
+        ({"from": 7}, False),
+        ({}, False),
+    ],
+)
+def test_what_makes_a_relay_turn(frontmatter: dict[str, Value], expected: bool) -> None:
+    assert is_relay_turn(frontmatter) is expected
+
+
+@pytest.mark.parametrize(
+    ("signature", "signers_known", "kinds"),
+    [
+        (Signature.NONE, True, []),
+        (Signature.BAD, True, [Kind.SIGNATURE_BAD]),
+        (Signature.STRANGER, True, [Kind.SIGNER_UNKNOWN]),
+        (Signature.KNOWN, True, []),
+        (Signature.BAD, False, []),
+        (Signature.STRANGER, False, []),
+    ],
+)
+def test_an_ordinary_turn_need_not_be_signed(
+    signature: Signature, signers_known: bool, kinds: list[Kind]
+) -> None:
+    assert list(signature_findings(signature, relay=False, signers_known=signers_known)) == kinds
+
+
+TIMES = st.integers(0, 2**50 - 1)
+RANDOM = st.integers(0, 2**RANDOM_BITS - 1)
+
+
+@settings(deadline=None)
+@given(TIMES, RANDOM)
+def test_property_a_nonce_has_its_shape_and_gives_its_time_back(unix_ms: int, random_bits: int) -> None:
+    nonce = make_nonce(unix_ms, random_bits)
+    assert re.fullmatch("[0-9A-HJKMNP-TV-Z]{10}-[0-9A-HJKMNP-TV-Z]{10}", nonce)
+    assert nonce_time_ms(nonce) == unix_ms
+
+
+@settings(deadline=None)
+@given(TIMES, TIMES, RANDOM)
+def test_property_nonces_sort_by_time(earlier: int, later: int, random_bits: int) -> None:
+    earlier, later = sorted((earlier, later))
+    assert make_nonce(earlier, random_bits) <= make_nonce(later, random_bits)
+
+
+def test_a_known_moment() -> None:
+    assert make_nonce(1_778_840_000_000, 0) == "01KRNJ0NG0-0000000000"
+
+
+@pytest.mark.parametrize(
+    "nonce", ["", "n" * 21, "01KRN8JHG0", "01KRN8JHG0-000000000I", "01KRN8JHG0-0000000000\n"]
+)
+def test_another_shape_has_no_time(nonce: str) -> None:
+    assert nonce_time_ms(nonce) is None

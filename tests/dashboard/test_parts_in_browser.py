@@ -174,7 +174,7 @@ def test_the_page_changes_its_shape_when_the_bus_ends(
 
     with monkeypatch.context() as patch:
         quiet = BusView(state="", running=False, note="no bus is running on this machine")
-        patch.setattr("bridgehead.assembly.bus.views.bus_view", lambda *_, **__: quiet)
+        patch.setattr("bridgehead.dashboard.pages.bus.bus_view", lambda *_, **__: quiet)
         page.get_by_text("bridgehead bus serve").wait_for()
     page.locator("#participants").wait_for()
 

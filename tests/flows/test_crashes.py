@@ -18,7 +18,7 @@ FEWEST_WRITES = 10
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_kill_at_any_write_loses_nothing_and_needs_no_repair(name: str, tmp_path: Path) -> None:
     shell = shell_in(tmp_path)
-    lab = Path(__file__).parent / "crash_lab.py"
+    lab = Path(__file__).parent / "support/crash_lab.py"
     done = shell.run(sys.executable, str(lab), name, str(tmp_path / "lab"), timeout_seconds=280)
     assert done.code == 0, done.err
     verdicts = json.loads(done.out)

@@ -26,7 +26,7 @@ def test_a_session_field_left_out_is_named_with_the_type_it_had(caplog: pytest.L
         hub.publish(Message("ovos.utterance.handle", {"utterances": ["hi"]}, {"session": session}))
         await assistant.stop()
 
-    with caplog.at_level("WARNING", "bridgehead.bus.assistant.assistant"):
+    with caplog.at_level("WARNING", "bridgehead.bus.assistant"):
         asyncio.run(main())
     assert [record.getMessage() for record in caplog.records] == [
         "session field location.lat is left out: it is str",
@@ -36,7 +36,7 @@ def test_a_session_field_left_out_is_named_with_the_type_it_had(caplog: pytest.L
 
 def test_an_odd_frame_is_taken_and_its_producer_named(caplog: pytest.LogCaptureFixture) -> None:
     hub, producer = Hub(), cast(HubMember, Producer())
-    with caplog.at_level("INFO", "bridgehead.bus.hub.hub"):
+    with caplog.at_level("INFO", "bridgehead.bus.hub"):
         hub.take(b'{"type":"a.b","data":null,"id":7}', producer)
         hub.take(b'{"type":"a.b"}', producer)
         hub.take(b"{oops", producer)

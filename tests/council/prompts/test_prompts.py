@@ -23,7 +23,7 @@ from bridgehead.council.scope.material import MOST_CHARACTERS, Material, scope_m
 from council.support.driving import SECRET, Driver, drive, item, items, seat, surroundings, task
 
 SOURCES = Path(bridgehead.council.__file__).parent
-PROMPTS = SOURCES / "prompts"
+PROMPTS = SOURCES / "prompts" / "texts"
 EXPERT = CallKey(bridge="claude", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
 
 INJECTIONS = [
@@ -47,9 +47,9 @@ def calls_of(tree: ast.AST, name: str) -> Iterator[ast.Call]:
             yield node
 
 
-def test_only_the_template_module_makes_text_safe() -> None:
+def test_only_the_module_of_the_fences_makes_text_safe() -> None:
     makers = {path.name for path, tree in sources() if list(calls_of(tree, "Safe"))}
-    assert makers == {"template.py"}
+    assert makers == {"fences.py"}
 
 
 def test_our_own_words_are_literals_and_constants_only() -> None:

@@ -154,7 +154,7 @@ def test_what_flows_say_never_becomes_markup(stage: Stage, monkeypatch: pytest.M
     lost = recorded(stage, "<b>", kind=HOSTILE_LINE, error=HOSTILE_LINE, project=HOSTILE_LINE)
     paths = ("/flows", f"/flows/{quote(lost, safe='')}", "/flows/%3Ci%3E", "/")
     pages = [stage.desk.client.get(path).text for path in paths]
-    monkeypatch.setattr("bridgehead.assembly.flows.views.view_flow", lambda *_: hostile_view())
+    monkeypatch.setattr("bridgehead.dashboard.pages.flows.view_flow", lambda *_: hostile_view())
     pages += [stage.page("/flows/any"), stage.desk.post("/flows/any/answer/q-1", text=HOSTILE_LINE).text]
 
     for shown in pages:

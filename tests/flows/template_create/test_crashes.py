@@ -18,8 +18,8 @@ FEWEST_CRASHES = 48
 
 def test_a_kill_in_any_phase_is_resumed_to_the_same_package(tmp_path: Path) -> None:
     shell = shell_in(tmp_path)
-    lab = Path(__file__).parents[1] / "template_crash_lab.py"
-    command = f"import sys; sys.path.insert(0, {str(lab.parents[1])!r}); sys.argv[0] = {str(lab)!r}; "
+    lab = Path(__file__).parents[1] / "support/template_crash_lab.py"
+    command = f"import sys; sys.path.insert(0, {str(lab.parents[2])!r}); sys.argv[0] = {str(lab)!r}; "
     runs = "import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"
     done = shell.run(sys.executable, "-c", command + runs, str(tmp_path / "lab"), timeout_seconds=280)
     assert done.code == 0, done.err

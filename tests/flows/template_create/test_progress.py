@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_shows_one_line_in_place_and_is_left_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("bridgehead.host.terminal.width", lambda _stream: 80)
+    monkeypatch.setattr("bridgehead.flows.template_create.progress.width", lambda _stream: 80)
     screen = Terminal()
     with Progress(screen) as progress:
         progress.entered(4, "template_generation")

@@ -123,7 +123,7 @@ def test_an_answer_is_given_again_without_looking_at_the_envelopes(world, clone,
         raise AssertionError("nothing changed, so nothing is to be looked at")
 
     monkeypatch.setattr("bridgehead.rigs.operations.catalogue.catalogue", refuse)
-    monkeypatch.setattr("bridgehead.rigs.operations.catalogue.catalogue", refuse)
+    monkeypatch.setattr("bridgehead.rigs.operations.thread.catalogue", refuse)
     assert everything_said(clone) == before
     assert before[3] == ["warning: demo-01/B.md: parse_failed; not shown"] * 2
 

@@ -15,7 +15,7 @@ BUILT_IN: Final = {
     "codex": "codex",
     "opencode": "opencode",
     "openai": "openai_compatible",
-    "static": "static_analysis",
+    "static": "static.seat",
 }
 _RIG: Final = "rig:"
 

@@ -20,7 +20,7 @@ from bridgehead.flows.engine.replay import FAILED, digest
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import FlowMistake, StateInvalid
-from bridgehead.flows.files.state_file import NOT_RESTORED
+from bridgehead.flows.files.run_files import NOT_RESTORED
 from bridgehead.flows.journals.base import Record
 from bridgehead.flows.values.codec import Unfit, encode, from_plain, to_plain
 from bridgehead.flows.values.ids import uuid_text

@@ -22,7 +22,7 @@ from bridgehead.flows.engine.run_request import OPTIONS_KEY, Pause, RunInputs, R
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.files.state_file import RunFiles
+from bridgehead.flows.files.run_files import RunFiles
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.values.codec import encode, storable, to_plain
 from bridgehead.flows.values.ids import new_flow_id

@@ -20,7 +20,7 @@ from bridgehead.flows.engine.replay import COMPLETED, FAILED, FALLBACK, Replay, 
 from bridgehead.flows.engine.settlement import Action, Rules, Settlement, settle
 from bridgehead.flows.errors import NonDeterministic
 from bridgehead.flows.files.documents import Contract
-from bridgehead.flows.files.state_file import RunFiles
+from bridgehead.flows.files.run_files import RunFiles
 from bridgehead.flows.interfaces import Announcer
 from bridgehead.flows.journals.base import Record
 from bridgehead.flows.values.codec import encode, to_plain

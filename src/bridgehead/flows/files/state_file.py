@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from bridgehead.flows.calls import Attempt, Call, prompt_sha256
 from bridgehead.flows.errors import StateCorrupt, StateInvalid, UnsupportedVersion
@@ -23,6 +23,7 @@ from bridgehead.flows.files.documents import (
     normalise,
 )
 from bridgehead.flows.files.json_bytes import Unreadable, read_object
+from bridgehead.flows.files.run_files import NOT_RESTORED, RunFiles
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.values.times import now_text, utc_text
 from bridgehead.flows.words import (
@@ -37,51 +38,6 @@ from bridgehead.flows.words import (
     ErrorType,
     Profile,
 )
-
-NOT_RESTORED: Final = object()
-
-
-class RunFiles:
-    """The base: nothing is written, nothing can be restored. `state_book.py` keeps the state file."""
-
-    def enter(self, number: int, name: str) -> None:
-        """The run is in that phase now."""
-
-    def has_completed(self, number: int) -> bool:
-        """Whether the end of that phase has been noted."""
-        return True
-
-    def complete(self, number: int, name: str, key: str | None, result: Any, summary: str) -> None:
-        """A phase has ended; `key` is where its result is kept."""
-
-    def remember(self, key: str, value: Any) -> None:
-        """Keep a value beside the results of phases."""
-
-    def note_attempts(self, attempts: Sequence[Attempt]) -> None:
-        """Requests were made or have changed."""
-
-    def note_result(self, path: str, result: str | None) -> None:
-        """A call inside the present phase has ended; None when it failed."""
-
-    def request_context(self) -> Mapping[str, Any]:
-        """What every request says about the run."""
-        return {}
-
-    def save(self) -> None:
-        """Write down what was noted; the journal has it already."""
-
-    def restored_phase(self, number: int, key: str | None) -> Any:
-        """The result of a phase known only from the book; NOT_RESTORED when it has to be run."""
-        return NOT_RESTORED
-
-    def restored_result(self, path: str) -> str | None:
-        """The result of a call inside an unfinished phase, known only from the book."""
-        return None
-
-    def restored_call(self, phase: int, phase_name: str, agent: str) -> Call | None:
-        """The outstanding call of that kind, known only from the book; given away once."""
-        return None
-
 
 PENDING_REQUEST = "_pending_request"
 FLOW = "_flow"

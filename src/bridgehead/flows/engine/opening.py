@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.run_request import OPTIONS_KEY, RunInputs, RunOptions, RunRequest
@@ -16,11 +16,13 @@ from bridgehead.flows.engine.settlement import Rules
 from bridgehead.flows.errors import IncompatibleFlow, NoCheckpoint, OtherRun, StateCorrupt
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
 from bridgehead.flows.files.root import refuse_other_project, refuse_unsafe_output, same_place
-from bridgehead.flows.files.state_file import SETTINGS, Checkpoint, read_checkpoint
 from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, Profile, RunStatus
+
+if TYPE_CHECKING:
+    from bridgehead.flows.files.state_file import Checkpoint  # loaded only for flows that keep a state file
 
 
 class OpenRun:
@@ -188,6 +190,8 @@ def open_by_state_file(
     flow: Flow, request: RunRequest, files: CheckpointFiles, journal: Journal, paused: Run | None
 ) -> Opening:
     """How `request` opens for a flow whose state file, where there is one, says how far it has come."""
+    from bridgehead.flows.files.state_file import read_checkpoint
+
     root = files.root.path
     if request.fresh:
         return Opening(discarded=paused, bury=True)
@@ -281,6 +285,8 @@ def _noted_id(checkpoint: Checkpoint) -> str | None:
 
 def _input_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """The settings of a run that is only known from its state; the published members win over our notes."""
+    from bridgehead.flows.files.state_file import SETTINGS
+
     found = checkpoint.flow.get("input")
     noted: dict[str, Any] = found if isinstance(found, dict) else {}
     published = {key: checkpoint.document[key] for key in SETTINGS if key in checkpoint.document}

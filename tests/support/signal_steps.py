@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+import psutil
 
 
 class Stopped(BaseException):
@@ -22,7 +23,7 @@ def stopped_at_every_step(action: Callable[[], object], *files: str) -> Iterator
     Counted are the lines of `files`, and those of `subprocess.Popen` that run when the process exists already. Each
     time it has to end with the handler's exception, and without a child.
     """
-    step = 0
+    step, others = 0, children()
     while True:
         with _raising_handler() as handler, _signal_at(step, files) as sent:
             try:
@@ -32,20 +33,16 @@ def stopped_at_every_step(action: Callable[[], object], *files: str) -> Iterator
             else:
                 assert not sent, f"the signal at {sent} was lost"
         assert signal.getsignal(signal.SIGTERM) is not handler
-        assert not has_children(), f"a child outlives the exception at {sent}"
+        assert children() <= others, f"a child outlives the exception at {sent}"
         if not sent:
             return
         yield step
         step += 1
 
 
-def has_children() -> bool:
-    """Whether this process has a child, also one that has ended and was not reaped."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
+def children() -> set[int]:
+    """The children of this process, also those that have ended and were not reaped; fixtures may have some."""
+    return {child.pid for child in psutil.Process().children()}
 
 
 @contextmanager

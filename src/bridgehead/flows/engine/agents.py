@@ -1,6 +1,4 @@
-"""Agents that answer in this process, with the retries a handler outside would get, and the mock for tests (flows
-§6, §8).
-"""
+"""Agents that answer in this process, retried as a handler outside would be, and a mock for tests (flows §6, §8)."""
 
 from __future__ import annotations
 

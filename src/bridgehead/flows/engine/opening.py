@@ -1,6 +1,4 @@
-"""Decide how a command opens: go on with a run, start one, or refuse. The rules R1–R6 of flows §9, first match
-wins.
-"""
+"""Decide how a command opens: go on with a run, start one, or refuse. Rules R1–R6 of flows §9, the first match wins."""
 
 from __future__ import annotations
 
@@ -26,11 +24,13 @@ if TYPE_CHECKING:
 
 
 class OpenRun:
+    """A run that has been opened, and all that is needed to play it."""
+
     def __init__(
         self,
         flow: Flow,
         request: RunRequest,
-        surroundings: RunInputs,
+        inputs: RunInputs,
         files: CheckpointFiles,
         journal: Journal,
         run: Run,
@@ -38,7 +38,7 @@ class OpenRun:
     ) -> None:
         self.flow = flow
         self.request = request
-        self.surroundings = surroundings
+        self.inputs = inputs
         self.files = files
         self.journal = journal
         self.run = run
@@ -66,13 +66,13 @@ class OpenRun:
         return {**stored, **anew}
 
     def now(self) -> str:
-        return utc_text(self.surroundings.clock.now())
+        return utc_text(self.inputs.clock.now())
 
     def announce(self, kind: str, *, key: str = "", **facts: Any) -> None:
         """Tell the announcer; `key` sets apart events of one kind in one run."""
         event_id = f"{self.run.id}/{kind}" + (f"/{key}" if key else "")
         event = FlowEvent(event_id, kind, self.run, self.now(), facts)
-        self.surroundings.announcer.happened(event)
+        self.inputs.announcer.happened(event)
 
 
 class Opening:
@@ -86,7 +86,7 @@ class Opening:
         restored_id: str | None = None,
         completed: Run | None = None,
         discarded: Run | None = None,
-        bury: bool = False,
+        clear_files: bool = False,
     ) -> None:
         self.resumed = resumed
         """The run to go on with, as the journal knows it."""
@@ -99,7 +99,7 @@ class Opening:
         """There is nothing to do: this run has reached its end."""
         self.discarded = discarded
         """The run that is given up for a new one."""
-        self.bury = bury
+        self.clear_files = clear_files
         """Move the files of the old run to post-mortem/ first (`--fresh`)."""
 
     @property
@@ -127,7 +127,7 @@ def _open_by_journal(
     flow: Flow, request: RunRequest, journal: Journal, root: Path, paused: Run | None
 ) -> Opening:
     if request.fresh:
-        return Opening(discarded=paused, bury=True)
+        return Opening(discarded=paused, clear_files=True)
     if paused is None:
         return nothing_paused(flow, request, journal, root)
     refuse_contradiction(root, _named(paused), request, paused.input, lasting_settings(flow, request))
@@ -194,7 +194,7 @@ def open_by_state_file(
 
     root = files.root.path
     if request.fresh:
-        return Opening(discarded=paused, bury=True)
+        return Opening(discarded=paused, clear_files=True)
     content = files.read(files.state_path)
     if isinstance(content, Unsafe):
         raise StateCorrupt(files.state_path, content.reason)
@@ -234,7 +234,7 @@ def _put_away(files: CheckpointFiles, ended: Run) -> None:
     if ended.status is RunStatus.COMPLETED:
         files.clean_up()
     else:
-        files.bury(ended.id)
+        files.move_to_post_mortem(ended.id)
 
 
 def _is_known(checkpoint: Checkpoint, run: Run, journal: Journal) -> bool:

@@ -1,6 +1,4 @@
-"""What can be asked of the engine, what a run is given to work with, and what comes back, the pause with exit 42
-included.
-"""
+"""What the engine is asked for, what it is given for a run, and what comes back: an end, or a pause (exit 42)."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -128,7 +126,7 @@ def _project_only(_root: Path) -> tuple[Path, ...]:
 
 
 class RunInputs:
-    """The defaults are the machine's own; assembly passes an announcer, tests a clock."""
+    """What a run works with. The defaults are the machine's own; assembly passes an announcer, tests a clock."""
 
     def __init__(
         self,

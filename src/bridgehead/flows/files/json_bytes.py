@@ -1,7 +1,7 @@
 """From the bytes of a flow file to a JSON object, and back (flows §1).
 
 Stricter than `json.loads` where leniency would let two readers disagree: no NaN, no numbers beyond a double, no
-duplicate keys in the top-level object, no nesting past a limit. Validation is another matter (validation.py).
+duplicate keys in the top-level object, no nesting past a limit. Validation is another matter (documents.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The directory a flow belongs to: its safety, its private directory, the lock on it, and where output may go
-(flows §1, §10).
-"""
+"""The directory a flow belongs to: whether it is safe, the run lock, and where output may go (flows §1, §10)."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ class SqliteJournal(Journal):
     def _put_attempts(self, flow_id: str, attempts: Sequence[Attempt], at: str) -> None:
         for attempt in attempts:
             response = None if attempt.response is None else json.dumps(attempt.response)
-            handed_out = attempt.status is not AttemptStatus.QUEUED
+            issued = attempt.status is not AttemptStatus.QUEUED
             self._db.execute(
                 PUT_ATTEMPT,
                 (
@@ -233,7 +233,7 @@ class SqliteJournal(Journal):
                     attempt.status.value,
                     min(attempt.resumes, LARGEST_NUMBER),
                     attempt.error_type,
-                    utc_text(attempt.deadline) if handed_out else None,
+                    utc_text(attempt.deadline) if issued else None,
                     *self._stored(json.dumps(dict(attempt.document))),
                     *self._stored(response),
                     at if response is not None else None,

@@ -112,7 +112,7 @@ class Context:
         if record is None:
             started = self._run_pass.replay.now()
             value = flow.function(self._child(path), **given)
-            record = self._run_pass.replay.keep(path, "flow", input_sha, value, started)
+            record = self._run_pass.replay.add(path, "flow", input_sha, encode(value), started)
         return value_of(record, _returned_type(flow.function))
 
     def now(self) -> datetime:
@@ -246,7 +246,7 @@ class PhasedContext(Context):
         run_pass.run_files.enter(number, name)
         started = run_pass.replay.now()
         value = body(PhasedContext(run_pass, f"{path}/", number))
-        record = run_pass.replay.keep(path, "phase", None, value, started)
+        record = run_pass.replay.add(path, "phase", None, encode(value), started)
         run_pass.run_files.complete(number, name, key, to_plain(value), summary(value))
         run_pass.run_files.save()
         return value_of(record, result)

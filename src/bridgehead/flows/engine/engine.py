@@ -1,4 +1,4 @@
-"""Run a flow: open it, play it over its records, and pause with a request or end. One process per root at a time."""
+"""Run a flow: open it, run it over its records, and pause with a request or end. One process per root at a time."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def run_flow(flow: Flow, request: RunRequest, inputs: RunInputs | None = None) -
         _discard(opened)
         if opening.resumed is None:
             journal.begin(run)
-        return _Play(opened).to_pause_or_end()
+        return _Passes(opened).to_pause_or_end()
 
 
-class _Play:
+class _Passes:
     """The passes one command makes over a flow."""
 
     def __init__(self, opened: OpenRun) -> None:
@@ -72,7 +72,7 @@ class _Play:
             self._run_files.note_attempts(opened.journal.attempts(opened.run.id))
 
     def to_pause_or_end(self) -> RunResult:
-        """Play until the flow ends or waits; while `wait_seconds` last, the answer is awaited here."""
+        """Run until the flow ends or waits; while `wait_seconds` last, the answer is awaited here."""
         self._take_up()
         opened = self._opened
         wait_until = opened.inputs.clock.monotonic() + opened.request.wait_seconds

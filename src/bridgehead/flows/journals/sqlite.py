@@ -68,7 +68,6 @@ PUT_ATTEMPT: Final = (
     "response_blob = excluded.response_blob, consumed_at = coalesce(consumed_at, excluded.consumed_at)"
 )
 
-
 INLINE_LIMIT = 8192
 BUSY_TIMEOUT_SECONDS = 5.0
 # A count in a state file may be any number; a column holds this much.

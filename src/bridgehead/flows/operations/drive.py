@@ -27,6 +27,8 @@ from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.process import Stream, run
 
 DEFAULT_MAX_ITERATIONS: Final = 50
+STDOUT_LIMIT: Final = 64 * MIB
+RESUME_FLAG: Final = "--resume"
 
 
 def drive_loop(
@@ -46,10 +48,6 @@ def drive_loop(
         if iteration + 1 < max_iterations:
             dispatch()
     return ExitCode.USER
-
-
-STDOUT_LIMIT: Final = 64 * MIB
-RESUME_FLAG: Final = "--resume"
 
 
 class DriveRequest(NamedTuple):

@@ -129,7 +129,7 @@ def list_runs(request: ListRequest, inputs: RunInputs | None = None) -> ListResu
     with inputs.open_journal(root) as journal:
         unfinished = journal.unfinished()
         return ListResult(
-            tuple(journal.runs()[: request.limit]), _looked_at(journal, unfinished) if unfinished else None
+            tuple(journal.runs()[: request.limit]), _status_of(journal, unfinished) if unfinished else None
         )
 
 
@@ -141,10 +141,10 @@ def status(request: StatusRequest, inputs: RunInputs | None = None) -> StatusRes
         raise NotFound(f"no flow has run in {root.path}", hint="start one with: bridgehead flow run NAME")
     with inputs.open_journal(root) as journal:
         run = find_run(journal.runs(), request.flow_id, root.path)
-        return _looked_at(journal, run)
+        return _status_of(journal, run)
 
 
-def _looked_at(journal: Journal, run: Run) -> StatusResult:
+def _status_of(journal: Journal, run: Run) -> StatusResult:
     return StatusResult(run, tuple(journal.lookup(run.id).values()), tuple(journal.attempts(run.id)))
 
 

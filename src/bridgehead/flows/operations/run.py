@@ -9,7 +9,6 @@ from bridgehead.flows.engine.engine import run_flow
 from bridgehead.flows.engine.run_request import RunInputs, RunOptions, RunRequest, RunResult
 from bridgehead.flows.errors import FlowMistake, NoCheckpoint
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.words import NOTHING, STATE_FILE
 
 
@@ -159,17 +158,16 @@ def _paused_in(root: FlowRoot, flow_id: str | None, inputs: RunInputs) -> tuple[
     if not root.journal.exists():
         raise NoCheckpoint(root.path)
     with inputs.open_journal(root) as journal:
-        run = journal.unfinished() if flow_id is None else _found(journal, flow_id, root)
+        if flow_id is None:
+            run = journal.unfinished()
+        else:
+            from bridgehead.flows.operations.inspect import find_run
+
+            run = find_run(journal.runs(), flow_id, root.path)
         run = run or next(iter(journal.runs()), None)
     if run is None or not run.source:
         raise NoCheckpoint(root.path)
     return run.source, run.id
-
-
-def _found(journal: Journal, flow_id: str, root: FlowRoot) -> Run:
-    from bridgehead.flows.operations.inspect import find_run
-
-    return find_run(journal.runs(), flow_id, root.path)
 
 
 def _output_directories(line: CommandLine, flow: Flow, inputs: RunInputs) -> tuple[Path, ...]:

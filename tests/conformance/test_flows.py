@@ -308,17 +308,17 @@ class Scene:
     def state_items(state: Any) -> list[dict[str, Any]]:
         return state.get("agent_requests", []) if isinstance(state, dict) else []
 
-    def graves(self) -> list[Path]:
+    def post_mortems(self) -> list[Path]:
         return sorted((self.root / ".bridgehead/flows/post-mortem").glob("*"))
 
     def items_after(self) -> dict[str, dict[str, Any]]:
         """The history after the run, wherever the state file is now."""
-        places = [self.root / STATE_FILE, *(grave / STATE_FILE for grave in self.graves())]
+        places = [self.root / STATE_FILE, *(folder / STATE_FILE for folder in self.post_mortems())]
         found = next((place for place in places if place.is_file()), None)
         items = self.state_items(json.loads(found.read_bytes())) if found else []
         return {str(item["request_id"]): item for item in items}
 
-    def surroundings(self) -> RunInputs:
+    def inputs(self) -> RunInputs:
         owners = None
         if self.given.get("response_owner") == "other" and os.geteuid() != 0:
             owners = frozenset({os.geteuid() + 1})
@@ -407,7 +407,7 @@ class Observed:
 def observe(scene: Scene) -> Observed:
     try:
         result: RunResult = run_flow(
-            phased_flow(scene.given["agent_phases"]), scene.request(), scene.surroundings()
+            phased_flow(scene.given["agent_phases"]), scene.request(), scene.inputs()
         )
     except FlowRefused as refused:
         return Observed([refused.action], refused.exit_code, [])
@@ -447,7 +447,7 @@ def check_files(scene: Scene, expected: dict[str, Any]) -> None:
     if expected.get("request_unchanged"):
         assert after[".agent-request.json"] == scene.before[".agent-request.json"]
     if "post_mortem" in expected:
-        moved = {path.name: path.read_bytes() for grave in scene.graves() for path in grave.iterdir()}
+        moved = {path.name: path.read_bytes() for folder in scene.post_mortems() for path in folder.iterdir()}
         assert bool(moved) is expected["post_mortem"]
         if "fresh_start" in expected["actions"]:
             assert moved == scene.before

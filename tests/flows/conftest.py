@@ -44,8 +44,8 @@ class Theatre:
     announcer: Recorder
 
     def run(self, flow: Flow, *, invoker: Any = None, **request: Any) -> RunResult:
-        around = RunInputs(clock=self.clock, announcer=self.announcer, invoker=invoker)
-        return run_flow(flow, RunRequest(root=self.root, **request), around)
+        inputs = RunInputs(clock=self.clock, announcer=self.announcer, invoker=invoker)
+        return run_flow(flow, RunRequest(root=self.root, **request), inputs)
 
     def resume(self, flow: Flow, **request: Any) -> RunResult:
         return self.run(flow, resume=True, **request)
@@ -91,7 +91,7 @@ class Theatre:
     def rejected(self) -> list[Path]:
         return sorted((self.private / "rejected").glob("*"))
 
-    def graves(self) -> list[Path]:
+    def post_mortems(self) -> list[Path]:
         return sorted((self.private / "post-mortem").glob("*"))
 
 

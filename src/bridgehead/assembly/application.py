@@ -14,7 +14,7 @@ from bridgehead.config.files import TrustedFiles, load_settings
 from bridgehead.config.places import Places, find_places
 from bridgehead.config.resolve import Settings
 from bridgehead.contract.events import Event
-from bridgehead.contract.words import Part
+from bridgehead.contract.record_words import Part
 from bridgehead.host.clock import SystemClock, iso_ms
 
 if TYPE_CHECKING:

@@ -21,6 +21,8 @@ Value = str | float | bool | tuple[str, ...] | None
 
 
 class Setting:
+    """One setting: where it stands, what it holds, what it is for."""
+
     def __init__(
         self, section: str, key: str, kind: Kind, default: Value, summary: str, trusted_only: bool = False
     ) -> None:

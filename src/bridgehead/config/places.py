@@ -13,6 +13,8 @@ _ROOT_MARKS = (PROJECT_FILE, ".bridgehead", ".git")
 
 
 class Places:
+    """The directories of one command, and the files we keep in them."""
+
     def __init__(self, project: Path, config: Path, data: Path) -> None:
         self.project = project
         """Root of the project the command runs in: the nearest directory with a mark, else the working directory."""

@@ -11,6 +11,9 @@ from bridgehead.config.declared import SETTINGS, Kind, Setting, Value, setting
 from bridgehead.errors import ConfigError
 
 MOST: Final = 1e15
+"""The largest number that somebody can count with."""
+_TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_FALSE: Final = frozenset({"0", "false", "no", "off"})
 
 
 class Origin(StrEnum):
@@ -160,10 +163,6 @@ def _typed(declared: Setting, value: object) -> Value:
 def _is_finite(value: float) -> bool:
     """Whether somebody can count with it: TOML and Python also know `nan`, `inf` and integers without an end."""
     return -MOST < value < MOST
-
-
-_TRUE = frozenset({"1", "true", "yes", "on"})
-_FALSE = frozenset({"0", "false", "no", "off"})
 
 
 def _from_text(declared: Setting, text: str) -> Value:

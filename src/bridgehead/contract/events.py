@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.contract.words import Part
+from bridgehead.contract.record_words import Part
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

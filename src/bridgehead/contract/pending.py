@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):

@@ -163,6 +163,7 @@ class Presence(Enum):
     EITHER = "either"
 
 
+_WORDING: Final = {Presence.SET: "set", Presence.NULL: "null", Presence.EMPTY: "an empty list"}
 _S, _N, _E, _X = Presence.SET, Presence.NULL, Presence.EMPTY, Presence.EITHER
 
 # council §12, one row per field whose value depends on the status: COMPLETED, SKIPPED, HALTED, ABORTED.
@@ -207,9 +208,6 @@ def violations(report: BridgeReport) -> list[str]:
         if not _fits(wanted, value):
             broken.append(f"{field} must be {_WORDING[wanted]} when {report.status}")
     return broken
-
-
-_WORDING: Final = {Presence.SET: "set", Presence.NULL: "null", Presence.EMPTY: "an empty list"}
 
 
 def _fits(wanted: Presence, value: object) -> bool:

@@ -53,7 +53,7 @@ class InvalidBridgeInput(UserError):
 
     @property
     def skip_reason(self) -> str:
-        """The skip reason when the input came through a door that must answer with a report."""
+        """The skip reason when the input came from a caller that must be answered with a report."""
         return f"invalid_input: {self.field}"
 
 

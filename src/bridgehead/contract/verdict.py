@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bridgehead.contract.words import Severity, Status, TaskType, Verdict
 
@@ -19,8 +20,7 @@ MEDIUM_CONCERNS_AT: Final = 3
 HIGH_GAPS_FAIL_AT: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True):
     """One problem: the outputs that describe it, its highest severity, and whether a requirement is unmet."""
 
     ids: tuple[str, ...]

@@ -1,7 +1,8 @@
 """Every closed vocabulary of the contract, each defined once.
 
 Wire values are the enum values. Open vocabularies (bridge names, connections, event kinds of plug-ins) stay
-strings, because readers of foreign reports must tolerate values they do not know (council §23).
+strings, because readers of foreign reports must tolerate values they do not know (council §23). The five words of the
+record are declared in record_words.py, for commands that need no others.
 """
 
 from __future__ import annotations
@@ -9,15 +10,32 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
 
-class Part(StrEnum):
-    """Which part of the product wrote an event or waits for an answer."""
-
-    COUNCIL = "council"
-    RIGS = "rigs"
-    FLOWS = "flows"
-    BUS = "bus"
-    RECORD = "record"
+__all__ = [
+    "UNRATED_RANK",
+    "AnswerStatus",
+    "CapabilityProfile",
+    "Confidence",
+    "ContextPolicy",
+    "ErrorClass",
+    "Intensity",
+    "LocalCouncilType",
+    "Mode",
+    "OutputState",
+    "OutputType",
+    "Part",
+    "PendingKind",
+    "PendingState",
+    "RequirementLevel",
+    "RunState",
+    "Severity",
+    "Status",
+    "TaskType",
+    "Trust",
+    "Verdict",
+    "severity_rank",
+]
 
 
 class Status(StrEnum):
@@ -169,39 +187,6 @@ class ErrorClass(StrEnum):
     UNTRUSTED_FOLDER = "untrusted_folder"
     TIMEOUT = "timeout"
     OTHER = "other"
-
-
-class RunState(StrEnum):
-    """Where a recorded run stands."""
-
-    RUNNING = "running"
-    WAITING = "waiting"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-class PendingKind(StrEnum):
-    """What kind of answer is waited for."""
-
-    FLOW_REQUEST = "flow_request"
-    HALTED_RUNTIME = "halted_runtime"
-    ENVELOPE = "envelope"
-    BUS_APPROVAL = "bus_approval"
-
-
-class PendingState(StrEnum):
-    OPEN = "open"
-    ANSWERED = "answered"
-    WITHDRAWN = "withdrawn"
-
-
-class AnswerStatus(StrEnum):
-    """How a pending item was answered; the words of the flow files (flows §3)."""
-
-    SUCCESS = "success"
-    ERROR = "error"
-    CANCELLED = "cancelled"
 
 
 class Trust(StrEnum):

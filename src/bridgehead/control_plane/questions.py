@@ -15,7 +15,7 @@ import msgspec
 
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
-from bridgehead.contract.words import PendingState
+from bridgehead.contract.record_words import PendingState
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 
 _SHOWN_CANDIDATES: Final = 5

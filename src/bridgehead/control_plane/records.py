@@ -12,7 +12,7 @@ import msgspec
 
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import PendingItem, Question
-from bridgehead.contract.words import Part, PendingKind, PendingState, RunState
+from bridgehead.contract.record_words import Part, PendingKind, PendingState, RunState
 from bridgehead.errors import UserError
 
 FINAL_STATES: Final = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED})

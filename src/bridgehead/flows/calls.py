@@ -38,7 +38,7 @@ class Attempt(NamedTuple):
         document = self.document
         return deadline_after(document.get("created_at", ""), document.get("timeout_seconds", 0))
 
-    def handed_out(self, now: datetime) -> Self:
+    def issued(self, now: datetime) -> Self:
         """The same request written to the file now: its time starts (flows §9 R9, §14)."""
         document = {**self.document, "created_at": utc_text(now)}
         return self._replace(document=document, status=AttemptStatus.PENDING)

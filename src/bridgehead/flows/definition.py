@@ -1,6 +1,4 @@
-"""What a flow is: a function with a name, a version and options read from its signature, found again when it is
-resumed.
-"""
+"""What a flow is: a function with a name, a version, and options read from its signature."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ class Flow:
     ) -> None:
         """`agents`: those it is known to ask, for the message when a handler knows none of that name.
 
-        `keeps_state_file`: keeps `.template-create-state.json` and speaks contract 1.0; see phases.py.
+        `keeps_state_file`: keeps `.template-create-state.json` and speaks contract 1.0; see engine/context.py.
         `read_words`: reads a command line into settings, for options that are more than the function's parameters.
         `root_in`: finds the flow's root among those options, where it has one for that besides --dir.
         `describe_options`: those options for --help, each with what it does.

@@ -15,19 +15,18 @@ from bridgehead.flows.engine.context import Context
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS
 
+ENTRY_POINT_GROUP: Final = "bridgehead.flows"
+BUILT_IN: Final = {
+    "ask": "bridgehead.flows.discovery:ask",
+    "template-create": "bridgehead.flows.template_create:template_create",
+}
+
 
 @flow("ask", version="1")
 def ask(ctx: Context, agent: str, prompt: str, timeout: int = DEFAULT_TIMEOUT_SECONDS) -> str:
     """One question for scripts in any language: pauses with 42, and the resumed run prints the answer."""
     answer: str = ctx.ask("ask", agent=agent, prompt=prompt, timeout=timeout)
     return answer
-
-
-ENTRY_POINT_GROUP: Final = "bridgehead.flows"
-BUILT_IN: Final = {
-    "ask": "bridgehead.flows.discovery:ask",
-    "template-create": "bridgehead.flows.template_create:template_create",
-}
 
 
 class UnknownFlow(NotFound):

@@ -1,6 +1,4 @@
-"""How a flow command ends when it does not end well (every one is exit 1, flows §6), and where lesser faults are
-logged.
-"""
+"""How a flow command ends when it does not end well; every one is exit 1 (flows §6). Lesser faults are logged."""
 
 from __future__ import annotations
 

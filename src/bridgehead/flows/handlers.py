@@ -15,6 +15,12 @@ from bridgehead.flows.words import ErrorType, RequestStatus
 from bridgehead.host.command import Command, CommandResult, Ended
 from bridgehead.host.process import run
 
+# A response file may have 16 MiB; escaping can make an answer longer than it was.
+ANSWER_LIMIT = 12 * MIB
+_STDERR_SHOWN = 500
+FIRST_POLL_SECONDS = 0.05
+LONGEST_POLL_SECONDS = 1.0
+
 
 class Reply(NamedTuple):
     """What comes back for a request; becomes the response file."""
@@ -61,11 +67,6 @@ def _words(text: str) -> list[str]:
     if not words:
         raise UserError("the handler cmd: needs a command, for example cmd:'claude -p'")
     return words
-
-
-# A response file may have 16 MiB; escaping can make an answer longer than it was.
-ANSWER_LIMIT = 12 * MIB
-_STDERR_SHOWN = 500
 
 
 class CommandHandler(Handler):
@@ -124,10 +125,6 @@ def _problem(result: CommandResult) -> str | None:
     return None if result.stdout.strip() else f"{program} ended with 0 and said nothing"
 
 
-FIRST_POLL_SECONDS = 0.05
-LONGEST_POLL_SECONDS = 1.0
-
-
 class PendingHandler(Handler):
     """Waits until the response file is there, or the request's time is over."""
 
@@ -146,6 +143,3 @@ class PendingHandler(Handler):
             files.clock.sleep(min(poll, left))
             poll = min(2 * poll, LONGEST_POLL_SECONDS)
         return None
-
-
-__all__ = ["Handler", "Reply", "make_handler"]

@@ -16,7 +16,7 @@ from bridgehead.flows.operations.run import FLAGS, run_with_options, split_words
 from bridgehead.flows.values.codec import storable
 
 
-def main(flow: Flow, words: Sequence[str] | None = None, surroundings: RunInputs | None = None) -> int:
+def main(flow: Flow, words: Sequence[str] | None = None, inputs: RunInputs | None = None) -> int:
     """Run `flow` with the program's command line; the exit code: 0 done, 1 failed, 42 waiting for an agent."""
     given = sys.argv[1:] if words is None else list(words)
     if "--help" in given or "-h" in given:
@@ -24,8 +24,8 @@ def main(flow: Flow, words: Sequence[str] | None = None, surroundings: RunInputs
         return ExitCode.DONE
     gc.freeze()  # what a program has loaded stays; looking through it again costs a pause 5 ms
     try:
-        around = surroundings or RunInputs(on_wait=lambda pause: _say(flow, waiting_for(pause)))
-        result = run_with_options(flow, _source(flow), split_words(given), around)
+        inputs = inputs or RunInputs(on_wait=lambda pause: _say(flow, waiting_for(pause)))
+        result = run_with_options(flow, _source(flow), split_words(given), inputs)
     except BridgeheadError as error:
         _say(flow, error.message + (f"\n  hint: {error.hint}" if error.hint else ""))
         return ExitCode.USER

@@ -46,7 +46,7 @@ class RequestStatus(Enum):
 
 
 class ErrorType(Enum):
-    """Why a call failed; the recovery for each is in policy.py."""
+    """Why a call failed; the recovery for each is in engine/settlement.py."""
 
     AGENT_NOT_FOUND = "AGENT_NOT_FOUND"
     INVOCATION_FAILED = "INVOCATION_FAILED"

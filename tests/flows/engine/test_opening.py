@@ -128,8 +128,8 @@ def test_a_process_that_died_while_failing_leaves_files_to_bury_not_to_delete(th
         journal.end(paused.flow_id, RunStatus.FAILED, at="2026-11-15T10:15:02Z")
     with pytest.raises(NoCheckpoint):
         theatre.resume(CREATE)
-    (grave,) = theatre.graves()
-    assert {path.name for path in grave.iterdir()} == {STATE_FILE, ".agent-request.json"}
+    (folder,) = theatre.post_mortems()
+    assert {path.name for path in folder.iterdir()} == {STATE_FILE, ".agent-request.json"}
     assert theatre.files() == set()
 
 

@@ -119,9 +119,9 @@ def test_starting_over_moves_the_old_run_to_post_mortem(theatre: Any) -> None:
     fresh = theatre.run(ONE, fresh=True)
     assert fresh.actions == ("fresh_start",) and fresh.flow_id != first.flow_id
     assert theatre.request()["request_id"] != old["request_id"]
-    (grave,) = theatre.graves()
-    assert {path.name for path in grave.iterdir()} == {".agent-request.json", ".agent-response.json"}
-    theatre.response_path.write_bytes((grave / ".agent-response.json").read_bytes())
+    (folder,) = theatre.post_mortems()
+    assert {path.name for path in folder.iterdir()} == {".agent-request.json", ".agent-response.json"}
+    theatre.response_path.write_bytes((folder / ".agent-response.json").read_bytes())
     assert theatre.resume(ONE).actions == ("rejected:foreign", "wait")
 
 

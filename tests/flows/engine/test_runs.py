@@ -126,7 +126,7 @@ def test_only_the_newest_post_mortems_are_kept(theatre: Any) -> None:
         theatre.clock.advance(1)
         with pytest.raises(FlowFailed):
             theatre.run(make(work))
-    assert len(theatre.graves()) == 10
+    assert len(theatre.post_mortems()) == 10
 
 
 def test_listeners_are_told_what_happens(theatre: Any) -> None:

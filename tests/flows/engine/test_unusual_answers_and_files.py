@@ -35,8 +35,8 @@ def test_an_answer_that_comes_before_the_exit_is_found_at_the_next_resume(theatr
         def asked(self, request: OpenRequest) -> None:
             theatre.answer("at once")
 
-    around = RunInputs(clock=theatre.clock, announcer=Quick())
-    assert run_flow(ONE, RunRequest(root=theatre.root), around).pause is not None
+    inputs = RunInputs(clock=theatre.clock, announcer=Quick())
+    assert run_flow(ONE, RunRequest(root=theatre.root), inputs).pause is not None
     assert theatre.response_path.exists()
     done = theatre.resume(ONE)
     assert (done.actions, done.result) == (("accept",), "at once")
@@ -122,11 +122,11 @@ def test_flows_inside_branches_wait_side_by_side_and_may_be_answered_backwards(t
         def asked(self, request: OpenRequest) -> None:
             asked.append(str(request.request["request_id"]))
 
-    around = RunInputs(clock=theatre.clock, announcer=Listening())
+    inputs = RunInputs(clock=theatre.clock, announcer=Listening())
 
     def step(**flags: Any) -> Any:
         asked.clear()
-        return run_flow(parent, RunRequest(root=theatre.root, **flags), around)
+        return run_flow(parent, RunRequest(root=theatre.root, **flags), inputs)
 
     paused = step()
     assert (len(asked), paused.pause.outstanding) == (3, 3)

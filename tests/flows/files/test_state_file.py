@@ -232,16 +232,16 @@ def test_stopping_keeps_the_state_with_the_reason(theatre: Any, settings: dict[s
     theatre.answer(None, status="cancelled")
     with pytest.raises(FlowFailed) as failed:
         theatre.resume(CREATE)
-    buried = json.loads((failed.value.post_mortem / STATE_FILE).read_bytes())
-    assert buried["agent_requests"][0]["status"] == "cancelled"
-    assert "_pending_request" not in buried["phase_data"]
+    kept = json.loads((failed.value.post_mortem / STATE_FILE).read_bytes())
+    assert kept["agent_requests"][0]["status"] == "cancelled"
+    assert "_pending_request" not in kept["phase_data"]
 
 
 def test_cancelling_from_outside_is_noted_in_the_state(theatre: Any, settings: dict[str, Any]) -> None:
     run = theatre.run(CREATE, **settings)
     done = cancel(CancelRequest(theatre.root, run.flow_id))
-    buried = json.loads((done.post_mortem / STATE_FILE).read_bytes())
-    assert buried["agent_requests"][0]["status"] == "cancelled"
+    kept = json.loads((done.post_mortem / STATE_FILE).read_bytes())
+    assert kept["agent_requests"][0]["status"] == "cancelled"
     with pytest.raises(NoCheckpoint):
         theatre.resume(CREATE)
 

@@ -48,8 +48,8 @@ def program(theatre: Any) -> Path:
 
 
 def driven(theatre: Any, handler: Handler, *command: str, **details: Any) -> DriveResult:
-    around = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
-    return drive(DriveRequest(command, theatre.root, **details), handler, around)
+    inputs = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
+    return drive(DriveRequest(command, theatre.root, **details), handler, inputs)
 
 
 def request(**members: Any) -> AgentRequest:

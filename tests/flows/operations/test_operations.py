@@ -35,8 +35,8 @@ ONE, TWO = Flow("one", "1", one), Flow("two", "1", two)
 
 
 def answer(theatre: Any, reply: Reply = TEXT, request_id: str | None = None) -> Path:
-    around = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
-    return respond(RespondRequest(theatre.root, reply, request_id), around).path
+    inputs = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
+    return respond(RespondRequest(theatre.root, reply, request_id), inputs).path
 
 
 def test_an_answer_is_written_whole_and_fits_the_request(theatre: Any) -> None:
@@ -195,8 +195,8 @@ def test_an_ambiguous_ending_names_the_candidates() -> None:
 
 def test_cancelling_withdraws_the_requests_and_keeps_the_files(theatre: Any) -> None:
     run = theatre.run(TWO)
-    around = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
-    done = cancel(CancelRequest(theatre.root, run.flow_id), around)
+    inputs = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
+    done = cancel(CancelRequest(theatre.root, run.flow_id), inputs)
     assert theatre.files() == set()
     assert (done.post_mortem / ".agent-request.json").exists()
     assert [status for _, status in theatre.announcer.settled_ids] == ["cancelled", "cancelled"]

@@ -18,9 +18,9 @@ from bridgehead.flows.words import STATE_FILE
 CONFIGURED = RunInputs(output_directories=template_directories)
 
 
-def create(*words: str, around: RunInputs | None = None) -> RunResult:
+def create(*words: str, inputs: RunInputs | None = None) -> RunResult:
     flow, source = find_flow("template-create", Path.cwd())
-    return run_with_options(flow, source, split_words(words), around)
+    return run_with_options(flow, source, split_words(words), inputs)
 
 
 def output_path(project: Path) -> str:
@@ -49,7 +49,7 @@ def test_a_package_that_nobody_places_goes_to_the_configured_directory(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BRIDGEHEAD_FLOWS_TEMPLATES", str(tmp_path / "shelf"))
-    create("--project", str(project), "--name", "my-orders", around=CONFIGURED)
+    create("--project", str(project), "--name", "my-orders", inputs=CONFIGURED)
     assert output_path(project) == str(tmp_path / "shelf/my-orders")
     shutil.rmtree(project / ".bridgehead")
     assert resume_paused(split_words(["--dir", str(project)]), project, CONFIGURED).actions == ("wait",)
@@ -59,4 +59,4 @@ def test_a_state_may_not_name_a_directory_that_is_not_configured(project: Path, 
     create("--project", str(project), "--output", str(tmp_path / "shelf/x"))
     shutil.rmtree(project / ".bridgehead")
     with pytest.raises(UnsafePath):
-        create("--project", str(project), "--resume", around=CONFIGURED)
+        create("--project", str(project), "--resume", inputs=CONFIGURED)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.flows.values.times import NEVER, deadline_after, parse_moment, utc_text
+from bridgehead.flows.values.times import NEVER, deadline_after, parse_time, utc_text
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ from bridgehead.flows.values.times import NEVER, deadline_after, parse_moment, u
     ],
 )
 def test_what_names_no_moment_is_none(text: str) -> None:
-    assert parse_moment(text) is None
+    assert parse_time(text) is None
 
 
 def test_any_fraction_and_any_zone_name_a_moment() -> None:
-    assert parse_moment("2025-11-18t10:30:00.1234567891z") == datetime(
+    assert parse_time("2025-11-18t10:30:00.1234567891z") == datetime(
         2025, 11, 18, 10, 30, 0, 123456, tzinfo=UTC
     )
-    assert parse_moment("2025-11-18T10:30:00-23:59") == datetime(2025, 11, 19, 10, 29, tzinfo=UTC)
+    assert parse_time("2025-11-18T10:30:00-23:59") == datetime(2025, 11, 19, 10, 29, tzinfo=UTC)
 
 
 def test_microseconds_are_written_only_when_there_are_some() -> None:
@@ -48,7 +48,7 @@ def test_microseconds_are_written_only_when_there_are_some() -> None:
 @settings(deadline=None, max_examples=60)
 @given(st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30), timezones=st.just(UTC)))
 def test_a_moment_survives_being_written(moment: datetime) -> None:
-    assert parse_moment(utc_text(moment)) == moment
+    assert parse_time(utc_text(moment)) == moment
 
 
 def test_a_deadline_past_the_end_of_the_calendar_never_comes() -> None:

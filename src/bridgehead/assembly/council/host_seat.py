@@ -118,7 +118,7 @@ class HostSeatRequests:
             gone = [one.current for path, one in known.items() if path not in {str(c.key) for c in calls}]
             head = waiting[0]
             if head.status is AttemptStatus.QUEUED:
-                head = head.handed_out(self.clock.now())
+                head = head.issued(self.clock.now())
             ended = [attempt.ended(AttemptStatus.CANCELLED) for attempt in gone]
             journal.hold(self.flow_id, [*ended, head, *waiting[1:]], at=self._now())
         files = self._files()

@@ -137,7 +137,7 @@ def answer_flow(item: PendingItem, answer: Answer) -> None:
 
 def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
     """The run as the record keeps it: where it stands, and whom it waits for."""
-    from bridgehead.contract.words import Part, RunState
+    from bridgehead.contract.record_words import Part, RunState
     from bridgehead.control_plane.records import Run
     from bridgehead.host.clock import iso_ms, parse_iso
 
@@ -166,7 +166,7 @@ def _kept(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _withdraw(store: Store, request_id: str, root: str, reason: str) -> None:
     """Close the item of a request that wants no answer any more; an answered one stays as it is."""
-    from bridgehead.contract.words import Part
+    from bridgehead.contract.record_words import Part
     from bridgehead.control_plane.records import QuestionKey
 
     key = QuestionKey(part=Part.FLOWS, key=request_id, project=root)

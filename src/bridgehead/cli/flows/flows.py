@@ -35,7 +35,7 @@ from bridgehead.flows.operations.inspect import status as status_of
 from bridgehead.flows.operations.respond import RespondRequest
 from bridgehead.flows.operations.respond import respond as respond_to
 from bridgehead.flows.operations.run import FLAGS, CommandLine
-from bridgehead.flows.values.times import parse_moment, utc_text
+from bridgehead.flows.values.times import parse_time, utc_text
 from bridgehead.flows.words import RESPONSE_FILE, AttemptStatus, ErrorType, RequestStatus
 from bridgehead.host.clock import SystemClock
 from bridgehead.host.terminal import escape_controls
@@ -129,7 +129,7 @@ def _agents(run: Run, listed: ListResult) -> str:
 
 
 def _took(step: Step) -> str:
-    started, ended = parse_moment(step.started), parse_moment(step.ended or "")
+    started, ended = parse_time(step.started), parse_time(step.ended or "")
     if started is None or ended is None:
         return ""
     seconds = (ended - started).total_seconds()
@@ -137,7 +137,7 @@ def _took(step: Step) -> str:
 
 
 def _age(stamp: str, now: datetime) -> str:
-    then = parse_moment(stamp)
+    then = parse_time(stamp)
     return f"{ago(then, now)} ago" if then else stamp
 
 
@@ -240,10 +240,10 @@ def respond(
     **details: Any,
 ) -> None:
     """Answer a paused flow's request, once. Nothing is resumed by it."""
-    with run_resume.surroundings(app, root or app.cwd) as around:
-        answer = _answer_text(app, path, text, around.size_limits[RESPONSE_FILE])
+    with run_resume.run_inputs(app, root or app.cwd) as inputs:
+        answer = _answer_text(app, path, text, inputs.size_limits[RESPONSE_FILE])
         reply = Reply(RequestStatus(status), answer, **details)
-        done = respond_to(RespondRequest(root or app.cwd, reply, request_id), around)
+        done = respond_to(RespondRequest(root or app.cwd, reply, request_id), inputs)
     app.emit({"request_id": done.request_id, "response_file": str(done.path)}, lambda: f"{done.path}\n")
 
 
@@ -275,8 +275,8 @@ def list_(app: App, root: Path | None, limit: int) -> None:
 @click.pass_obj
 def cancel(app: App, flow_id: str, root: Path | None) -> None:
     """Give a paused flow up; its files are kept in post-mortem/."""
-    with run_resume.surroundings(app, root or app.cwd) as around:
-        done = cancel_run(CancelRequest(root or app.cwd, flow_id), around)
+    with run_resume.run_inputs(app, root or app.cwd) as inputs:
+        done = cancel_run(CancelRequest(root or app.cwd, flow_id), inputs)
     document = {"flow_id": done.run.id, "status": "cancelled", "post_mortem": str(done.post_mortem)}
     app.emit(document, lambda: f"{done.run.id} cancelled; its files are in {done.post_mortem}\n")
 
@@ -308,8 +308,8 @@ def drive(
 
     answers = make_handler(handler or _configured_handler(app) or "pending", handler_makers(app))
     request = DriveRequest(command, root or app.cwd, max_iterations)
-    with run_resume.surroundings(app, root or app.cwd) as around:
-        done = drive_command(request, answers, around, on_stderr=_pass_on)
+    with run_resume.run_inputs(app, root or app.cwd) as inputs:
+        done = drive_command(request, answers, inputs, on_stderr=_pass_on)
     if done.gave_up:
         raise UserError(
             f"{command[0]} still waits after {done.runs} runs; no further request was handed on",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
+from _thread import RLock  # all of `threading` would cost every pause of a flow 1 ms
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from bridgehead.contract.events import Event, RecordedEvent
@@ -25,6 +25,9 @@ from bridgehead.control_plane.records import (
     RunFilter,
 )
 from bridgehead.errors import NotFound, UserError
+
+if TYPE_CHECKING:
+    import threading
 
 MAX_PAGE: Final = 10_000
 FOLLOW_PAGE: Final = 500
@@ -195,7 +198,7 @@ class ConnectionSlot(Generic[Connection]):
     """A connection and its lock. Whoever uses `connection` holds `lock`."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = RLock()
         self.connection: Connection | None = None
         self.closed = False
         _slots.add(self)
@@ -223,7 +226,7 @@ def _abandon_all() -> None:
         # Kept alive on purpose: closing it here would close it for the parent.
         _inherited.append(slot.connection)
         slot.connection = None
-        slot.lock = threading.RLock()
+        slot.lock = RLock()
 
 
 os.register_at_fork(before=_hold_all, after_in_parent=_release_all, after_in_child=_abandon_all)

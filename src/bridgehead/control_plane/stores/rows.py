@@ -13,7 +13,7 @@ import msgspec
 
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
-from bridgehead.contract.words import Part, PendingState, RunState
+from bridgehead.contract.record_words import Part, PendingState, RunState
 from bridgehead.control_plane.questions import item_id
 from bridgehead.control_plane.records import Run, Unrecordable, moment_text, plain_text
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import threading
 import time
+from _thread import allocate_lock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bridgehead.control_plane.stores.base import ConnectionSlot, Watch
 from bridgehead.control_plane.stores.failures import (
@@ -32,7 +32,10 @@ from bridgehead.errors import FileError, StoreError
 from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_private_dir
 
-_creating = threading.Lock()
+if TYPE_CHECKING:
+    import threading
+
+_creating = allocate_lock()
 
 
 def make_record_file(path: Path) -> None:

@@ -1,6 +1,4 @@
-"""Agents that answer in this process, with the retries a handler outside would get, and the mock for tests (flows
-§6, §8).
-"""
+"""Agents that answer in this process, retried as a handler outside would be, and a mock for tests (flows §6, §8)."""
 
 from __future__ import annotations
 
@@ -87,7 +85,9 @@ def invoke(invoker: AgentInvoker, ask: Ask, rules: Rules) -> Verdict:
     for tries_left in range(ask.rules(rules).max_retries, -1, -1):
         try:
             text = invoker.invoke(ask.agent, ask.full_prompt, timeout, context=dict(ask.context))
-            return ask.verdict_on(text) if text else _empty()
+            if not text:
+                return Failed(ErrorType.VALIDATION_ERROR.value, "success without a response")
+            return ask.verdict_on(text)
         except AgentInvocationError as error:
             failure = Failed(error.error_type, str(error))
         if failure.reason not in RETRIED or not tries_left:
@@ -96,7 +96,3 @@ def invoke(invoker: AgentInvoker, ask: Ask, rules: Rules) -> Verdict:
     if failure.reason == ErrorType.AGENT_NOT_FOUND.value and not rules.missing_agent_falls_back:
         raise Stopped(failure, ask.agent, ())
     return failure
-
-
-def _empty() -> Failed:
-    return Failed(ErrorType.VALIDATION_ERROR.value, "success without a response")

@@ -28,6 +28,10 @@ _FENCE_CLOSE: Final = re.compile(r"[ \t]*(`{3,})[ \t]*")
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 # Where an object or an array can start; most braces in prose cannot.
 _START: Final = re.compile(r"""\{(?=[ \t\r\n]*["}])|\[(?=[ \t\r\n]*[\[\]{"0-9tfn-])""")
+_NOTHING: Final = object()
+
+Fit = Callable[[Any], Accepted]
+"""Makes a value of one JSON candidate; Unfit when the candidate is not what was asked for."""
 
 
 def json_candidates(text: str) -> Iterator[Any]:
@@ -41,9 +45,6 @@ def json_candidates(text: str) -> Iterator[Any]:
         if value is not _NOTHING:
             yield value
     yield from _values_in_prose(text)
-
-
-_NOTHING: Final = object()
 
 
 def _parsed(text: str) -> Any:
@@ -81,10 +82,6 @@ def _values_in_prose(text: str) -> Iterator[Any]:
             position, budget = start + 1, budget - 1 - getattr(error, "pos", start)
         else:
             yield value
-
-
-Fit = Callable[[Any], Accepted]
-"""Makes a value of one JSON candidate; Unfit when the candidate is not what was asked for."""
 
 
 def judge_text(text: str) -> Verdict:

@@ -1,6 +1,4 @@
-"""An ask: who is asked what, what counts as an answer, and how a flow function is left when it has to wait or
-stop.
-"""
+"""An ask: who is asked what, what counts as an answer, and how a flow function is left to wait or to stop."""
 
 import json
 import re

@@ -1,6 +1,4 @@
-"""What a flow function is handed: steps that run once, asks that pause, branches that wait together, numbered
-phases.
-"""
+"""What a flow function works with: steps that run once, asks that pause, branches, numbered phases."""
 
 from __future__ import annotations
 
@@ -35,10 +33,10 @@ Item = TypeVar("Item")
 
 
 class Context:
-    """The flow's hands. Each call has a path: the names that lead to it, each with its number among equals."""
+    """What a flow can do. Each call has a path: the names that lead to it, each with its number among equals."""
 
-    def __init__(self, session: RunPass, prefix: str = "", phase: int | None = None) -> None:
-        self._session = session
+    def __init__(self, run_pass: RunPass, prefix: str = "", phase: int | None = None) -> None:
+        self._run_pass = run_pass
         self._prefix = prefix
         self._phase = phase
         self._ordinals: dict[str, int] = {}
@@ -56,7 +54,7 @@ class Context:
         path = self._next_path(name)
         inputs = [arguments, keywords] if keywords else list(arguments)
         input_sha = digest(inputs)
-        replay = self._session.replay
+        replay = self._run_pass.replay
         record = replay.find(path, "step", input_sha, rerun_on_change=on_change == "rerun")
         if record is None:
             record = replay.perform(path, "step", input_sha, lambda: function(*arguments, **keywords))
@@ -81,7 +79,7 @@ class Context:
     ) -> Any:
         """Ask an agent, and pause until it has answered. Without a usable answer: `fallback`, or AskFailed."""
         ask = Ask(name, agent, prompt, result, schema, timeout, fallback, judge, context or {}, max_retries)
-        record = self._session.ask(self._next_path(name), ask, self._phase)
+        record = self._run_pass.ask(self._next_path(name), ask, self._phase)
         if record.status == FAILED:
             raise AskFailed(record.path, _failure_in(record))
         return value_of(record, result)
@@ -89,7 +87,7 @@ class Context:
     def ask_outcome(self, name: str, **described: Any) -> Outcome:
         """Like `ask` without a fallback, but a failure (a deadline that passed, say) is a value to look at."""
         ask = Ask(name, **described)
-        record = self._session.ask(self._next_path(name), ask, self._phase)
+        record = self._run_pass.ask(self._next_path(name), ask, self._phase)
         if record.status == FAILED:
             return Outcome(failure=_failure_in(record))
         return Outcome(value=value_of(record, ask.result))
@@ -110,16 +108,16 @@ class Context:
         """Run another flow as a part of this one; once it has ended its result is one record."""
         path = self._next_path(flow.name)
         input_sha = digest([flow.name, flow.version, given])
-        record = self._session.replay.find(path, "flow", input_sha)
+        record = self._run_pass.replay.find(path, "flow", input_sha)
         if record is None:
-            started = self._session.replay.now()
+            started = self._run_pass.replay.now()
             value = flow.function(self._child(path), **given)
-            record = self._session.replay.keep(path, "flow", input_sha, value, started)
+            record = self._run_pass.replay.add(path, "flow", input_sha, encode(value), started)
         return value_of(record, _returned_type(flow.function))
 
     def now(self) -> datetime:
         """The time, as it was when the flow first came here."""
-        return self.step("now", self._session.clock.now, result=datetime)
+        return self.step("now", self._run_pass.clock.now, result=datetime)
 
     def uuid(self) -> str:
         """A random UUID, the same on every replay."""
@@ -155,20 +153,20 @@ class Context:
             try:
                 results.append(branch(parent.scope("branch")))
             except Blocked as blocked:
-                self._session.open_blocks -= 1
+                self._run_pass.open_blocks -= 1
                 waiting += blocked.calls
         if waiting:
-            self._session.open_blocks += 1
+            self._run_pass.open_blocks += 1
             raise Blocked(waiting)
         return results
 
     def _child(self, path: str) -> Context:
-        return type(self)(self._session, f"{path}/", self._phase)
+        return type(self)(self._run_pass, f"{path}/", self._phase)
 
     def _next_path(self, name: str) -> str:
         if not name or "/" in name or "#" in name:
             raise FlowMistake(f"{name!r} cannot name a step: it must not be empty or contain '/' or '#'")
-        self._session.replay.refuse_guest()
+        self._run_pass.replay.refuse_guest()
         ordinal = self._ordinals.get(name, 0)
         self._ordinals[name] = ordinal + 1
         return f"{self._prefix}{name}#{ordinal}"
@@ -209,12 +207,12 @@ class PhasedContext(Context):
     @property
     def flow_id(self) -> str:
         """The id of the run, the same on every replay."""
-        return self._session.replay.flow_id
+        return self._run_pass.replay.flow_id
 
     @property
     def root(self) -> Path:
         """The canonical directory the flow belongs to."""
-        return self._session.desk.files.root.path
+        return self._run_pass.mailbox.files.root.path
 
     def phase(
         self,
@@ -231,24 +229,26 @@ class PhasedContext(Context):
         A phase restored from a state file that lacks its result gives None.
         """
         path = self._next_path(name)
-        session = self._session
-        record = session.replay.find(path, "phase", None)
+        run_pass = self._run_pass
+        record = run_pass.replay.find(path, "phase", None)
         if record is not None:
             value = value_of(record, result)
-            if not session.book.has_completed(number):  # a crash came between the journal and the state file
-                session.book.complete(number, name, key, to_plain(value), summary(value))
+            if not run_pass.run_files.has_completed(
+                number
+            ):  # a crash came between the journal and the state file
+                run_pass.run_files.complete(number, name, key, to_plain(value), summary(value))
             return value
-        restored = session.book.restored_phase(number, key)
+        restored = run_pass.run_files.restored_phase(number, key)
         if restored is not NOT_RESTORED:
             value = self._as_result(restored, result, key)
-            session.replay.add(path, "phase", None, encode(restored))
+            run_pass.replay.add(path, "phase", None, encode(restored))
             return value
-        session.book.enter(number, name)
-        started = session.replay.now()
-        value = body(PhasedContext(session, f"{path}/", number))
-        record = session.replay.keep(path, "phase", None, value, started)
-        session.book.complete(number, name, key, to_plain(value), summary(value))
-        session.book.save()
+        run_pass.run_files.enter(number, name)
+        started = run_pass.replay.now()
+        value = body(PhasedContext(run_pass, f"{path}/", number))
+        record = run_pass.replay.add(path, "phase", None, encode(value), started)
+        run_pass.run_files.complete(number, name, key, to_plain(value), summary(value))
+        run_pass.run_files.save()
         return value_of(record, result)
 
     def _as_result(self, restored: Any, result: Any, key: str | None) -> Any:
@@ -257,9 +257,9 @@ class PhasedContext(Context):
         try:
             return from_plain(restored, result)
         except Unfit as error:
-            state = self._session.desk.files.state_path
+            state = self._run_pass.mailbox.files.state_path
             raise StateInvalid(state, [f"phase_data/{key}: {error}"]) from error
 
     def remember(self, key: str, value: Any) -> None:
         """Keep a value in the state file beside the results of phases, for readers of the file."""
-        self._session.book.remember(key, to_plain(value))
+        self._run_pass.run_files.remember(key, to_plain(value))

@@ -16,69 +16,69 @@ from bridgehead.flows.words import CANCELLED, ErrorType, RunStatus
 from bridgehead.host.files import write_atomic
 
 
-def complete(stage: OpenRun, session: RunPass, result: str) -> None:
+def complete(opened: OpenRun, run_pass: RunPass, result: str) -> None:
     """The flow has returned, and what it returned is recorded."""
-    stage.journal.end(stage.run.id, RunStatus.COMPLETED, at=stage.now(), result=result)
-    stage.files.clean_up()
-    remarks = [f"{remark.path}: {remark.text}" for remark in session.remarks]
-    stage.announce("flow.completed", remarks=remarks, **steps_made(session))
+    opened.journal.end(opened.run.id, RunStatus.COMPLETED, at=opened.now(), result=result)
+    opened.files.clean_up()
+    remarks = [f"{remark.path}: {remark.text}" for remark in run_pass.remarks]
+    opened.announce("flow.completed", remarks=remarks, **steps_made(run_pass))
 
 
-def stop(stage: OpenRun, session: RunPass, stopped: Stopped) -> FlowFailed:
+def stop(opened: OpenRun, run_pass: RunPass, stopped: Stopped) -> FlowFailed:
     """An answer ended the flow: the error that says so."""
     failure = stopped.failure
     cancelled = failure.reason == CANCELLED
     status = RunStatus.CANCELLED if cancelled else RunStatus.FAILED
-    grave = _bury(stage, session, status, storable(str(failure)), stopped.attempts)
+    folder = _end_run(opened, run_pass, status, storable(str(failure)), stopped.attempts)
     reason = failure.message or ("it was cancelled" if cancelled else "no such agent")
     return FlowFailed(
-        stage.flow.name,
+        opened.flow.name,
         f"{stopped.agent}: {failure.reason}: {reason}",
-        actions=session.actions,
+        actions=run_pass.actions,
         error_type=failure.reason,
-        post_mortem=grave,
-        hint=_advice(stage, stopped),
+        post_mortem=folder,
+        hint=_advice(opened, stopped),
     )
 
 
-def fail(stage: OpenRun, session: RunPass, error: BaseException) -> FlowFailed:
+def fail(opened: OpenRun, run_pass: RunPass, error: BaseException) -> FlowFailed:
     """The flow function raised: the error that says so, with the traceback kept beside the files."""
     message = error.message if isinstance(error, BridgeheadError) else f"{type(error).__name__}: {error}"
     message = storable(message)
-    grave = _bury(stage, session, RunStatus.FAILED, message, ())
+    folder = _end_run(opened, run_pass, RunStatus.FAILED, message, ())
     import traceback
 
     trace = "".join(traceback.format_exception(error))
-    write_atomic(grave / "traceback.txt", trace.encode("utf-8", "backslashreplace"), private=True)
-    return FlowFailed(stage.flow.name, message, actions=session.actions, post_mortem=grave)
+    write_atomic(folder / "traceback.txt", trace.encode("utf-8", "backslashreplace"), private=True)
+    return FlowFailed(opened.flow.name, message, actions=run_pass.actions, post_mortem=folder)
 
 
-def _bury(
-    stage: OpenRun, session: RunPass, status: RunStatus, error: str, attempts: tuple[Attempt, ...]
+def _end_run(
+    opened: OpenRun, run_pass: RunPass, status: RunStatus, error: str, attempts: tuple[Attempt, ...]
 ) -> Path:
-    stage.journal.end(stage.run.id, status, at=stage.now(), error=error, attempts=attempts)
-    session.book.note_attempts(attempts)
-    session.book.save()
-    grave = stage.files.bury(stage.run.id)
+    opened.journal.end(opened.run.id, status, at=opened.now(), error=error, attempts=attempts)
+    run_pass.run_files.note_attempts(attempts)
+    run_pass.run_files.save()
+    folder = opened.files.move_to_post_mortem(opened.run.id)
     # Questions of other branches are withdrawn with it: nobody would read the answers.
-    withdrawn = {call.current.request_id: status.value for call in session.calls.values()}
+    withdrawn = {call.current.request_id: status.value for call in run_pass.calls.values()}
     settled = {attempt.request_id: attempt.status.value for attempt in attempts}
     for request_id, became in {**withdrawn, **settled}.items():
-        stage.surroundings.announcer.settled(request_id, stage.run.root, became)
+        opened.inputs.announcer.settled(request_id, opened.run.root, became)
     kind = "flow.cancelled" if status is RunStatus.CANCELLED else "flow.failed"
-    stage.announce(kind, error=error, **steps_made(session))
-    return grave
+    opened.announce(kind, error=error, **steps_made(run_pass))
+    return folder
 
 
-def _advice(stage: OpenRun, stopped: Stopped) -> str | None:
+def _advice(opened: OpenRun, stopped: Stopped) -> str | None:
     """For a missing agent: whom the flow may mean, and how to go on without."""
     if stopped.failure.reason != ErrorType.AGENT_NOT_FOUND.value:
         return None
     advice = "--on-missing-agent=fallback goes on without it"
-    if not stage.flow.agents:
+    if not opened.flow.agents:
         return advice
     from difflib import get_close_matches
 
-    close = get_close_matches(stopped.agent, stage.flow.agents)
+    close = get_close_matches(stopped.agent, opened.flow.agents)
     near = f", closest: {', '.join(close)}" if close else ""
-    return f"agents of this flow: {', '.join(stage.flow.agents)}{near}; {advice}"
+    return f"agents of this flow: {', '.join(opened.flow.agents)}{near}; {advice}"

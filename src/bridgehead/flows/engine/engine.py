@@ -1,4 +1,4 @@
-"""Run a flow: open it, play it over its records, and pause with a request or end. One process per root at a time."""
+"""Run a flow: open it, run it over its records, and pause with a request or end. One process per root at a time."""
 
 from __future__ import annotations
 
@@ -33,144 +33,144 @@ FIRST_POLL_SECONDS: Final = 0.05
 LONGEST_POLL_SECONDS: Final = 1.0
 
 
-def run_flow(flow: Flow, request: RunRequest, surroundings: RunInputs | None = None) -> RunResult:
+def run_flow(flow: Flow, request: RunRequest, inputs: RunInputs | None = None) -> RunResult:
     """Start or resume `flow`; FlowRefused when that may not be, FlowFailed when it does not reach its end."""
-    around = surroundings or RunInputs()
+    inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
     root.prepare()
-    with root.locked(), around.open_journal(root) as journal:
-        files = CheckpointFiles(root, around.clock, around.response_owners, around.size_limits)
+    with root.locked(), inputs.open_journal(root) as journal:
+        files = CheckpointFiles(root, inputs.clock, inputs.response_owners, inputs.size_limits)
         files.sweep()
         opening = open_run(flow, request, files, journal)
         if opening.completed is not None:
             return _already_complete(opening.completed)
-        run = opening.resumed or _new_run(flow, request, root, opening, around.clock.now())
-        stage = OpenRun(flow, request, around, files, journal, run, opening)
-        _discard(stage)
+        run = opening.resumed or _new_run(flow, request, root, opening, inputs.clock.now())
+        opened = OpenRun(flow, request, inputs, files, journal, run, opening)
+        _discard(opened)
         if opening.resumed is None:
             journal.begin(run)
-        return _Play(stage).to_pause_or_end()
+        return _Passes(opened).to_pause_or_end()
 
 
-class _Play:
+class _Passes:
     """The passes one command makes over a flow."""
 
-    def __init__(self, stage: OpenRun) -> None:
-        self._stage = stage
-        self._restores = stage.opening.restored_input is not None
+    def __init__(self, opened: OpenRun) -> None:
+        self._opened = opened
+        self._restores = opened.opening.restored_input is not None
         self._actions: list[str] = []
-        self._book = RunFiles()
+        self._run_files = RunFiles()
         self._context_kind: type[Context] = Context
-        if stage.flow.keeps_state_file:
+        if opened.flow.keeps_state_file:
             from bridgehead.flows.engine.context import PhasedContext
             from bridgehead.flows.files.state_file import StateFile
 
             self._context_kind = PhasedContext
-            found = stage.opening.checkpoint
-            self._book = StateFile(stage.files, stage.run, found, restoring=self._restores)
+            found = opened.opening.checkpoint
+            self._run_files = StateFile(opened.files, opened.run, found, restoring=self._restores)
             # A crash may have come between the journal and the state file; the journal was first.
-            self._book.note_attempts(stage.journal.attempts(stage.run.id))
+            self._run_files.note_attempts(opened.journal.attempts(opened.run.id))
 
     def to_pause_or_end(self) -> RunResult:
-        """Play until the flow ends or waits; while `wait_seconds` last, the answer is awaited here."""
+        """Run until the flow ends or waits; while `wait_seconds` last, the answer is awaited here."""
         self._take_up()
-        stage = self._stage
-        wait_until = stage.surroundings.clock.monotonic() + stage.request.wait_seconds
+        opened = self._opened
+        wait_until = opened.inputs.clock.monotonic() + opened.request.wait_seconds
         while True:
-            session = self._session()
+            run_pass = self._run_pass()
             try:
-                settings = typed_settings(stage.flow, stage.settings)
-                returned = encode(stage.flow.function(self._context_kind(session), **settings))
+                settings = typed_settings(opened.flow, opened.settings)
+                returned = encode(opened.flow.function(self._context_kind(run_pass), **settings))
             except Blocked as blocked:
-                waiting = pause(stage, session, blocked)
+                waiting = pause(opened, run_pass, blocked)
             except Stopped as stopped:
-                raise endings.stop(stage, session, stopped) from None
+                raise endings.stop(opened, run_pass, stopped) from None
             except FlowMistake as error:
-                if not stage.opening.starts:
+                if not opened.opening.starts:
                     raise  # what is paused stays so until the flow has been mended
-                raise endings.fail(stage, session, error) from error
+                raise endings.fail(opened, run_pass, error) from error
             except BridgeheadError:
                 raise
             except (Exception, SystemExit) as error:
-                raise endings.fail(stage, session, error) from error
+                raise endings.fail(opened, run_pass, error) from error
             else:
-                return self._complete(session, returned)
+                return self._complete(run_pass, returned)
             if not self._answered(waiting, wait_until):
-                return self._result(session, RunStatus.WAITING, waiting=waiting)
+                return self._result(run_pass, RunStatus.WAITING, waiting=waiting)
             self._restores = False
 
     def _take_up(self) -> None:
-        stage = self._stage
-        if stage.opening.starts:
-            stage.files.archive_orphans()
+        opened = self._opened
+        if opened.opening.starts:
+            opened.files.archive_orphans()
             self._actions.append("fresh_start")
-            stage.announce("flow.started")
+            opened.announce("flow.started")
             return
-        if stage.opening.resumed is not None:
-            stage.journal.claim(stage.run.id, version=stage.flow.version, at=stage.now())
-        stage.announce("flow.resumed", key=stage.now())
+        if opened.opening.resumed is not None:
+            opened.journal.claim(opened.run.id, version=opened.flow.version, at=opened.now())
+        opened.announce("flow.resumed", key=opened.now())
 
-    def _session(self) -> RunPass:
-        stage = self._stage
-        session = RunPass(
-            replay=Replay(stage.journal, stage.run.id, stage.surroundings.clock),
-            desk=Mailbox(stage.files, stage.flow.contract),
-            rules=stage.rules,
-            clock=stage.surroundings.clock,
-            book=self._book,
-            attempts=stage.journal.attempts(stage.run.id),
+    def _run_pass(self) -> RunPass:
+        opened = self._opened
+        run_pass = RunPass(
+            replay=Replay(opened.journal, opened.run.id, opened.inputs.clock),
+            mailbox=Mailbox(opened.files, opened.flow.contract),
+            rules=opened.rules,
+            clock=opened.inputs.clock,
+            run_files=self._run_files,
+            attempts=opened.journal.attempts(opened.run.id),
             actions=self._actions,
-            announcer=stage.surroundings.announcer,
-            invoker=stage.surroundings.invoker,
-            heuristics_only=bool(stage.options.get("heuristics_only")),
-            new_id=stage.surroundings.new_id,
+            announcer=opened.inputs.announcer,
+            invoker=opened.inputs.invoker,
+            heuristics_only=bool(opened.options.get("heuristics_only")),
+            new_id=opened.inputs.new_id,
         )
-        self._collect(session)
-        return session
+        self._collect(run_pass)
+        return run_pass
 
-    def _collect(self, session: RunPass) -> None:
+    def _collect(self, run_pass: RunPass) -> None:
         """Look for answers before anything is asked; with nothing outstanding, what lies there is left over (R7)."""
-        stage = self._stage
-        restored = stage.opening.checkpoint.pending if self._restores and stage.opening.checkpoint else None
-        outstanding = [*session.calls.values(), *([restored] if restored else [])]
+        opened = self._opened
+        restored = opened.opening.checkpoint.pending if self._restores and opened.opening.checkpoint else None
+        outstanding = [*run_pass.calls.values(), *([restored] if restored else [])]
         if outstanding:
-            foreign = stage.request.accept_foreign_owner
-            self._actions += session.desk.collect(outstanding, accept_foreign_owner=foreign)
+            foreign = opened.request.accept_foreign_owner
+            self._actions += run_pass.mailbox.collect(outstanding, accept_foreign_owner=foreign)
         elif not self._actions:
             self._actions.append("continue")
-            stage.files.archive_orphans()
+            opened.files.archive_orphans()
 
-    def _complete(self, session: RunPass, returned: str) -> RunResult:
+    def _complete(self, run_pass: RunPass, returned: str) -> RunResult:
         """The flow function has returned, after everything that was recorded and with no pause swallowed."""
-        if session.open_blocks:
+        if run_pass.open_blocks:
             swallowed = FlowMistake("the flow caught its own pause; let BaseException pass")
-            raise endings.fail(self._stage, session, swallowed)
-        session.refuse_unvisited()
-        endings.complete(self._stage, session, returned)
-        return self._result(session, RunStatus.COMPLETED, result=json.loads(returned))
+            raise endings.fail(self._opened, run_pass, swallowed)
+        run_pass.refuse_unvisited()
+        endings.complete(self._opened, run_pass, returned)
+        return self._result(run_pass, RunStatus.COMPLETED, result=json.loads(returned))
 
     def _answered(self, waiting: Pause, wait_until: float) -> bool:
         """Wait for an answer, or for the deadline that would end the wait for it; False when the time is up."""
-        clock = self._stage.surroundings.clock
+        clock = self._opened.inputs.clock
         if wait_until > clock.monotonic():
-            self._stage.surroundings.on_wait(waiting)
+            self._opened.inputs.on_wait(waiting)
         poll = FIRST_POLL_SECONDS
-        while not self._stage.files.response_paths():
+        while not self._opened.files.response_paths():
             left = wait_until - clock.monotonic()
             if left <= 0:
                 return False
             clock.sleep(min(poll, left))
             poll = min(2 * poll, LONGEST_POLL_SECONDS)
-            if _deadline_passed(self._stage):
+            if _deadline_passed(self._opened):
                 return True
         return wait_until > clock.monotonic()
 
     def _result(
-        self, session: RunPass, status: RunStatus, *, result: Any = None, waiting: Pause | None = None
+        self, run_pass: RunPass, status: RunStatus, *, result: Any = None, waiting: Pause | None = None
     ) -> RunResult:
-        run = self._stage.run
+        run = self._opened.run
         notices = []
-        if not self._stage.opening.starts and not self._stage.request.resume:
+        if not self._opened.opening.starts and not self._opened.request.resume:
             notices.append(f"went on with the paused run {run.id}; --fresh would have started over")
         return RunResult(
             flow_id=run.id,
@@ -179,7 +179,7 @@ class _Play:
             actions=tuple(self._actions),
             result=result,
             pause=waiting,
-            remarks=tuple(session.remarks),
+            remarks=tuple(run_pass.remarks),
             notices=tuple(notices),
         )
 
@@ -193,17 +193,17 @@ def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[st
     return {**settings, OPTIONS_KEY: request.options.settled()}
 
 
-def _discard(stage: OpenRun) -> None:
+def _discard(opened: OpenRun) -> None:
     """Give up the run that is in the way. The journal first: files without a run are mere orphans."""
-    old = stage.opening.discarded
+    old = opened.opening.discarded
     if old is not None:
-        for call in outstanding_calls(stage.journal.attempts(old.id)).values():
-            stage.surroundings.announcer.settled(call.current.request_id, old.root, RunStatus.CANCELLED.value)
-        stage.journal.end(old.id, RunStatus.CANCELLED, at=stage.now(), error="given up for a new run")
-        if stage.flow.abandon is not None:
-            stage.flow.abandon(old.input, old.id)
-    if stage.opening.bury:
-        stage.files.bury(old.id if old else "unknown")
+        for call in outstanding_calls(opened.journal.attempts(old.id)).values():
+            opened.inputs.announcer.settled(call.current.request_id, old.root, RunStatus.CANCELLED.value)
+        opened.journal.end(old.id, RunStatus.CANCELLED, at=opened.now(), error="given up for a new run")
+        if opened.flow.abandon is not None:
+            opened.flow.abandon(old.input, old.id)
+    if opened.opening.clear_files:
+        opened.files.move_to_post_mortem(old.id if old else "unknown")
 
 
 def _new_run(flow: Flow, request: RunRequest, root: FlowRoot, opening: Opening, now: datetime) -> Run:
@@ -222,11 +222,11 @@ def _new_run(flow: Flow, request: RunRequest, root: FlowRoot, opening: Opening, 
     )
 
 
-def _deadline_passed(stage: OpenRun) -> bool:
-    calls = outstanding_calls(stage.journal.attempts(stage.run.id)).values()
-    now = stage.surroundings.clock.now()
-    handed_out = [call.current for call in calls if call.current.status is AttemptStatus.PENDING]
-    return any(now > attempt.deadline for attempt in handed_out)
+def _deadline_passed(opened: OpenRun) -> bool:
+    calls = outstanding_calls(opened.journal.attempts(opened.run.id)).values()
+    now = opened.inputs.clock.now()
+    issued = [call.current for call in calls if call.current.status is AttemptStatus.PENDING]
+    return any(now > attempt.deadline for attempt in issued)
 
 
 def _already_complete(run: Run) -> RunResult:

@@ -1,6 +1,4 @@
-"""The pair of files between a run and its handlers: the request that is out, the answers that came in (flows §9
-R8).
-"""
+"""The files between a run and its handlers: the request that is out, the answers that came in (flows §9 R8)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Decide how a command opens: go on with a run, start one, or refuse. The rules R1–R6 of flows §9, first match
-wins.
-"""
+"""Decide how a command opens: go on with a run, start one, or refuse. Rules R1–R6 of flows §9, the first match wins."""
 
 from __future__ import annotations
 
@@ -24,13 +22,19 @@ from bridgehead.flows.words import DEFAULT_MAX_RETRIES, Profile, RunStatus
 if TYPE_CHECKING:
     from bridgehead.flows.files.state_file import Checkpoint  # loaded only for flows that keep a state file
 
+_FLOW_ID = r"flow-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
+_PROJECT = "project_path"
+_PATHS = (_PROJECT, "output_path")
+
 
 class OpenRun:
+    """A run that has been opened, and all that is needed to go through it."""
+
     def __init__(
         self,
         flow: Flow,
         request: RunRequest,
-        surroundings: RunInputs,
+        inputs: RunInputs,
         files: CheckpointFiles,
         journal: Journal,
         run: Run,
@@ -38,7 +42,7 @@ class OpenRun:
     ) -> None:
         self.flow = flow
         self.request = request
-        self.surroundings = surroundings
+        self.inputs = inputs
         self.files = files
         self.journal = journal
         self.run = run
@@ -66,13 +70,13 @@ class OpenRun:
         return {**stored, **anew}
 
     def now(self) -> str:
-        return utc_text(self.surroundings.clock.now())
+        return utc_text(self.inputs.clock.now())
 
     def announce(self, kind: str, *, key: str = "", **facts: Any) -> None:
         """Tell the announcer; `key` sets apart events of one kind in one run."""
         event_id = f"{self.run.id}/{kind}" + (f"/{key}" if key else "")
         event = FlowEvent(event_id, kind, self.run, self.now(), facts)
-        self.surroundings.announcer.happened(event)
+        self.inputs.announcer.happened(event)
 
 
 class Opening:
@@ -86,7 +90,7 @@ class Opening:
         restored_id: str | None = None,
         completed: Run | None = None,
         discarded: Run | None = None,
-        bury: bool = False,
+        clear_files: bool = False,
     ) -> None:
         self.resumed = resumed
         """The run to go on with, as the journal knows it."""
@@ -99,7 +103,7 @@ class Opening:
         """There is nothing to do: this run has reached its end."""
         self.discarded = discarded
         """The run that is given up for a new one."""
-        self.bury = bury
+        self.clear_files = clear_files
         """Move the files of the old run to post-mortem/ first (`--fresh`)."""
 
     @property
@@ -112,11 +116,10 @@ def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: J
     root = files.root.path
     paused = journal.unfinished()
     if paused is not None and (paused.name != flow.name or request.flow_id not in (None, paused.id)):
-        raise OtherRun(root, _named(paused), request.flow_id or f"flow {flow.name}", _ways_out(paused))
+        way = f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {paused.id}"
+        raise OtherRun(root, _named(paused), request.flow_id or f"flow {flow.name}", way)
     if flow.keeps_state_file:
-        # A flow without a state file, which is most of them, does without what reads one.
-
-        return open_by_state_file(flow, request, files, journal, paused)
+        return _open_by_state_file(flow, request, files, journal, paused)
     if os.path.lexists(files.state_path):
         way = "go on with: bridgehead flow run template-create --resume, or with --fresh start it over"
         raise OtherRun(root, "template-create", f"flow {flow.name}", way)
@@ -127,15 +130,15 @@ def _open_by_journal(
     flow: Flow, request: RunRequest, journal: Journal, root: Path, paused: Run | None
 ) -> Opening:
     if request.fresh:
-        return Opening(discarded=paused, bury=True)
+        return Opening(discarded=paused, clear_files=True)
     if paused is None:
-        return nothing_paused(flow, request, journal, root)
-    refuse_contradiction(root, _named(paused), request, paused.input, lasting_settings(flow, request))
-    refuse_version(flow, paused.version, request)
+        return _nothing_paused(flow, request, journal, root)
+    _refuse_contradiction(root, _named(paused), request, paused.input, _lasting_settings(flow, request))
+    _refuse_version(flow, paused.version, request)
     return Opening(resumed=paused)
 
 
-def nothing_paused(flow: Flow, request: RunRequest, journal: Journal, root: Path) -> Opening:
+def _nothing_paused(flow: Flow, request: RunRequest, journal: Journal, root: Path) -> Opening:
     """R1: without a paused run `--resume` finds that the flow's last one was completed, or nothing."""
     if not request.resume:
         return Opening()
@@ -146,12 +149,12 @@ def nothing_paused(flow: Flow, request: RunRequest, journal: Journal, root: Path
     raise NoCheckpoint(root)
 
 
-def lasting_settings(flow: Flow, request: RunRequest) -> dict[str, Any]:
+def _lasting_settings(flow: Flow, request: RunRequest) -> dict[str, Any]:
     """The settings given now that stay with a run; operational ones hold for one command (flows §9)."""
     return {key: value for key, value in request.given.items() if key not in flow.operational}
 
 
-def refuse_contradiction(
+def _refuse_contradiction(
     root: Path, paused: str, request: RunRequest, stored: Mapping[str, Any], given: Mapping[str, Any]
 ) -> None:
     """Business settings come from the paused run; one given now that differs means another run (flows §9)."""
@@ -168,7 +171,7 @@ def refuse_contradiction(
             )
 
 
-def refuse_version(flow: Flow, paused_version: str, request: RunRequest) -> None:
+def _refuse_version(flow: Flow, paused_version: str, request: RunRequest) -> None:
     if not request.force_version and not flow.can_resume(paused_version):
         raise IncompatibleFlow(flow.name, paused_version, flow.version)
 
@@ -177,16 +180,7 @@ def _named(run: Run) -> str:
     return f"flow {run.name} ({run.id})"
 
 
-def _ways_out(run: Run) -> str:
-    return f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {run.id}"
-
-
-_FLOW_ID = r"flow-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
-_PROJECT = "project_path"
-_PATHS = (_PROJECT, "output_path")
-
-
-def open_by_state_file(
+def _open_by_state_file(
     flow: Flow, request: RunRequest, files: CheckpointFiles, journal: Journal, paused: Run | None
 ) -> Opening:
     """How `request` opens for a flow whose state file, where there is one, says how far it has come."""
@@ -194,7 +188,7 @@ def open_by_state_file(
 
     root = files.root.path
     if request.fresh:
-        return Opening(discarded=paused, bury=True)
+        return Opening(discarded=paused, clear_files=True)
     content = files.read(files.state_path)
     if isinstance(content, Unsafe):
         raise StateCorrupt(files.state_path, content.reason)
@@ -204,14 +198,14 @@ def open_by_state_file(
         _put_away(files, ended)
         checkpoint = None
     if checkpoint is None:
-        opening = nothing_paused(flow, request, journal, root)
+        opening = _nothing_paused(flow, request, journal, root)
         return opening if opening.completed else Opening(discarded=paused)
     _refuse_contradicting_state(root, flow, request, checkpoint)
     journalled = paused if paused is not None and paused.id == checkpoint.flow.get("id") else None
     _refuse_unsafe_paths(root, request, checkpoint, journalled)
     version = journalled.version if journalled else checkpoint.flow.get("version")
     if isinstance(version, str):
-        refuse_version(flow, version, request)
+        _refuse_version(flow, version, request)
     if journalled is not None:
         known = _is_known(checkpoint, journalled, journal)
         restored = None if known else _input_of(checkpoint)
@@ -234,7 +228,7 @@ def _put_away(files: CheckpointFiles, ended: Run) -> None:
     if ended.status is RunStatus.COMPLETED:
         files.clean_up()
     else:
-        files.bury(ended.id)
+        files.move_to_post_mortem(ended.id)
 
 
 def _is_known(checkpoint: Checkpoint, run: Run, journal: Journal) -> bool:
@@ -251,11 +245,11 @@ def _refuse_contradicting_state(root: Path, flow: Flow, request: RunRequest, che
     stored = _input_of(checkpoint)
     given = {
         key: value
-        for key, value in lasting_settings(flow, request).items()
+        for key, value in _lasting_settings(flow, request).items()
         # With --resume a state of another project is unsafe (R5), not merely another run.
         if not (key == _PROJECT and request.resume) and not _is_same_path(key, value, stored)
     }
-    refuse_contradiction(root, f"template-create {stored.get('template_name', '')}", request, stored, given)
+    _refuse_contradiction(root, f"template-create {stored.get('template_name', '')}", request, stored, given)
 
 
 def _is_same_path(key: str, value: object, stored: Mapping[str, Any]) -> bool:

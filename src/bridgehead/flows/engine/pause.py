@@ -16,13 +16,13 @@ from bridgehead.flows.values.ids import parents_of
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import AttemptStatus
 
-STEPS_TOLD: Final = 20
+STEPS_SHOWN: Final = 20
 
 
-def steps_made(session: RunPass) -> dict[str, Any]:
+def steps_made(run_pass: RunPass) -> dict[str, Any]:
     """The outermost steps recorded since the run was last taken up, with their times; of very many, the last."""
-    containers = {record.path for record in session.replay.made}
-    made = [record for record in session.replay.made if not containers & set(parents_of(record.path))]
+    containers = {record.path for record in run_pass.replay.made}
+    made = [record for record in run_pass.replay.made if not containers & set(parents_of(record.path))]
     steps = [
         {
             "path": record.path,
@@ -31,9 +31,9 @@ def steps_made(session: RunPass) -> dict[str, Any]:
             "started": record.started,
             "ended": record.ended,
         }
-        for record in made[-STEPS_TOLD:]
+        for record in made[-STEPS_SHOWN:]
     ]
-    return {"steps": steps, "steps_made": len(session.replay.made)}
+    return {"steps": steps, "steps_made": len(run_pass.replay.made)}
 
 
 def pause_facts(waiting: Sequence[Attempt], path: str) -> dict[str, Any]:
@@ -51,54 +51,54 @@ def pause_facts(waiting: Sequence[Attempt], path: str) -> dict[str, Any]:
     }
 
 
-def pause(stage: OpenRun, session: RunPass, blocked: Blocked) -> Pause:
+def pause(opened: OpenRun, run_pass: RunPass, blocked: Blocked) -> Pause:
     """Make the outstanding calls durable and put the oldest one into the request file."""
-    order = list(session.calls)
+    order = list(run_pass.calls)
     waiting = sorted(blocked.calls, key=lambda open_call: _age(open_call.call.path, order))
     head, *queue = waiting
     is_new = head.call.current.status is AttemptStatus.QUEUED
     if is_new:
-        handed_out = head.call.current.handed_out(stage.surroundings.clock.now())
-        head = OpenCall(head.call.with_current(handed_out), head.action)
+        issued = head.call.current.issued(opened.inputs.clock.now())
+        head = OpenCall(head.call.with_current(issued), head.action)
     calls = [head.call, *(open_call.call for open_call in queue)]
     attempts = [attempt for call in calls for attempt in call.attempts]
-    stage.journal.hold(stage.run.id, attempts, at=stage.now())
+    opened.journal.hold(opened.run.id, attempts, at=opened.now())
     if is_new:
-        session.desk.archive_leftovers(calls)
-    session.book.note_attempts(attempts)
-    session.book.save()
+        run_pass.mailbox.archive_leftovers(calls)
+    run_pass.run_files.note_attempts(attempts)
+    run_pass.run_files.save()
     for open_call in waiting:
         if open_call.action is Action.RETRY:
-            session.desk.clear(open_call.call.path, ())
+            run_pass.mailbox.clear(open_call.call.path, ())
     if head.action is not Action.WAIT:
-        stage.files.write(stage.files.request_path, head.call.current.document)
-    _announce(stage, session, calls)
-    return _notice(stage, head.call.current, len(calls))
+        opened.files.write(opened.files.request_path, head.call.current.document)
+    _announce(opened, run_pass, calls)
+    return _notice(opened, head.call.current, len(calls))
 
 
 def _age(path: str, order: Sequence[str]) -> int:
     return order.index(path) if path in order else len(order)
 
 
-def _announce(stage: OpenRun, session: RunPass, calls: Sequence[Call]) -> None:
-    announcer = stage.surroundings.announcer
+def _announce(opened: OpenRun, run_pass: RunPass, calls: Sequence[Call]) -> None:
+    announcer = opened.inputs.announcer
     for attempt in (attempt for call in calls for attempt in call.attempts):
         if not attempt.outstanding:
-            announcer.settled(attempt.request_id, stage.run.root, attempt.status.value)
+            announcer.settled(attempt.request_id, opened.run.root, attempt.status.value)
             continue
-        handed_out = attempt.status is AttemptStatus.PENDING
-        deadline = utc_text(attempt.deadline) if handed_out else None
+        issued = attempt.status is AttemptStatus.PENDING
+        deadline = utc_text(attempt.deadline) if issued else None
         announcer.asked(
-            OpenRequest(stage.run.id, stage.run.name, stage.run.root, dict(attempt.document), deadline)
+            OpenRequest(opened.run.id, opened.run.name, opened.run.root, dict(attempt.document), deadline)
         )
     facts = pause_facts([call.current for call in calls], calls[0].path)
-    stage.announce("flow.paused", key=calls[0].current.request_id, **facts, **steps_made(session))
+    opened.announce("flow.paused", key=calls[0].current.request_id, **facts, **steps_made(run_pass))
 
 
-def _notice(stage: OpenRun, attempt: Attempt, outstanding: int) -> Pause:
+def _notice(opened: OpenRun, attempt: Attempt, outstanding: int) -> Pause:
     return Pause(
-        request_file=stage.files.request_path,
-        response_file=stage.files.response_path,
+        request_file=opened.files.request_path,
+        response_file=opened.files.response_path,
         request_id=attempt.request_id,
         agent_name=str(attempt.document["agent_name"]),
         timeout_seconds=int(attempt.document["timeout_seconds"]),

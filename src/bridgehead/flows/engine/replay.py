@@ -101,10 +101,6 @@ class Replay:
         now = self.now()
         return self._append(Record(path, kind, input_sha, COMPLETED, result, None, started or now, now))
 
-    def keep(self, path: str, kind: str, input_sha: str | None, value: Any, started: str) -> Record:
-        """Record a value that has been worked out."""
-        return self.add(path, kind, input_sha, encode(value), started)
-
     def complete(self, record: Record, attempts: Sequence[Attempt]) -> None:
         """Record how a call ended, together with its requests."""
         self._journal.complete(self._flow_id, record, attempts)

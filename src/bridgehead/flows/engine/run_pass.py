@@ -39,10 +39,10 @@ class RunPass:
         self,
         *,
         replay: Replay,
-        desk: Mailbox,
+        mailbox: Mailbox,
         rules: Rules,
         clock: Clock,
-        book: RunFiles,
+        run_files: RunFiles,
         attempts: Sequence[Attempt],
         actions: list[str],
         announcer: Announcer,
@@ -52,9 +52,9 @@ class RunPass:
     ) -> None:
         self.replay = replay
         replay.on_forgotten = self._forget_calls
-        self.desk = desk
+        self.mailbox = mailbox
         self.clock = clock
-        self.book = book
+        self.run_files = run_files
         self.calls = outstanding_calls(attempts)
         """The outstanding calls by path, oldest first."""
         self.actions = actions
@@ -74,9 +74,9 @@ class RunPass:
         input_sha = digest(ask.identity)
         record = self.replay.find(path, "ask", input_sha)
         if record is not None:
-            self.book.note_result(path, record.result)
+            self.run_files.note_result(path, record.result)
             return record
-        restored = self.book.restored_result(path)
+        restored = self.run_files.restored_result(path)
         if restored is not None:
             return self.replay.add(path, "ask", input_sha, restored)
         if self._heuristics_only:
@@ -107,27 +107,27 @@ class RunPass:
 
     def _forget_calls(self) -> None:
         """A step is done again: nobody waits for the answers to what was asked after it."""
-        root = str(self.desk.files.root.path)
+        root = str(self.mailbox.files.root.path)
         for call in self.calls.values():
             self._announcer.settled(call.current.request_id, root, AttemptStatus.SUPERSEDED.value)
         self.calls.clear()
 
     def _settle(self, call: Call, ask: Ask, input_sha: str) -> Record:
-        answer = self.desk.answers.get(call.path)
+        answer = self.mailbox.answers.get(call.path)
         settled = settle(
             call,
             answer.matched if answer else None,
             ask.verdict_on,
             ask.rules(self._rules),
-            request_on_file=self.desk.request_on_file == call.current.request_id.lower(),
+            request_on_file=self.mailbox.request_on_file == call.current.request_id.lower(),
             now=self.clock.now(),
             new_id=self._new_id,
         )
         if settled.ignored_old_attempt:
             self.actions.append("ignored:old_attempt")
-            self.desk.reject(call.path, "it answers an attempt that has been given up")
+            self.mailbox.reject(call.path, "it answers an attempt that has been given up")
         if settled.action is Action.REISSUE:
-            self.desk.refuse_unsupported_request()
+            self.mailbox.refuse_unsupported_request()
         if settled.action is not Action.QUEUED:
             self.actions.append(settled.action.value)
         match settled.action:
@@ -143,7 +143,7 @@ class RunPass:
     def _conclude(
         self, path: str, ask: Ask, input_sha: str, verdict: Verdict, attempts: tuple[Attempt, ...]
     ) -> Record:
-        """The call has ended. Journal first, then the book; only then do its files go (flows §5)."""
+        """The call has ended. Journal first, then the run's files; only then do its files go (flows §5)."""
         status, result, error = COMPLETED, None, None
         if isinstance(verdict, Accepted):
             result = encode(verdict.value)
@@ -158,12 +158,14 @@ class RunPass:
         record = Record(path, "ask", input_sha, status, result, error, now, now)
         self.replay.complete(record, attempts)
         self.calls.pop(path, None)
-        self.book.note_attempts(attempts)
-        self.book.note_result(path, result)
-        self.book.save()
-        self.desk.clear(path, [attempt.request_id for attempt in attempts])
+        self.run_files.note_attempts(attempts)
+        self.run_files.note_result(path, result)
+        self.run_files.save()
+        self.mailbox.clear(path, [attempt.request_id for attempt in attempts])
         for attempt in attempts:
-            self._announcer.settled(attempt.request_id, str(self.desk.files.root.path), attempt.status.value)
+            self._announcer.settled(
+                attempt.request_id, str(self.mailbox.files.root.path), attempt.status.value
+            )
         return record
 
     def _fall_back(self, path: str, fallback: Fallback, failure: Failed) -> str:
@@ -174,10 +176,10 @@ class RunPass:
         self._asked += 1
         prompt = ask.full_prompt
         context: dict[str, Any] = {
-            **self.book.request_context(),
+            **self.run_files.request_context(),
             **to_plain(ask.context),
             **({} if ask.schema is None else {ANSWER_SCHEMA: to_plain(ask.schema)}),
-            "response_file": str(self.desk.files.response_path),
+            "response_file": str(self.mailbox.files.response_path),
             "prompt_sha256": prompt_sha256(prompt),
         }
         document = {
@@ -199,10 +201,10 @@ class RunPass:
         """A call restored from the state file, which knows no paths, belongs to the first ask that fits it."""
         if phase is None:
             return None
-        call = self.book.restored_call(phase, ask.phase_name(self._rules.contract), ask.agent)
+        call = self.run_files.restored_call(phase, ask.phase_name(self._rules.contract), ask.agent)
         if call is None:
             return None
-        self.desk.rename(call.path, path)
+        self.mailbox.rename(call.path, path)
         return Call(path, tuple(attempt._replace(path=path) for attempt in call.attempts))
 
     def _block(self, call: OpenCall) -> Blocked:

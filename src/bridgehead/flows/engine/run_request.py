@@ -1,6 +1,4 @@
-"""What can be asked of the engine, what a run is given to work with, and what comes back, the pause with exit 42
-included.
-"""
+"""What the engine is asked for, what it is given for a run, and what comes back: an end, or a pause (exit 42)."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -75,15 +73,24 @@ class RunRequest(NamedTuple):
     """Directories besides the root in which a resumed run may put its output."""
 
 
-class Pause(NamedTuple):
+class Pause:
     """What a handler needs to know; printed as one line (flows §5)."""
 
-    request_file: Path
-    response_file: Path
-    request_id: str
-    agent_name: str
-    timeout_seconds: int
-    outstanding: int = 1
+    def __init__(
+        self,
+        request_file: Path,
+        response_file: Path,
+        request_id: str,
+        agent_name: str,
+        timeout_seconds: int,
+        outstanding: int = 1,
+    ) -> None:
+        self.request_file = request_file
+        self.response_file = response_file
+        self.request_id = request_id
+        self.agent_name = agent_name
+        self.timeout_seconds = timeout_seconds
+        self.outstanding = outstanding
 
     def line(self) -> str:
         facts = {
@@ -96,17 +103,28 @@ class Pause(NamedTuple):
         return f"{PAUSE_WORD} {json.dumps(facts, separators=(',', ':'))}"
 
 
-class RunResult(NamedTuple):
+class RunResult:
     """How far a run came."""
 
-    flow_id: str
-    name: str
-    status: RunStatus
-    actions: tuple[str, ...] = ()
-    result: Any = None
-    pause: Pause | None = None
-    remarks: tuple[Remark, ...] = ()
-    notices: tuple[str, ...] = ()
+    def __init__(
+        self,
+        flow_id: str,
+        name: str,
+        status: RunStatus,
+        actions: tuple[str, ...] = (),
+        result: Any = None,
+        pause: Pause | None = None,
+        remarks: tuple[Remark, ...] = (),
+        notices: tuple[str, ...] = (),
+    ) -> None:
+        self.flow_id = flow_id
+        self.name = name
+        self.status = status
+        self.actions = actions
+        self.result = result
+        self.pause = pause
+        self.remarks = remarks
+        self.notices = notices
 
     @property
     def exit_code(self) -> ExitCode:
@@ -128,7 +146,7 @@ def _project_only(_root: Path) -> tuple[Path, ...]:
 
 
 class RunInputs:
-    """The defaults are the machine's own; assembly passes an announcer, tests a clock."""
+    """What a run works with. The defaults are the machine's own; assembly passes an announcer, tests a clock."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Decide what becomes of an outstanding call: the rules R8 and R9 of flows §9, and the recoveries of §6.
 
-Pure. The answer has already been matched to the call by its request id (inbox.py); time, new ids and the judgement
+Pure. The answer has already been matched to the call by its request id (mailbox.py); time, new ids and the judgement
 of a successful answer's text come in as arguments.
 """
 
@@ -170,7 +170,7 @@ def _without_answer(
         return Settlement(Action.QUEUED)
     waited = current._replace(resumes=current.resumes + 1)
     if not request_on_file:
-        return Settlement(Action.REISSUE, (waited.handed_out(now),))
+        return Settlement(Action.REISSUE, (waited.issued(now),))
     # The deadline governs absence only, and has not passed at equality (flows §6).
     if now > current.deadline:
         late = Failed(ErrorType.TIMEOUT.value, "no answer before the deadline")

@@ -156,16 +156,16 @@ class CheckpointFiles:
         """Remove the three files; the ones that are not regular files are left, and returned."""
         return [path for path in self._movable() if not _dispose(path, path.unlink)]
 
-    def bury(self, flow_id: str) -> Path:
+    def move_to_post_mortem(self, flow_id: str) -> Path:
         """Move what is there of the three files to a new folder in post-mortem/; the newest ten are kept."""
-        grave = self.root.post_mortem / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{flow_id}"
-        make_private_dir(grave, root=self.root.path)
+        folder = self.root.post_mortem / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{flow_id}"
+        make_private_dir(folder, root=self.root.path)
         for path in self._movable():
-            _dispose(path, partial(path.rename, grave / path.name))
+            _dispose(path, partial(path.rename, folder / path.name))
         _sync(self.root.path)
         for old in sorted(self.root.post_mortem.iterdir())[:-POST_MORTEMS_KEPT]:
-            _remove_grave(old)
-        return grave
+            _remove_folder(old)
+        return folder
 
     def sweep(self) -> None:
         """Remove half-written files of processes that are gone (flows §10)."""
@@ -200,11 +200,11 @@ def _dispose(path: Path, act: Callable[[], object]) -> bool:
     return True
 
 
-def _remove_grave(grave: Path) -> None:
+def _remove_folder(folder: Path) -> None:
     with suppress(OSError):
-        for path in grave.iterdir():
+        for path in folder.iterdir():
             path.unlink()
-        grave.rmdir()
+        folder.rmdir()
 
 
 def _sync(directory: Path) -> None:

@@ -1,7 +1,7 @@
 """From the bytes of a flow file to a JSON object, and back (flows §1).
 
 Stricter than `json.loads` where leniency would let two readers disagree: no NaN, no numbers beyond a double, no
-duplicate keys in the top-level object, no nesting past a limit. Validation is another matter (validation.py).
+duplicate keys in the top-level object, no nesting past a limit. Validation is another matter (documents.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 MAX_DEPTH: Final = 100
 
-_BRACKET_OR_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+_BRACKET_OR_STRING: Final = r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]'
 
 
 class Unreadable(ValueError):
@@ -101,7 +101,7 @@ def _depth(text: str) -> int:
     if text.count("{") + text.count("[") <= MAX_DEPTH:
         return 0
     deepest = depth = 0
-    for match in _BRACKET_OR_STRING.finditer(text):
+    for match in re.finditer(_BRACKET_OR_STRING, text, re.DOTALL):
         token = match[0]
         if token in ("{", "["):
             depth += 1

@@ -1,6 +1,4 @@
-"""The directory a flow belongs to: its safety, its private directory, the lock on it, and where output may go
-(flows §1, §10).
-"""
+"""The directory a flow belongs to: whether it is safe, the run lock, and where output may go (flows §1, §10)."""
 
 from __future__ import annotations
 
@@ -19,112 +17,12 @@ from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import write_atomic
 from bridgehead.host.locks import FileLock, LockReentered, read_holder
 
-_PRIVATE = frozenset({".git", ".bridgehead"})
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-
-
-def refuse_unsafe_output(output_path: str, root: Path, allowed: Iterable[Path]) -> None:
-    """Raise UnsafePath unless `output_path` lies below the root or another directory the user has named."""
-    reason = _fault(output_path, root, allowed)
-    if reason is not None:
-        raise UnsafePath("output_path", output_path, reason)
-
-
-def refuse_other_project(project_path: str, root: Path) -> None:
-    """Raise UnsafePath when a state says it belongs to another directory than the one it lies in."""
-    if not Path(project_path).is_absolute() or not same_place(project_path, str(root)):
-        raise UnsafePath("project_path", project_path, f"it is not {root}")
-
-
-def same_place(one: str, other: str) -> bool:
-    """Whether two spellings lead to the same place; text that no file can be named by leads nowhere."""
-    return one == other or (
-        is_path(one) and is_path(other) and os.path.realpath(one) == os.path.realpath(other)
-    )
-
-
-def is_path(text: str) -> bool:
-    """Whether a file can have that name: the system can spell it, and nothing in it moves a terminal's cursor."""
-    try:
-        os.fsencode(text)
-    except UnicodeEncodeError:
-        return False
-    return not _CONTROL.search(text)
-
-
-def _fault(output_path: str, root: Path, allowed: Iterable[Path]) -> str | None:
-    if not is_path(output_path):
-        return "it contains control characters"
-    if not Path(output_path).is_absolute():
-        return "it is not absolute"
-    if ".." in output_path.split("/"):
-        return "it contains '..'"
-    # realpath follows the links of the part that exists and keeps the rest.
-    resolved = Path(os.path.realpath(output_path))
-    if resolved == root:
-        return "it is the project itself"
-    if resolved.is_relative_to(root) and not _PRIVATE.isdisjoint(resolved.relative_to(root).parts):
-        return "it lies inside a directory of git or bridgehead"
-    if not any(resolved.is_relative_to(os.path.realpath(directory)) for directory in (root, *allowed)):
-        return f"it lies neither below {root} nor in a directory named on the command line"
-    return None
-
-
-JOURNAL_FOLDER: Final = ".bridgehead/flows"
-_GIT_SECONDS: Final = 20.0
-
-
-def refuse_tracked(root: Path) -> None:
-    """Raise JournalTracked when git tracks anything below the private corner of flows."""
-    if not os.path.lexists(root / JOURNAL_FOLDER):
-        return
-    try:
-        git_directory = _git_directory(root)
-        if git_directory is None or not _index_may_name(git_directory / "index", JOURNAL_FOLDER):
-            return
-    except (OSError, ValueError):
-        pass  # whatever is strange about the git directory, git will know
-    tracked = _ask_git(root)
-    if tracked:
-        raise JournalTracked(tracked[0])
-
-
-def _git_directory(root: Path) -> Path | None:
-    """The git directory of the work tree that `root` lies in; None outside of any."""
-    for directory in (root, *root.parents):
-        dot_git = directory / ".git"
-        if dot_git.is_dir():
-            return dot_git
-        if dot_git.is_file():
-            return directory / dot_git.read_text().partition("gitdir:")[2].strip()
-    return None
-
-
-def _index_may_name(index: Path, folder: str) -> bool:
-    """Whether the index could name a file below `folder`; a No is certain and saves starting git.
-
-    Index versions 2 and 3 spell every path out. Version 4 compresses them and a split index keeps them elsewhere.
-    """
-    try:
-        data = index.read_bytes()
-    except FileNotFoundError:
-        return False
-    plain = data[:4] == b"DIRC" and data[4:8] in (b"\0\0\0\2", b"\0\0\0\3") and b"link" not in data
-    return not plain or folder.encode() in data
-
-
-def _ask_git(root: Path) -> list[str]:
-    from bridgehead.host.command import Command
-    from bridgehead.host.process import run
-
-    options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-    command = Command(("git", *options, "-C", str(root), "ls-files", "-z", "--", JOURNAL_FOLDER))
-    listed = run(command, timeout_seconds=_GIT_SECONDS, idle_seconds=None)
-    return [name for name in listed.text().split("\0") if name]
-
-
 PROJECT_DIRECTORY: Final = ".bridgehead"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"
+JOURNAL_FOLDER: Final = ".bridgehead/flows"
+_PRIVATE: Final = frozenset({".git", PROJECT_DIRECTORY})
+_CONTROL: Final = r"[\x00-\x1f\x7f-\x9f]"
+_GIT_SECONDS: Final = 20.0
 
 
 class FlowRoot:
@@ -197,3 +95,99 @@ class FlowRoot:
             yield
         finally:
             lock.release()
+
+
+def refuse_tracked(root: Path) -> None:
+    """Raise JournalTracked when git tracks anything below the private corner of flows."""
+    if not os.path.lexists(root / JOURNAL_FOLDER):
+        return
+    try:
+        git_directory = _git_directory(root)
+        if git_directory is None or not _index_may_name(git_directory / "index", JOURNAL_FOLDER):
+            return
+    except (OSError, ValueError):
+        pass  # whatever is strange about the git directory, git will know
+    tracked = _ask_git(root)
+    if tracked:
+        raise JournalTracked(tracked[0])
+
+
+def _git_directory(root: Path) -> Path | None:
+    """The git directory of the work tree that `root` lies in; None outside of any."""
+    for directory in (root, *root.parents):
+        dot_git = directory / ".git"
+        if dot_git.is_dir():
+            return dot_git
+        if dot_git.is_file():
+            return directory / dot_git.read_text().partition("gitdir:")[2].strip()
+    return None
+
+
+def _index_may_name(index: Path, folder: str) -> bool:
+    """Whether the index could name a file below `folder`; a No is certain and saves starting git.
+
+    Index versions 2 and 3 spell every path out. Version 4 compresses them and a split index keeps them elsewhere.
+    """
+    try:
+        data = index.read_bytes()
+    except FileNotFoundError:
+        return False
+    plain = data[:4] == b"DIRC" and data[4:8] in (b"\0\0\0\2", b"\0\0\0\3") and b"link" not in data
+    return not plain or folder.encode() in data
+
+
+def _ask_git(root: Path) -> list[str]:
+    from bridgehead.host.command import Command
+    from bridgehead.host.process import run
+
+    options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+    command = Command(("git", *options, "-C", str(root), "ls-files", "-z", "--", JOURNAL_FOLDER))
+    listed = run(command, timeout_seconds=_GIT_SECONDS, idle_seconds=None)
+    return [name for name in listed.text().split("\0") if name]
+
+
+def refuse_unsafe_output(output_path: str, root: Path, allowed: Iterable[Path]) -> None:
+    """Raise UnsafePath unless `output_path` lies below the root or another directory the user has named."""
+    reason = _fault(output_path, root, allowed)
+    if reason is not None:
+        raise UnsafePath("output_path", output_path, reason)
+
+
+def refuse_other_project(project_path: str, root: Path) -> None:
+    """Raise UnsafePath when a state says it belongs to another directory than the one it lies in."""
+    if not Path(project_path).is_absolute() or not same_place(project_path, str(root)):
+        raise UnsafePath("project_path", project_path, f"it is not {root}")
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether two spellings lead to the same place; text that no file can be named by leads nowhere."""
+    return one == other or (
+        is_path(one) and is_path(other) and os.path.realpath(one) == os.path.realpath(other)
+    )
+
+
+def is_path(text: str) -> bool:
+    """Whether a file can have that name: the system can spell it, and nothing in it moves a terminal's cursor."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return not re.search(_CONTROL, text)
+
+
+def _fault(output_path: str, root: Path, allowed: Iterable[Path]) -> str | None:
+    if not is_path(output_path):
+        return "it contains control characters"
+    if not Path(output_path).is_absolute():
+        return "it is not absolute"
+    if ".." in output_path.split("/"):
+        return "it contains '..'"
+    # realpath follows the links of the part that exists and keeps the rest.
+    resolved = Path(os.path.realpath(output_path))
+    if resolved == root:
+        return "it is the project itself"
+    if resolved.is_relative_to(root) and not _PRIVATE.isdisjoint(resolved.relative_to(root).parts):
+        return "it lies inside a directory of git or bridgehead"
+    if not any(resolved.is_relative_to(os.path.realpath(directory)) for directory in (root, *allowed)):
+        return f"it lies neither below {root} nor in a directory named on the command line"
+    return None

@@ -1,6 +1,4 @@
-"""`.template-create-state.json` (flows §4, §7): its data classes, reading it as a checkpoint (§9), keeping it in
-step with a run.
-"""
+"""`.template-create-state.json` (flows §4, §7): its data classes, a checkpoint read from it (§9), a run's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a journal keeps and promises. Another store takes its place by passing tests/flows/test_journals.py.
+"""What a journal keeps and promises. Another store takes its place by passing tests/flows/journals.
 
 Every method that writes is one durable transaction: when it returns, a crash cannot undo it; when the process dies
 inside it, nothing of it has happened.

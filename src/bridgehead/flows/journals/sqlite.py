@@ -68,7 +68,6 @@ PUT_ATTEMPT: Final = (
     "response_blob = excluded.response_blob, consumed_at = coalesce(consumed_at, excluded.consumed_at)"
 )
 
-
 INLINE_LIMIT = 8192
 BUSY_TIMEOUT_SECONDS = 5.0
 # A count in a state file may be any number; a column holds this much.
@@ -221,7 +220,7 @@ class SqliteJournal(Journal):
     def _put_attempts(self, flow_id: str, attempts: Sequence[Attempt], at: str) -> None:
         for attempt in attempts:
             response = None if attempt.response is None else json.dumps(attempt.response)
-            handed_out = attempt.status is not AttemptStatus.QUEUED
+            issued = attempt.status is not AttemptStatus.QUEUED
             self._db.execute(
                 PUT_ATTEMPT,
                 (
@@ -233,7 +232,7 @@ class SqliteJournal(Journal):
                     attempt.status.value,
                     min(attempt.resumes, LARGEST_NUMBER),
                     attempt.error_type,
-                    utc_text(attempt.deadline) if handed_out else None,
+                    utc_text(attempt.deadline) if issued else None,
                     *self._stored(json.dumps(dict(attempt.document))),
                     *self._stored(response),
                     at if response is not None else None,

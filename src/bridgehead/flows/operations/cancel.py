@@ -34,28 +34,28 @@ class HasEnded(UserError):
         super().__init__(f"{run.id} has ended already ({run.status}); there is nothing to cancel")
 
 
-def cancel(request: CancelRequest, surroundings: RunInputs | None = None) -> CancelResult:
+def cancel(request: CancelRequest, inputs: RunInputs | None = None) -> CancelResult:
     """End a run that is paused, or that a dead process left behind."""
-    around = surroundings or RunInputs()
+    inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
     if not root.journal.exists():
         raise NoCheckpoint(root.path)
-    with root.locked(), around.open_journal(root) as journal:
+    with root.locked(), inputs.open_journal(root) as journal:
         run = find_run(journal.runs(), request.flow_id, root.path)
         if run.status.ended:
             raise HasEnded(run)
         calls = outstanding_calls(journal.attempts(run.id)).values()
         withdrawn = [call.current.ended(AttemptStatus.CANCELLED, CANCELLED) for call in calls]
-        now = utc_text(around.clock.now())
+        now = utc_text(inputs.clock.now())
         journal.end(run.id, RunStatus.CANCELLED, at=now, error="cancelled", attempts=withdrawn)
-        files = CheckpointFiles(root, around.clock, size_limits=around.size_limits)
+        files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
         _note_in_state(files, run, withdrawn)
         _abandon(run)
-        grave = files.bury(run.id)
+        post_mortem = files.move_to_post_mortem(run.id)
     for attempt in withdrawn:
-        around.announcer.settled(attempt.request_id, run.root, attempt.status.value)
-    around.announcer.happened(FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", run, now))
-    return CancelResult(run, grave)
+        inputs.announcer.settled(attempt.request_id, run.root, attempt.status.value)
+    inputs.announcer.happened(FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", run, now))
+    return CancelResult(run, post_mortem)
 
 
 def _abandon(run: Run) -> None:
@@ -70,7 +70,7 @@ def _abandon(run: Run) -> None:
 
 
 def _note_in_state(files: CheckpointFiles, run: Run, withdrawn: list[Attempt]) -> None:
-    """Say so in the state file that is about to be buried; one that cannot be read is buried as it is."""
+    """Say so in the state file that is about to be moved; one that cannot be read is moved as it is."""
     content = files.read(files.state_path)
     if not isinstance(content, bytes):
         return
@@ -78,6 +78,6 @@ def _note_in_state(files: CheckpointFiles, run: Run, withdrawn: list[Attempt]) -
         checkpoint = read_checkpoint(content, files.state_path)
     except FlowRefused:
         return
-    book = StateFile(files, run, checkpoint, restoring=False)
-    book.note_attempts(withdrawn)
-    book.save()
+    state_file = StateFile(files, run, checkpoint, restoring=False)
+    state_file.note_attempts(withdrawn)
+    state_file.save()

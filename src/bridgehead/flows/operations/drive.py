@@ -1,6 +1,4 @@
-"""Drive any program that pauses with exit 42: run it, have each request answered by a handler, run it again (flows
-§5).
-"""
+"""Drive a program that pauses with exit 42: run it, have a handler answer, run it again (flows §5)."""
 
 from __future__ import annotations
 
@@ -29,6 +27,8 @@ from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.process import Stream, run
 
 DEFAULT_MAX_ITERATIONS: Final = 50
+STDOUT_LIMIT: Final = 64 * MIB
+RESUME_FLAG: Final = "--resume"
 
 
 def drive_loop(
@@ -48,10 +48,6 @@ def drive_loop(
         if iteration + 1 < max_iterations:
             dispatch()
     return ExitCode.USER
-
-
-STDOUT_LIMIT: Final = 64 * MIB
-RESUME_FLAG: Final = "--resume"
 
 
 class DriveRequest(NamedTuple):
@@ -80,14 +76,14 @@ class NoRequest(UserError):
 def drive(
     request: DriveRequest,
     handler: Handler,
-    surroundings: RunInputs | None = None,
+    inputs: RunInputs | None = None,
     *,
     on_stderr: Callable[[bytes], None] = lambda _: None,
 ) -> DriveResult:
     """Drive the command to its end; `on_stderr` gets what it says while it runs."""
     if request.max_iterations < 1:
         raise UserError("--max-iterations must be at least 1")
-    driver = _Driver(request, handler, surroundings or RunInputs(), on_stderr)
+    driver = _Driver(request, handler, inputs or RunInputs(), on_stderr)
     code = drive_loop(driver.run, driver.dispatch, max_iterations=request.max_iterations)
     return DriveResult(code, driver.stdout, driver.runs, driver.paused)
 
@@ -97,12 +93,12 @@ class _Driver:
         self,
         request: DriveRequest,
         handler: Handler,
-        around: RunInputs,
+        inputs: RunInputs,
         on_stderr: Callable[[bytes], None],
     ) -> None:
         self._request = request
         self._handler = handler
-        self._around = around
+        self._inputs = inputs
         self._on_stderr = on_stderr
         self.stdout = b""
         self.runs = 0
@@ -115,7 +111,7 @@ class _Driver:
         # The user's own program: it keeps the user's environment, and may leave helpers behind on purpose.
         command = Command(words, env=dict(os.environ), cwd=self._request.directory, stdout_cap=STDOUT_LIMIT)
         result = run(
-            command, timeout_seconds=None, idle_seconds=None, on_output=self._heard, keep_family=True
+            command, timeout_seconds=None, idle_seconds=None, on_output=self._pass_stderr, keep_family=True
         )
         if result.ended is Ended.NOT_STARTED:
             raise UserError(f"{words[0]} could not be started: {result.reason}")
@@ -126,22 +122,22 @@ class _Driver:
 
     def dispatch(self) -> None:
         """Have the request answered and put the answer where the program will look for it."""
-        around = self._around
-        files = CheckpointFiles(FlowRoot.open(self._root()), around.clock, size_limits=around.size_limits)
+        inputs = self._inputs
+        files = CheckpointFiles(FlowRoot.open(self._root()), inputs.clock, size_limits=inputs.size_limits)
         asked = self._read_request(files)
         deadline = utc_text(deadline_after(asked.created_at, asked.timeout_seconds))
         name = Path(self._request.command[0]).name
         root = str(files.root.path)
-        self._around.announcer.asked(OpenRequest("", name, root, asked.to_dict(), deadline))
+        self._inputs.announcer.asked(OpenRequest("", name, root, asked.to_dict(), deadline))
         reply = self._handler.answer(asked, files)
         if reply is not None:
             try:
                 write_reply(reply, asked.request_id, files)
             except FileTaken:
                 pass  # somebody else was quicker; the first answer stands
-        self._around.announcer.settled(asked.request_id, root, "answered")
+        self._inputs.announcer.settled(asked.request_id, root, "answered")
 
-    def _heard(self, stream: Stream, chunk: bytes) -> None:
+    def _pass_stderr(self, stream: Stream, chunk: bytes) -> None:
         if stream == "stderr":
             self._on_stderr(chunk)
 

@@ -120,31 +120,31 @@ class StatusResult(NamedTuple):
         return steps_of(self.records, [made for made in self.attempts if not (over and made.outstanding)])
 
 
-def list_runs(request: ListRequest, surroundings: RunInputs | None = None) -> ListResult:
+def list_runs(request: ListRequest, inputs: RunInputs | None = None) -> ListResult:
     """Every run the journal of a root knows."""
-    around = surroundings or RunInputs()
+    inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
     if not root.journal.exists():
         return ListResult(())
-    with around.open_journal(root) as journal:
+    with inputs.open_journal(root) as journal:
         unfinished = journal.unfinished()
         return ListResult(
-            tuple(journal.runs()[: request.limit]), _looked_at(journal, unfinished) if unfinished else None
+            tuple(journal.runs()[: request.limit]), _status_of(journal, unfinished) if unfinished else None
         )
 
 
-def status(request: StatusRequest, surroundings: RunInputs | None = None) -> StatusResult:
+def status(request: StatusRequest, inputs: RunInputs | None = None) -> StatusResult:
     """One run: its records and what it waits for."""
-    around = surroundings or RunInputs()
+    inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
     if not root.journal.exists():
         raise NotFound(f"no flow has run in {root.path}", hint="start one with: bridgehead flow run NAME")
-    with around.open_journal(root) as journal:
+    with inputs.open_journal(root) as journal:
         run = find_run(journal.runs(), request.flow_id, root.path)
-        return _looked_at(journal, run)
+        return _status_of(journal, run)
 
 
-def _looked_at(journal: Journal, run: Run) -> StatusResult:
+def _status_of(journal: Journal, run: Run) -> StatusResult:
     return StatusResult(run, tuple(journal.lookup(run.id).values()), tuple(journal.attempts(run.id)))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
-from bridgehead.contract.words import AnswerStatus, Part, PendingKind
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind
 from bridgehead.flows.interfaces import FlowEvent, OpenRequest
 from bridgehead.flows.words import ANSWER_SCHEMA, ErrorType, RequestStatus
 from bridgehead.host.clock import iso_ms, parse_iso

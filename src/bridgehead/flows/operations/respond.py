@@ -37,23 +37,23 @@ class RespondResult(NamedTuple):
     path: Path
 
 
-def respond(request: RespondRequest, surroundings: RunInputs | None = None) -> RespondResult:
+def respond(request: RespondRequest, inputs: RunInputs | None = None) -> RespondResult:
     """Write the answer; AlreadyAnswered when there is one, NotFound when nobody asked."""
-    around = surroundings or RunInputs()
+    inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
-    files = CheckpointFiles(root, around.clock, around.response_owners, around.size_limits)
+    files = CheckpointFiles(root, inputs.clock, inputs.response_owners, inputs.size_limits)
     on_file = Mailbox(files, Contract.OPEN).request_on_file
     wanted = (request.request_id or on_file or "").lower()
     if not wanted:
         raise NotFound(f"no request waits in {root.path}", hint="bridgehead pending lists what waits")
-    run = _refuse_unasked(wanted, on_file, root, around)
+    run = _refuse_unasked(wanted, on_file, root, inputs)
     response = _document(wanted, request.reply, files)
     path = _file(response, wanted, files, queued=run is not None)
     if run is not None:
         event_id = f"{run.id}/flow.responded/{wanted}"
-        now = utc_text(around.clock.now())
+        now = utc_text(inputs.clock.now())
         facts = {"request_id": wanted, "status": request.reply.status.value}
-        around.announcer.happened(FlowEvent(event_id, "flow.responded", run, now, facts))
+        inputs.announcer.happened(FlowEvent(event_id, "flow.responded", run, now, facts))
     return RespondResult(wanted, path)
 
 
@@ -64,11 +64,11 @@ def write_reply(reply: Reply, request_id: str, files: CheckpointFiles) -> Path:
     return files.response_path
 
 
-def _refuse_unasked(wanted: str, on_file: str | None, root: FlowRoot, around: RunInputs) -> Run | None:
+def _refuse_unasked(wanted: str, on_file: str | None, root: FlowRoot, inputs: RunInputs) -> Run | None:
     """The run that asked, if the journal knows it; a program without a journal asks through the file alone."""
     owner = None
     if root.journal.exists():
-        with around.open_journal(root) as journal:
+        with inputs.open_journal(root) as journal:
             owner = journal.owner(wanted)
             if owner is not None and not _is_open(journal, *owner):
                 raise AlreadyAnswered(wanted, by=None, at=None)

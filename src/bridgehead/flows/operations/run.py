@@ -9,7 +9,6 @@ from bridgehead.flows.engine.engine import run_flow
 from bridgehead.flows.engine.run_request import RunInputs, RunOptions, RunRequest, RunResult
 from bridgehead.flows.errors import FlowMistake, NoCheckpoint
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.words import NOTHING, STATE_FILE
 
 
@@ -116,39 +115,39 @@ def run_with_options(
     flow: Flow,
     source: str,
     line: CommandLine,
-    surroundings: RunInputs | None = None,
+    inputs: RunInputs | None = None,
 ) -> RunResult:
     """Run `flow`, found as `source`, with the settings that stand on a command line."""
-    around = surroundings or RunInputs()
+    inputs = inputs or RunInputs()
     line = _at_named_root(line, flow)
     given, defaults = _settings_in(line, flow)
-    places = _output_directories(line, flow, around)
+    places = _output_directories(line, flow, inputs)
     if places:
         defaults["output_path"] = str(places[0] / Path(defaults["output_path"]).name)
     request = line.request(source=source, given=given, defaults=defaults, output_directories=places)
-    return run_flow(flow, request, around)
+    return run_flow(flow, request, inputs)
 
 
 def resume_paused(
     line: CommandLine,
     directory: Path,
-    surroundings: RunInputs | None = None,
+    inputs: RunInputs | None = None,
     *,
     flow_id: str | None = None,
 ) -> RunResult:
     """Go on with whatever is paused in a root, or with the run that has that id."""
-    around = surroundings or RunInputs()
-    source, paused_id = _paused_in(FlowRoot.open(line.root), flow_id, around)
+    inputs = inputs or RunInputs()
+    source, paused_id = _paused_in(FlowRoot.open(line.root), flow_id, inputs)
     from bridgehead.flows.discovery import find_flow
 
     flow, found_as = find_flow(source, directory)
     given, _ = _settings_in(line, flow)
-    places = _output_directories(line, flow, around)
+    places = _output_directories(line, flow, inputs)
     request = line.request(source=found_as, given=given, flow_id=paused_id, output_directories=places)
-    return run_flow(flow, request._replace(resume=True), around)
+    return run_flow(flow, request._replace(resume=True), inputs)
 
 
-def _paused_in(root: FlowRoot, flow_id: str | None, around: RunInputs) -> tuple[str, str | None]:
+def _paused_in(root: FlowRoot, flow_id: str | None, inputs: RunInputs) -> tuple[str, str | None]:
     """How the flow that is to go on is found again, and the id of the run that is meant.
 
     A state file says that it is template-create's, with or without a journal.
@@ -158,23 +157,22 @@ def _paused_in(root: FlowRoot, flow_id: str | None, around: RunInputs) -> tuple[
         return "template-create", None
     if not root.journal.exists():
         raise NoCheckpoint(root.path)
-    with around.open_journal(root) as journal:
-        run = journal.unfinished() if flow_id is None else _found(journal, flow_id, root)
+    with inputs.open_journal(root) as journal:
+        if flow_id is None:
+            run = journal.unfinished()
+        else:
+            from bridgehead.flows.operations.inspect import find_run
+
+            run = find_run(journal.runs(), flow_id, root.path)
         run = run or next(iter(journal.runs()), None)
     if run is None or not run.source:
         raise NoCheckpoint(root.path)
     return run.source, run.id
 
 
-def _found(journal: Journal, flow_id: str, root: FlowRoot) -> Run:
-    from bridgehead.flows.operations.inspect import find_run
-
-    return find_run(journal.runs(), flow_id, root.path)
-
-
-def _output_directories(line: CommandLine, flow: Flow, around: RunInputs) -> tuple[Path, ...]:
+def _output_directories(line: CommandLine, flow: Flow, inputs: RunInputs) -> tuple[Path, ...]:
     """Only a flow whose state file names its output needs to know (flows §10)."""
-    return around.output_directories(line.root) if flow.keeps_state_file else ()
+    return inputs.output_directories(line.root) if flow.keeps_state_file else ()
 
 
 def _at_named_root(line: CommandLine, flow: Flow) -> CommandLine:

@@ -111,12 +111,12 @@ def summary_of(package: Package, templates: TemplateSet, fallbacks: tuple[str, .
     }
 
 
-def told(summary: Callable[[Any], str], value: Any) -> str:
+def phase_summary(summary: Callable[[Any], str], value: Any) -> str:
     """A phase restored from a state file may have no result to speak of."""
     return "restored" if value is None else summary(value)
 
 
-def told_analysis(analysis: CodebaseAnalysis) -> str:
+def analysis_summary(analysis: CodebaseAnalysis) -> str:
     return (
         f"{analysis.primary_language}, {analysis.architecture}, {len(analysis.layers)} layers, "
         f"{len(analysis.patterns)} patterns, confidence {analysis.overall_confidence:g}"
@@ -124,11 +124,11 @@ def told_analysis(analysis: CodebaseAnalysis) -> str:
     )
 
 
-def told_templates(made: TemplateSet) -> str:
+def templates_summary(made: TemplateSet) -> str:
     return f"{len(made.templates)} templates, completeness {made.completeness_score:g} of 10"
 
 
-def told_enhancement(enhanced: EnhancedSet) -> str:
+def enhancement_summary(enhanced: EnhancedSet) -> str:
     better = len(enhanced.agents) - len(enhanced.kept_basic)
     return (
         f"{better} of {len(enhanced.agents)} enhanced{because('; '.join(dict.fromkeys(enhanced.fallbacks)))}"

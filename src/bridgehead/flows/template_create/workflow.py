@@ -28,13 +28,13 @@ from bridgehead.flows.template_create.phases.p8_documentation import make_docume
 from bridgehead.flows.template_create.phases.p9_package import Contents, Package, assemble
 from bridgehead.flows.template_create.progress import (
     Progress,
+    analysis_summary,
     because,
+    enhancement_summary,
     fallbacks_of,
+    phase_summary,
     summary_of,
-    told,
-    told_analysis,
-    told_enhancement,
-    told_templates,
+    templates_summary,
 )
 from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
 from bridgehead.flows.template_create.project.tree import read_text
@@ -119,7 +119,7 @@ class _TemplateRun:
         found: CodebaseAnalysis | None = self._phase(
             1,
             lambda ctx: p1_analysis.run_phase(ctx, self._choices),
-            told_analysis,
+            analysis_summary,
             key="codebase_analysis",
             result=CodebaseAnalysis,
         )
@@ -155,7 +155,7 @@ class _TemplateRun:
         made: TemplateSet | None = self._phase(
             4,
             lambda _: generate_templates(analysis, self._choices),
-            told_templates,
+            templates_summary,
             key="templates",
             result=TemplateSet,
         )
@@ -185,7 +185,7 @@ class _TemplateRun:
         enhanced: EnhancedSet | None = self._phase(
             7,
             lambda ctx: self._enhance(ctx, basics, analysis, templates, settings),
-            told_enhancement,
+            enhancement_summary,
             result=EnhancedSet,
         )
         return enhanced or EnhancedSet()
@@ -254,9 +254,9 @@ class _TemplateRun:
         name = NAMES[number]
         self._progress.entered(number, name)
         value = self._ctx.phase(
-            number, name, body, key=key, result=result, summary=lambda value: told(summary, value)
+            number, name, body, key=key, result=result, summary=lambda value: phase_summary(summary, value)
         )
-        self._progress.finished(number, name, told(summary, value))
+        self._progress.finished(number, name, phase_summary(summary, value))
         return value
 
 
@@ -282,12 +282,10 @@ def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> Template
 class TemplateCreateOrchestrator:
     """Runs the flow. With an invoker it never pauses; without one it does, and `resume` goes on."""
 
-    def __init__(
-        self, agent_invoker: AgentInvoker | None = None, surroundings: RunInputs | None = None
-    ) -> None:
-        self._surroundings = copy(surroundings) if surroundings else RunInputs()
+    def __init__(self, agent_invoker: AgentInvoker | None = None, inputs: RunInputs | None = None) -> None:
+        self._inputs = copy(inputs) if inputs else RunInputs()
         if agent_invoker is not None:
-            self._surroundings.invoker = agent_invoker
+            self._inputs.invoker = agent_invoker
 
     def run(
         self, project: Path, *words: str, resume: bool = False, heuristics_only: bool = False
@@ -297,5 +295,5 @@ class TemplateCreateOrchestrator:
         options = RunOptions(heuristics_only=heuristics_only or None)
         request: dict[str, Any] = {"given": given, "defaults": defaults, "options": options, "resume": resume}
         return run_flow(
-            template_create, RunRequest(root=project, source="template-create", **request), self._surroundings
+            template_create, RunRequest(root=project, source="template-create", **request), self._inputs
         )

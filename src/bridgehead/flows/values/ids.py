@@ -1,6 +1,4 @@
-"""Ids and call paths that flows give out, and SHA-256 without OpenSSL, whose loading would cost a pause too much
-(design §8).
-"""
+"""Ids and call paths of flows, and SHA-256 without OpenSSL, whose loading would cost a pause too much (design §8)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def parse_moment(text: str) -> datetime | None:
+def parse_time(text: str) -> datetime | None:
     """The moment `text` names, or None when it is not one: naive, out of the calendar, or a leap second."""
     match = _RFC3339.fullmatch(text)
     if match is None:
@@ -44,7 +44,7 @@ def now_text() -> str:
 
 def deadline_after(created_at: str, timeout_seconds: int) -> datetime:
     """When, in UTC, an unanswered request has had its time; at the end of the calendar that is never."""
-    created = parse_moment(created_at)
+    created = parse_time(created_at)
     if created is None:
         return NEVER
     try:

@@ -161,9 +161,9 @@ def recommendation_prompt(analysis: CodebaseAnalysis, inventory: Inventory, seed
     if analysis.has_tests:
         prompt.say("The project has tests: include an agent for testing.")
     prompt.say(SCALE)
-    told = to_plain(replace(analysis, example_files=(), style=type(analysis.style)()))
+    shown = to_plain(replace(analysis, example_files=(), style=type(analysis.style)()))
     prompt.foreign(
-        "The analysis", json.dumps(told, indent=1), origin="phase 1, analysis", trust=Trust.UNVERIFIED
+        "The analysis", json.dumps(shown, indent=1), origin="phase 1, analysis", trust=Trust.UNVERIFIED
     )
     prompt.foreign(
         "Agents that exist", json.dumps(in_state(inventory), indent=1), origin="agent files of this machine"

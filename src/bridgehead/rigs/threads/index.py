@@ -18,60 +18,6 @@ from bridgehead.rigs.threads.output_cache import is_settled
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
 
 
-def fold_commits(
-    rows_of: Callable[[str], dict[str, HistoryRow]], commits: Iterable[CommitRecord], first_position: int
-) -> set[str]:
-    """Take commits, parents first, into the rows of their threads, by file name; return the threads they touched."""
-    touched = set()
-    for position, commit in enumerate(commits, first_position):
-        for change in commit.changes:
-            place = envelope_at(change.path)
-            if place is not None:
-                thread, filename = place
-                known = rows_of(thread)
-                known[filename] = _after(change, filename, known.get(filename), commit, position)
-                touched.add(thread)
-    return touched
-
-
-def _after(
-    change: PathChange, filename: str, before: HistoryRow | None, commit: CommitRecord, position: int
-) -> HistoryRow:
-    if before is None:
-        return _added(change, filename, commit, position, rewritten=False)
-    if change.status == "D":
-        return before._replace(commit="")
-    if before.commit == "":  # deleted earlier: what comes back counts as new, but must be the same
-        rewritten = before.rewritten or before.blob != change.blob
-        return _added(change, filename, commit, position, rewritten=rewritten)
-    return before._replace(blob=change.blob, rewritten=before.rewritten or before.blob != change.blob)
-
-
-def _added(
-    change: PathChange, filename: str, commit: CommitRecord, position: int, *, rewritten: bool
-) -> HistoryRow:
-    added_by = "" if change.status == "D" else commit.commit
-    return HistoryRow(
-        filename,
-        added_by,
-        position,
-        commit.committed_at,
-        commit.author.email,
-        commit.signed,
-        rewritten,
-        change.blob,
-    )
-
-
-class ThreadListing(NamedTuple):
-    """One thread as it lies in the work tree."""
-
-    thread_id: str
-    envelopes: tuple[ListedEnvelope, ...]  # by file name
-    unreadable: tuple[PathFindings, ...]  # links and `.md` files that are no envelopes: reported, not counted
-    filenames: tuple[str, ...]
-
-
 class EnvelopeIndex:
     """One look at a repository: every answer describes the moment it was made.
 
@@ -237,6 +183,60 @@ class EnvelopeIndex:
         return Wanted(thread, name, known, stamp.is_symlink)
 
 
+class ThreadListing(NamedTuple):
+    """One thread as it lies in the work tree."""
+
+    thread_id: str
+    envelopes: tuple[ListedEnvelope, ...]  # by file name
+    unreadable: tuple[PathFindings, ...]  # links and `.md` files that are no envelopes: reported, not counted
+    filenames: tuple[str, ...]
+
+
 def _reported(thread: str, row: FileRow) -> PathFindings:
     kinds = tuple(Kind(kind) for kind in (row.findings or "").split())
     return PathFindings(f"{thread}/{row.filename}", kinds)
+
+
+def fold_commits(
+    rows_of: Callable[[str], dict[str, HistoryRow]], commits: Iterable[CommitRecord], first_position: int
+) -> set[str]:
+    """Take commits, parents first, into the rows of their threads, by file name; return the threads they touched."""
+    touched = set()
+    for position, commit in enumerate(commits, first_position):
+        for change in commit.changes:
+            place = envelope_at(change.path)
+            if place is not None:
+                thread, filename = place
+                known = rows_of(thread)
+                known[filename] = _after(change, filename, known.get(filename), commit, position)
+                touched.add(thread)
+    return touched
+
+
+def _after(
+    change: PathChange, filename: str, before: HistoryRow | None, commit: CommitRecord, position: int
+) -> HistoryRow:
+    if before is None:
+        return _added(change, filename, commit, position, rewritten=False)
+    if change.status == "D":
+        return before._replace(commit="")
+    if before.commit == "":  # deleted earlier: what comes back counts as new, but must be the same
+        rewritten = before.rewritten or before.blob != change.blob
+        return _added(change, filename, commit, position, rewritten=rewritten)
+    return before._replace(blob=change.blob, rewritten=before.rewritten or before.blob != change.blob)
+
+
+def _added(
+    change: PathChange, filename: str, commit: CommitRecord, position: int, *, rewritten: bool
+) -> HistoryRow:
+    added_by = "" if change.status == "D" else commit.commit
+    return HistoryRow(
+        filename,
+        added_by,
+        position,
+        commit.committed_at,
+        commit.author.email,
+        commit.signed,
+        rewritten,
+        change.blob,
+    )

@@ -29,6 +29,9 @@ from bridgehead.rigs.trust.verification_kinds import Kind
 FORMAT = 1
 _MAX_BYTES = 1024 * 1024 * 1024
 _FILE_NAME = "envelopes.idx"
+UNCACHEABLE = "~"
+LARGEST_KEPT = 256 * 1024
+WORTH_STORING = 200
 
 
 class Header(NamedTuple):
@@ -154,10 +157,6 @@ def _rows(columns: list[list[Any]]) -> Any:
 _EMPTY = _encode(ThreadRows({}, {}))
 
 
-UNCACHEABLE = "~"
-LARGEST_KEPT = 256 * 1024
-
-
 class Wanted(NamedTuple):
     """A file to read, and by what its content will be known."""
 
@@ -211,9 +210,6 @@ def is_content_of(repository: Repository, raw: bytes, blob: str) -> bool:
     return repository.blob_id(raw) == blob or (
         b"\r\n" in raw and repository.blob_id(raw.replace(b"\r\n", b"\n")) == blob
     )
-
-
-WORTH_STORING = 200
 
 
 def read_envelopes(

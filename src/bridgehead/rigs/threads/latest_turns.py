@@ -11,6 +11,8 @@ from bridgehead.rigs.repositories.records import CommitRecord
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.thread import ThreadSummary, Turn
 
+_TURN_FIELDS = len(Turn._fields)
+
 
 def of_the_last_day(envelopes: Sequence[ListedEnvelope]) -> list[ListedEnvelope]:
     """Return the envelopes of which one is the latest."""
@@ -49,9 +51,6 @@ def _placed(envelope: ListedEnvelope, commit: CommitRecord, position: int) -> Li
         turn=envelope.turn._replace(commit_sha=commit.commit, position=position),
         committed_at=commit.committed_at,
     )
-
-
-_TURN_FIELDS = len(Turn._fields)
 
 
 def summaries_as_text(threads: Sequence[ThreadSummary]) -> str:

@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from bridgehead.rigs.repositories.base import Survey
     from bridgehead.rigs.repositories.records import Stamp
 
-
 WORTH_KEEPING = 200  # envelopes; with fewer, start-up is all of the time
 MOST_CHARACTERS = 64 * 1024 * 1024
-
 _FORMAT = f"2 of {__version__}"  # another version may word its answers differently
 _MOST_BYTES = 4 * MOST_CHARACTERS
+_RACY_NS = 2_000_000_000  # a file may change twice within one tick of the clock that stamps it
 
 
 class CachedOutput(NamedTuple):
@@ -90,9 +89,6 @@ class OutputCache:
 
 def _state_bytes(state: str) -> bytes:
     return state.encode("utf-8", "surrogateescape")
-
-
-_RACY_NS = 2_000_000_000  # a file may change twice within one tick of the clock that stamps it
 
 
 def is_settled(stamp: Stamp, now_ns: int) -> bool:

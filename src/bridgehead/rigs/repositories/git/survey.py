@@ -19,22 +19,6 @@ from bridgehead.rigs.repositories.work_tree import names_in
 
 _WHOLE_NAMES = (2, 3)  # versions of the format that do not shorten names
 _ENTRIES_ELSEWHERE = (b"link", b"sdir")  # a split index; directories that stand for their files
-
-
-def may_list(index_file: Path, path: str) -> bool:
-    """Tell whether an index could list `path`; only a no is certain."""
-    try:
-        content = index_file.read_bytes()
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    whole = int.from_bytes(content[4:8], "big") in _WHOLE_NAMES
-    return not whole or any(
-        name in content for name in (path.encode("utf-8", "surrogateescape"), *_ENTRIES_ELSEWHERE)
-    )
-
-
 ARGUMENTS = (
     "status",
     "--porcelain=v2",
@@ -45,49 +29,6 @@ ARGUMENTS = (
     "--find-renames",
 )
 _FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}
-
-
-class WorkTreeState(NamedTuple):
-    """HEAD and the paths that differ from it."""
-
-    commit: str | None  # None before the first commit
-    branch: str | None  # None when detached
-    upstream: str | None  # short name, as in origin/main
-    ahead: int
-    behind: int
-    dirty: tuple[DirtyFile, ...]
-
-
-def parse_status(entries: list[str]) -> WorkTreeState:
-    """Read the NUL-separated entries of one status."""
-    headers = dict(
-        entry[2:].split(" ", 1) for entry in takewhile(lambda entry: entry.startswith("# "), entries)
-    )
-    commit = headers.get("branch.oid", "(initial)")
-    branch = headers.get("branch.head", "(detached)")
-    ahead, behind = (int(count[1:]) for count in headers.get("branch.ab", "+0 -0").split())
-    return WorkTreeState(
-        commit=None if commit == "(initial)" else commit,
-        branch=None if branch == "(detached)" else branch,
-        upstream=headers.get("branch.upstream"),
-        ahead=ahead,
-        behind=behind,
-        dirty=tuple(_dirty_files(entries)),
-    )
-
-
-def _dirty_files(entries: list[str]) -> Iterator[DirtyFile]:
-    remaining = iter(entries)
-    for entry in remaining:
-        kind = entry[:1]
-        if kind == "?":
-            yield DirtyFile("??", entry[2:])
-        elif kind in _FIELDS_BEFORE_PATH:
-            fields = entry.split(" ", _FIELDS_BEFORE_PATH[kind])
-            origin = next(remaining) if kind == "2" else None
-            yield DirtyFile(fields[1].replace(".", " "), fields[-1], origin)
-
-
 _MODE_END = 6
 
 
@@ -143,3 +84,58 @@ class GitSurvey(Survey):
             if is_thread_directory(thread)
         )
         return {thread: names for thread, names in found if names}
+
+
+class WorkTreeState(NamedTuple):
+    """HEAD and the paths that differ from it."""
+
+    commit: str | None  # None before the first commit
+    branch: str | None  # None when detached
+    upstream: str | None  # short name, as in origin/main
+    ahead: int
+    behind: int
+    dirty: tuple[DirtyFile, ...]
+
+
+def parse_status(entries: list[str]) -> WorkTreeState:
+    """Read the NUL-separated entries of one status."""
+    headers = dict(
+        entry[2:].split(" ", 1) for entry in takewhile(lambda entry: entry.startswith("# "), entries)
+    )
+    commit = headers.get("branch.oid", "(initial)")
+    branch = headers.get("branch.head", "(detached)")
+    ahead, behind = (int(count[1:]) for count in headers.get("branch.ab", "+0 -0").split())
+    return WorkTreeState(
+        commit=None if commit == "(initial)" else commit,
+        branch=None if branch == "(detached)" else branch,
+        upstream=headers.get("branch.upstream"),
+        ahead=ahead,
+        behind=behind,
+        dirty=tuple(_dirty_files(entries)),
+    )
+
+
+def _dirty_files(entries: list[str]) -> Iterator[DirtyFile]:
+    remaining = iter(entries)
+    for entry in remaining:
+        kind = entry[:1]
+        if kind == "?":
+            yield DirtyFile("??", entry[2:])
+        elif kind in _FIELDS_BEFORE_PATH:
+            fields = entry.split(" ", _FIELDS_BEFORE_PATH[kind])
+            origin = next(remaining) if kind == "2" else None
+            yield DirtyFile(fields[1].replace(".", " "), fields[-1], origin)
+
+
+def may_list(index_file: Path, path: str) -> bool:
+    """Tell whether an index could list `path`; only a no is certain."""
+    try:
+        content = index_file.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    whole = int.from_bytes(content[4:8], "big") in _WHOLE_NAMES
+    return not whole or any(
+        name in content for name in (path.encode("utf-8", "surrogateescape"), *_ENTRIES_ELSEWHERE)
+    )

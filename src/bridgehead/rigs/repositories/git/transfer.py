@@ -27,32 +27,6 @@ from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, 
 _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
 _BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 _OURS_TO_CLEAR = ("refs/remotes/", "refs/bridge/")
-
-
-def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
-    """Remove the locks a refusal names if they are old; True if there were any, so that trying again makes sense."""
-    named = {Path(name) for name in _BLOCKED.findall(refused.says)}
-    stale = [lock for lock in named if _is_fetched_ref(clone, lock) and _is_stale(lock)]
-    for lock in stale:
-        lock.unlink(missing_ok=True)
-    return bool(stale)
-
-
-def _is_fetched_ref(clone: Clone, lock: Path) -> bool:
-    try:
-        ref = lock.relative_to(clone.location.common_dir).as_posix()
-    except ValueError:
-        return False
-    return ref.startswith(_OURS_TO_CLEAR) and ".." not in lock.parts
-
-
-def _is_stale(lock: Path) -> bool:
-    try:
-        return time.time() - lock.lstat().st_mtime > _STALE_SECONDS
-    except FileNotFoundError:
-        return True  # it was given back meanwhile
-
-
 _BRANCHES = "refs/heads/"
 _HEAD_FIELDS = ("HEAD", "refname", "objectname", "upstream", "upstream:remotename", "upstream:remoteref")
 _HEAD_FORMAT = "".join(f"%({field})%00" for field in _HEAD_FIELDS)
@@ -146,6 +120,30 @@ def _fetch(clone: Clone, wire: Wire) -> GitAnswer:
         FETCHED_FREEZES,
         timeout_seconds=NETWORK_TIMEOUT_SECONDS,
     )
+
+
+def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
+    """Remove the locks a refusal names if they are old; True if there were any, so that trying again makes sense."""
+    named = {Path(name) for name in _BLOCKED.findall(refused.says)}
+    stale = [lock for lock in named if _is_fetched_ref(clone, lock) and _is_stale(lock)]
+    for lock in stale:
+        lock.unlink(missing_ok=True)
+    return bool(stale)
+
+
+def _is_fetched_ref(clone: Clone, lock: Path) -> bool:
+    try:
+        ref = lock.relative_to(clone.location.common_dir).as_posix()
+    except ValueError:
+        return False
+    return ref.startswith(_OURS_TO_CLEAR) and ".." not in lock.parts
+
+
+def _is_stale(lock: Path) -> bool:
+    try:
+        return time.time() - lock.lstat().st_mtime > _STALE_SECONDS
+    except FileNotFoundError:
+        return True  # it was given back meanwhile
 
 
 def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:

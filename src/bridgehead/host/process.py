@@ -1,6 +1,4 @@
-"""Run a child process within limits: time, output size, pipes read while it runs, its whole family ended at the
-end.
-"""
+"""Run a child process within limits of time and output, and end its whole family with it."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import os
 import selectors
 import subprocess
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from types import TracebackType
 from typing import IO, Literal
@@ -58,10 +56,10 @@ def run(
                 process = _start(command, family)
         except (OSError, ValueError) as error:
             return _not_started(command, started_at, error)
-        family.led_by(process.pid)
+        family.set_leader(process.pid)
         deadline = None if timeout_seconds is None else clock.monotonic() + timeout_seconds
         running = _Run(command, process, family, cancel, clock, deadline, idle_seconds)
-        return running.attend(on_output, started_at, keep_family=keep_family)
+        return running.run_to_end(on_output, started_at, keep_family=keep_family)
     except BaseException:
         family.remember()
         family.kill()
@@ -91,21 +89,26 @@ class _Run:
         self._clock = clock
         self._deadline = deadline
         self._idle_seconds = idle_seconds
-        self._began = self._last_heard = clock.monotonic()
+        self._began = self._last_output_at = clock.monotonic()
         self._capture = Capture(command.stdout_cap, command.stderr_tail)
 
-    def attend(self, on_output: OnOutput | None, started_at: datetime, *, keep_family: bool) -> CommandResult:
+    def run_to_end(
+        self, on_output: OnOutput | None, started_at: datetime, *, keep_family: bool
+    ) -> CommandResult:
         """Stay with the program to its end and clear up after it."""
         prompt = self._command.prompt()
-        with Pipes(self._process, prompt, self._capture, on_output) as pipes, self._watching(pipes):
-            ended = self._converse(pipes)
+        with ExitStack() as stack:
+            pipes = stack.enter_context(Pipes(self._process, prompt, self._capture, on_output))
+            if self._cancel is not None:
+                stack.enter_context(self._cancel.waking(pipes.wake))
+            ended = self._exchange(pipes)
             if ended is Ended.EXITED:
                 self._linger(pipes)
             else:
                 self._ask_to_stop(pipes)
             spared = keep_family and ended is Ended.EXITED
             leftovers_killed = 0 if spared else self._family.kill()
-            _empty(pipes)
+            _read_rest(pipes)
         return CommandResult(
             argv=tuple(self._command.argv),
             ended=ended,
@@ -119,17 +122,14 @@ class _Run:
             leftovers_killed=leftovers_killed,
         )
 
-    def _watching(self, pipes: Pipes) -> AbstractContextManager[None]:
-        return nullcontext() if self._cancel is None else self._cancel.waking(pipes.wake)
-
-    def _converse(self, pipes: Pipes) -> Ended:
+    def _exchange(self, pipes: Pipes) -> Ended:
         """Move bytes until the program ends or has to."""
-        while (ended := self._verdict(pipes, self._clock.monotonic())) is None:
-            if pipes.turn(self._patience()):
-                self._last_heard = self._clock.monotonic()
+        while (ended := self._ending(pipes, self._clock.monotonic())) is None:
+            if pipes.wait(self._seconds_left()):
+                self._last_output_at = self._clock.monotonic()
         return ended
 
-    def _verdict(self, pipes: Pipes, now: float) -> Ended | None:
+    def _ending(self, pipes: Pipes, now: float) -> Ended | None:
         if pipes.has_exited:
             return Ended.EXITED
         if self._cancel is not None and self._cancel.cancelled:
@@ -138,21 +138,21 @@ class _Run:
             return Ended.OUTPUT_CAP
         if self._deadline is not None and now >= self._deadline:
             return Ended.TIMEOUT
-        if self._idle_seconds is not None and now >= self._last_heard + self._idle_seconds:
+        if self._idle_seconds is not None and now >= self._last_output_at + self._idle_seconds:
             return Ended.IDLE
         return None
 
-    def _patience(self) -> float | None:
+    def _seconds_left(self) -> float | None:
         """Return how long nothing may happen before a limit is reached."""
         limits = [] if self._deadline is None else [self._deadline]
         if self._idle_seconds is not None:
-            limits.append(self._last_heard + self._idle_seconds)
+            limits.append(self._last_output_at + self._idle_seconds)
         return max(0.0, min(limits) - self._clock.monotonic()) if limits else None
 
     def _linger(self, pipes: Pipes) -> None:
         until = self._clock.monotonic() + LINGER_SECONDS
         while not pipes.is_silent and (left := until - self._clock.monotonic()) > 0:
-            pipes.turn(left)
+            pipes.wait(left)
 
     def _ask_to_stop(self, pipes: Pipes) -> None:
         """Give the program its grace period; some print a last record in it (runtimes §2.4)."""
@@ -160,11 +160,11 @@ class _Run:
         self._family.signal(self._command.first_signal, group=self._command.signal_group)
         until = self._clock.monotonic() + self._command.grace_seconds
         while not pipes.has_exited and (left := until - self._clock.monotonic()) > 0:
-            pipes.turn(left)
+            pipes.wait(left)
 
 
 class Pipes:
-    """Feeds and drains one child; `turn` is the only place that waits."""
+    """Feeds and drains one child; `wait` is the only place that waits."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], prompt: bytes, capture: Capture, on_output: OnOutput | None
@@ -175,7 +175,7 @@ class Pipes:
         self._on_output = on_output
         self._exit_announced = False
         self._open_outputs = 0
-        self._heard = False
+        self._had_output = False
         self._selector = selectors.DefaultSelector()
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_writer, False)
@@ -192,9 +192,7 @@ class Pipes:
         for handle in (self._wake_reader, self._wake_writer, self._exit_handle):
             if handle is not None:
                 os.close(handle)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        _close_pipes(self._process)
 
     @property
     def has_exited(self) -> bool:
@@ -207,18 +205,18 @@ class Pipes:
         return self._open_outputs == 0
 
     def wake(self) -> None:
-        """End a `turn` that waits; for other threads."""
+        """End a `wait` that waits; for other threads."""
         with suppress(BlockingIOError):  # so many calls wait there already that one more adds nothing
             os.write(self._wake_writer, b"\0")
 
-    def turn(self, seconds: float | None) -> bool:
+    def wait(self, seconds: float | None) -> bool:
         """Wait at most `seconds` for something to happen and carry it out; return whether there was output."""
         if self._exit_handle is None:
             seconds = TICK_SECONDS if seconds is None else min(seconds, TICK_SECONDS)
-        self._heard = False
+        self._had_output = False
         for key, _ in self._selector.select(seconds):
             key.data()
-        return self._heard
+        return self._had_output
 
     def _watch_everything(self) -> None:
         self._selector.register(self._wake_reader, selectors.EVENT_READ, self._note_wake)
@@ -236,7 +234,7 @@ class Pipes:
             self._selector.register(pipe, selectors.EVENT_READ, lambda: self._drain(stream, pipe))
 
     def _note_wake(self) -> None:
-        self._selector.unregister(self._wake_reader)  # it stays readable, and has been heard
+        self._selector.unregister(self._wake_reader)  # it stays readable, and one wake is enough
 
     def _note_exit(self) -> None:
         self._exit_announced = True
@@ -264,7 +262,7 @@ class Pipes:
             self._selector.unregister(pipe)
             self._open_outputs -= 1
             return
-        self._heard = True
+        self._had_output = True
         counted = self._capture.take(stream, chunk)
         if counted and self._on_output is not None:
             self._on_output(stream, counted)
@@ -333,10 +331,10 @@ def _not_started(command: Command, started_at: datetime, error: OSError | ValueE
     return CommandResult(tuple(command.argv), Ended.NOT_STARTED, exit_code, started_at, reason=reason)
 
 
-def _empty(pipes: Pipes) -> None:
+def _read_rest(pipes: Pipes) -> None:
     """Take what was written before the kill."""
     for _ in range(_MORE_THAN_A_PIPE_HOLDS):
-        if not pipes.turn(0):
+        if not pipes.wait(0):
             return
 
 

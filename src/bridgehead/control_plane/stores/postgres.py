@@ -1,6 +1,4 @@
-"""The record in a Postgres database, for several machines: the same tables in a schema of their own, its failures
-as our errors.
-"""
+"""The record in a Postgres database, for several machines: the same tables in a schema of their own."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class SqlStore(Store):
         self.where = where
         self.read_only = read_only
         self._clock = clock or SystemClock()
-        self._new_id = new_id or _random_id
+        self._new_id = new_id or (lambda: os.urandom(16).hex())
         # Below LATEST only to make records of earlier versions, on which migrations are tried.
         self._up_to = up_to
 
@@ -300,7 +300,3 @@ def _item(transaction: Transaction, which: str | QuestionKey) -> PendingItem:
 def _find_key(transaction: Transaction, key: QuestionKey) -> PendingItem | None:
     found = transaction.rows(ITEM_BY_KEY, [Part(key.part).value, key.project, key.key])
     return rows.item_of(found[0]) if found else None
-
-
-def _random_id() -> str:
-    return os.urandom(16).hex()

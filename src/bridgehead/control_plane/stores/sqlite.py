@@ -1,6 +1,4 @@
-"""The record in one SQLite file: write-ahead log, every commit synced, a private regular file, SQLite's failures
-as our errors.
-"""
+"""The record in one SQLite file: private, with a write-ahead log, every commit synced."""
 
 from __future__ import annotations
 

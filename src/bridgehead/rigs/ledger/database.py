@@ -1,6 +1,4 @@
-"""The control-plane file of rigs §14.1: its tables beside foreign ones, and writing messages through. Git stays
-the truth.
-"""
+"""The control-plane file of rigs §14.1: its tables beside foreign ones, and the messages in them."""
 
 from __future__ import annotations
 

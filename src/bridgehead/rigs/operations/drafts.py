@@ -1,6 +1,4 @@
-"""What a new envelope says: fields in writing order, words where the user gave none, the secret scan before it is
-sent (rigs §3.4, §8).
-"""
+"""What a new envelope says: its fields in writing order, its default words, and no secrets (rigs §3.4, §8)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Judge envelopes that arrived, are shown or are looked at again: file, history, signature, attestation (rigs
-§9.4).
-"""
+"""Judge envelopes by file, history, signature and attestation; the command `verify` (rigs §9.4)."""
 
 from __future__ import annotations
 

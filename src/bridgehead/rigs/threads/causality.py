@@ -1,6 +1,4 @@
-"""Who knew what when they wrote, and where a thread split (rigs §9.6); the graph behind it, small for long
-threads.
-"""
+"""Who knew what when they wrote, and where a thread split (rigs §9.6)."""
 
 from __future__ import annotations
 

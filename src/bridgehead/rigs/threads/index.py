@@ -1,6 +1,4 @@
-"""The envelopes of a repository without reading them again: parsed once per content, placed once per commit (rigs
-§8, §9.4).
-"""
+"""The envelopes of a repository, parsed once per content and placed once per commit (rigs §8, §9.4)."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ class EnvelopeIndex:
         self._with_findings = with_findings
         self._with_history = with_history
         self._for_reading = for_reading
-        self._at_hand: dict[str, Envelope] = {}  # by blob
+        self._loaded: dict[str, Envelope] = {}  # by blob
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
         self.survey: Survey = survey or repository.survey(thread)
@@ -84,7 +82,7 @@ class EnvelopeIndex:
         """Yield what envelopes of one thread hold, in the order given; None for one that went away meanwhile."""
         from bridgehead.rigs.threads.index_store import read_envelopes
 
-        return read_envelopes(self._repository, envelopes, self._at_hand)
+        return read_envelopes(self._repository, envelopes, self._loaded)
 
     def _bring_up_to_date(self) -> None:
         known = self._file.header
@@ -137,7 +135,7 @@ class EnvelopeIndex:
             self._file.thread(thread).files[row.filename] = row
             self._file.touch(thread)
             if self._for_reading and envelope is not None:
-                self._at_hand[row.content] = envelope
+                self._loaded[row.content] = envelope
         return {thread: self._file.thread(thread).files for thread in threads}
 
     def _still_holds(self, thread: str, names: Sequence[str]) -> bool:

@@ -1,6 +1,4 @@
-"""Find the latest envelope of every thread in the newest commits alone, and keep thread summaries as text (rigs §8
-status).
-"""
+"""The latest envelope of every thread from the newest commits alone; thread summaries as text (rigs §8 status)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a relay turn carries to show who stands behind it, its nonce included, and what speaks against it (rigs
-§9.4, §10).
-"""
+"""What a relay turn carries to show who stands behind it, and what speaks against it (rigs §9.4, §10)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What `status`, `thread` and `inbox` print: rows and blocks for people, one object for `--json` (rigs §7, §8,
-§11, §12).
-"""
+"""What `status`, `thread` and `inbox` print: lines for people, one object for `--json` (rigs §7, §8, §11, §12)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a command that wrote or checked something did: one `key=value` line, one object for `--json` (rigs §7–§10,
-§14).
-"""
+"""What a command that wrote or checked something prints: one line, one object for `--json` (rigs §7–§10, §14)."""
 
 from __future__ import annotations
 

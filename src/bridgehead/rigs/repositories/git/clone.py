@@ -17,7 +17,7 @@ from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import translated
 from bridgehead.host.locks import FileLock, read_holder
 from bridgehead.rigs.repositories.errors import GitFailed, NotARepository
-from bridgehead.rigs.repositories.git.command import Git, GitAnswer, demand
+from bridgehead.rigs.repositories.git.command import Git, GitAnswer, require_success
 
 if TYPE_CHECKING:
     import hashlib
@@ -52,7 +52,7 @@ class Clone:
         self.location: Location = locate(self.git)
         self.git.directory = str(self.location.top_level)
         self.settings = GitSettings.read(self.git)
-        self.git.off = self.settings.switched_off_drivers()
+        self.git.extra_settings = self.settings.switched_off_drivers()
         self.clock = clock or SystemClock()
         self._pin_inherited_paths()
 
@@ -84,7 +84,7 @@ class Clone:
         deadline = self.clock.monotonic() + _INDEX_PATIENCE_SECONDS
         while True:
             answer = self.git.ask(*arguments, shielded=True)
-            if answer.code == 0 or _INDEX_BUSY not in answer.says or self.clock.monotonic() > deadline:
+            if answer.code == 0 or _INDEX_BUSY not in answer.stderr or self.clock.monotonic() > deadline:
                 return answer
             self.clock.sleep(_POLL_SECONDS)
 
@@ -102,8 +102,8 @@ class Clone:
                 handle = os.open(path.with_name("children"), _LOCK_FLAGS, 0o600)
             held.callback(os.close, handle)
             self._await_orphans(handle, timeout_seconds)
-            self.git.guard = handle
-            held.callback(setattr, self.git, "guard", None)
+            self.git.inherited_lock = handle
+            held.callback(setattr, self.git, "inherited_lock", None)
             yield
 
     def _take_turn(self, lock: FileLock) -> FileLock:
@@ -148,12 +148,12 @@ class Location(NamedTuple):
 
     @property
     def posting_journal(self) -> Path:
-        """Names the envelope that is being committed; see git_posting_journal.py."""
+        """Names the envelope that is being committed; see commit_journal.py."""
         return self.private_dir / "posting.json"
 
     @property
     def rebuild_journal(self) -> Path:
-        """Names the commits that are being replaced; see git_rebuild.py."""
+        """Names the commits that are being replaced; see rebase.py."""
         return self.private_dir / "rebuild.json"
 
     @property
@@ -171,7 +171,7 @@ def locate(git: Git) -> Location:
     """Find the work tree around git's directory, or raise NotARepository."""
     answer = git.ask("rev-parse", *_QUESTIONS, hooks_path_shown=True)
     if answer.code != 0:
-        raise NotARepository(git.directory, answer.says)
+        raise NotARepository(git.directory, answer.stderr)
     lines = answer.text.removesuffix("\n").split("\n")
     if len(lines) != len(Location._fields):
         raise GitFailed("a repository whose path holds a line break cannot be used")
@@ -189,7 +189,7 @@ class GitSettings:
     def read(cls, git: Git) -> GitSettings:
         """Ask git; later files override earlier ones, as they do for git itself."""
         values = {}
-        answer = demand("config", git.ask("config", "--list", "-z", hooks_path_shown=True))
+        answer = require_success("config", git.ask("config", "--list", "-z", hooks_path_shown=True))
         for entry in answer.fields:
             key, separator, value = entry.partition("\n")
             values[key] = value if separator else "true"
@@ -213,7 +213,7 @@ class GitSettings:
         return {key[len("remote.") : -len(".url")] for key in self._values if _REMOTE.fullmatch(key)}
 
     def switched_off_drivers(self) -> tuple[str, ...]:
-        """Return the settings that keep every configured filter from running (see git_command.py)."""
+        """Return the settings that keep every configured filter from running (see command.py)."""
         drivers = {
             key[: key.rindex(".")] for key in self._values if key.startswith("filter.") and key.count(".") > 1
         }

@@ -1,6 +1,4 @@
-"""Put one envelope into one commit by plumbing, so that nothing else goes with it and nothing stays half done
-(rigs §8).
-"""
+"""Put one envelope, and nothing else, into one commit; the commit-msg hook is asked first (rigs §8)."""
 
 from __future__ import annotations
 
@@ -18,19 +16,19 @@ from bridgehead.rigs.repositories.base import MAX_FILE_BYTES, Posting
 from bridgehead.rigs.repositories.errors import CommitFailed, GitFailed, SigningFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.commit_journal import (
-    Intention,
+    JournalEntry,
     draft_file,
     forget,
     refresh,
     scratch_index,
     settle,
     stage,
-    write_intention,
+    write_journal,
 )
 from bridgehead.rigs.repositories.records import REGULAR, Head, Identity
 
 _LONGEST_CHAIN = 40  # of symbolic links, as in Linux
-_UNFINISHED_BUSINESS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
+_OTHER_OPERATIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 
 
 class GitPosting(Posting):
@@ -43,7 +41,7 @@ class GitPosting(Posting):
         self._head = head
         self._content = content
         self._open = True
-        self._intention = Intention(path, clone.blob_id(content), replaces_draft, os.getpid())
+        self._entry = JournalEntry(path, clone.blob_id(content), replaces_draft, os.getpid())
         self._refuse_taken_name()
         self._write()
 
@@ -53,7 +51,7 @@ class GitPosting(Posting):
         message = self._pass_hook(message)
         commit = self._commit_tree(tree, message, identity, must_sign=must_sign)
         try:
-            stage(self._clone, self.path, self._intention.blob)
+            stage(self._clone, self.path, self._entry.blob)
             move_branch(self._clone, self._head, commit, f"commit: {subject}")
         except GitFailed as error:
             raise CommitFailed(error.git_says) from error
@@ -67,34 +65,34 @@ class GitPosting(Posting):
         """Take back what was not committed; what was, in the moment we were interrupted, is kept and known."""
         if self._open:
             self._open = False
-            self.commit = settle(self._clone, self._intention).commit
+            self.commit = settle(self._clone, self._entry).commit
 
     def _refuse_taken_name(self) -> None:
         directory = self._clone.location.top_level / self.path.rpartition("/")[0]
         if os.path.lexists(directory / ".git"):
             raise NestedRepository(str(directory))
-        if any((self._clone.location.git_dir / name).exists() for name in _UNFINISHED_BUSINESS):
+        if any((self._clone.location.git_dir / name).exists() for name in _OTHER_OPERATIONS):
             raise CommitFailed("cannot make a partial commit during a merge, cherry-pick or revert")
         tracked = self._clone.git.read("ls-files", "-z", "--", self.path)
         committed = self._head.commit and self._clone.git.read(
             "ls-tree", "-z", "--full-tree", self._head.commit, "--", self.path
         )
-        if tracked.out or (committed and committed.out):
+        if tracked.stdout or (committed and committed.stdout):
             raise FileTaken(self.path, "written", "an envelope of that name is tracked already")
 
     def _write(self) -> None:
         top_level = self._clone.location.top_level
         target = top_level / self.path
-        write_intention(self._clone, self._intention)
+        write_journal(self._clone, self._entry)
         try:
-            if self._intention.had_draft:
+            if self._entry.had_draft:
                 write_atomic(draft_file(self._clone), read_bounded(target, MAX_FILE_BYTES, root=top_level))
-            write_atomic(target, self._content, exclusive=not self._intention.had_draft, root=top_level)
+            write_atomic(target, self._content, exclusive=not self._entry.had_draft, root=top_level)
         except FileTaken:
             forget(self._clone)
             raise
         except BaseException:
-            settle(self._clone, self._intention)
+            settle(self._clone, self._entry)
             raise
 
     def _compose_tree(self) -> str:
@@ -130,10 +128,10 @@ class GitPosting(Posting):
         answer = self._clone.git.ask(
             *commit_tree_arguments(tree, parents, sign=sign),
             stdin=message.encode("utf-8", "surrogateescape"),
-            surroundings=identity_surroundings(identity) if identity else None,
+            variables=identity_variables(identity) if identity else None,
         )
         if answer.code != 0:
-            raise (SigningFailed if must_sign else CommitFailed)(answer.says)
+            raise (SigningFailed if must_sign else CommitFailed)(answer.stderr)
         commit = answer.text.strip()
         if must_sign and not carries_signature(self._clone, commit):
             raise SigningFailed("git made a commit without a signature")
@@ -153,7 +151,7 @@ def commit_tree_arguments(tree: str, parents: tuple[str, ...], *, sign: bool) ->
     return ("commit-tree", tree, *named, *(("-S",) if sign else ()), "-F", "-")
 
 
-def identity_surroundings(author: Identity, committer: Identity | None = None) -> dict[str, str]:
+def identity_variables(author: Identity, committer: Identity | None = None) -> dict[str, str]:
     """Return the variables that make a commit be by somebody (rigs §10, L6)."""
     by = committer or author
     return {
@@ -166,7 +164,7 @@ def identity_surroundings(author: Identity, committer: Identity | None = None) -
 
 def carries_signature(clone: Clone, commit: str) -> bool:
     """Tell whether a commit object holds a signature at all."""
-    headers = clone.git.read("cat-file", "commit", commit).out.partition(b"\n\n")[0]
+    headers = clone.git.read("cat-file", "commit", commit).stdout.partition(b"\n\n")[0]
     return b"\ngpgsig" in headers
 
 

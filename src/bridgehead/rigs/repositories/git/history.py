@@ -11,7 +11,7 @@ from bridgehead.host.child import SignalsHeld
 from bridgehead.host.directories import make_dir
 from bridgehead.rigs.repositories.base import MAX_FILE_BYTES, PendingHistory
 from bridgehead.rigs.repositories.errors import GitFailed
-from bridgehead.rigs.repositories.git.command import Git, Running, demand
+from bridgehead.rigs.repositories.git.command import Git, Running, require_success
 from bridgehead.rigs.repositories.records import (
     SYMLINK,
     CommitRecord,
@@ -93,7 +93,7 @@ def log_arguments(*revisions: str) -> tuple[str, ...]:
 
 
 class GitHistory(PendingHistory):
-    """A log that git writes aside while we do something else."""
+    """A log that git writes into a file while we do something else."""
 
     def __init__(self, git: Git, head: str, scratch: Path) -> None:
         make_dir(scratch.parent)
@@ -107,13 +107,13 @@ class GitHistory(PendingHistory):
     def start(self) -> None:
         with SignalsHeld():
             self._running = self._git.start(
-                *log_arguments(self._head), aside=self._handle, settings=_SMALL_CACHE
+                *log_arguments(self._head), output_file=self._handle, settings=_SMALL_CACHE
             )
 
     def result(self) -> History:
         if self._running is None:
             raise RuntimeError("result before start")
-        answer = demand("log", self._running.answer())
+        answer = require_success("log", self._running.answer())
         return History(tuple(parse_log(answer.text)), from_start=True)
 
     def abandon(self) -> None:
@@ -180,7 +180,7 @@ def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:
     sizes = git.read("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(wanted)).text
     small = [line.split()[0] for line in sizes.splitlines() if _fits(line)]
     contents = (
-        dict(_parse_batch(git.read("cat-file", "--batch", "--buffer", stdin=_lines(small)).out))
+        dict(_parse_batch(git.read("cat-file", "--batch", "--buffer", stdin=_lines(small)).stdout))
         if small
         else {}
     )

@@ -14,7 +14,7 @@ from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
 from bridgehead.rigs.envelope.names import envelope_at, next_filename
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
-from bridgehead.rigs.repositories.git.command import demand
+from bridgehead.rigs.repositories.git.command import require_success
 from bridgehead.rigs.repositories.git.envelope_commit import commit_tree_arguments, move_branch
 from bridgehead.rigs.repositories.git.history import commits_between, committed_files, merge_base
 from bridgehead.rigs.repositories.records import REGULAR, CommitRecord, Head, Rebuilt, Recovered
@@ -156,10 +156,10 @@ def _make_commit(clone: Clone, plan: PlannedCommit, tree: str, parent: str) -> s
     answer = clone.git.ask(
         *commit_tree_arguments(tree, (parent,), sign=plan.signed),
         stdin=(plan.message + "\n").encode("utf-8", "surrogateescape"),
-        surroundings=_same_people(clone, plan.old_commit),
+        variables=_same_people(clone, plan.old_commit),
     )
     if answer.code != 0:
-        raise GitFailed(f"{plan.turns[0].old_path} could not be committed on the new tip", answer.says)
+        raise GitFailed(f"{plan.turns[0].old_path} could not be committed on the new tip", answer.stderr)
     return answer.text.strip()
 
 
@@ -201,4 +201,4 @@ def _settle(clone: Clone, old: str, new: str) -> str:
 
 def _switch(clone: Clone, before: str, after: str) -> None:
     """Take index and work tree from one commit to the other; what the user has changed stays or stops it."""
-    demand("read-tree", clone.write_index("read-tree", "-m", "-u", before, after))
+    require_success("read-tree", clone.write_index("read-tree", "-m", "-u", before, after))

@@ -1,6 +1,4 @@
-"""Look at a work tree: where HEAD is, what git tracks, what differs, which names lie in the thread directories
-(rigs §8).
-"""
+"""Look at a work tree: HEAD, what git tracks, what differs, and the names in thread directories (rigs §8)."""
 
 from __future__ import annotations
 
@@ -13,13 +11,13 @@ from typing import NamedTuple
 from bridgehead.host.child import SignalsHeld
 from bridgehead.rigs.envelope.names import is_thread_directory
 from bridgehead.rigs.repositories.base import Survey
-from bridgehead.rigs.repositories.git.command import Git, Running, demand
+from bridgehead.rigs.repositories.git.command import Git, Running, require_success
 from bridgehead.rigs.repositories.records import SYMLINK, DirtyFile, TrackedFile
 from bridgehead.rigs.repositories.work_tree import names_in
 
 _WHOLE_NAMES = (2, 3)  # versions of the format that do not shorten names
 _ENTRIES_ELSEWHERE = (b"link", b"sdir")  # a split index; directories that stand for their files
-ARGUMENTS = (
+STATUS_ARGUMENTS = (
     "status",
     "--porcelain=v2",
     "-z",
@@ -41,8 +39,8 @@ class GitSurvey(Survey):
         try:
             with SignalsHeld():
                 index = git.start("ls-files", "--stage", "-z", *limits)
-            state = parse_status(demand("status", git.ask(*ARGUMENTS, *limits)).fields)
-            self.index_text = demand("ls-files", index.answer()).text
+            state = parse_status(require_success("status", git.ask(*STATUS_ARGUMENTS, *limits)).fields)
+            self.index_text = require_success("ls-files", index.answer()).text
         except BaseException:
             if index is not None:
                 index.abandon()

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from bridgehead.host.family import MARK, Family, look_up
+from bridgehead.host.family import MARK, Family, find_process
 
 SLEEPER = "import os, time; os.setsid(); print('up', flush=True); time.sleep(600)"
 
@@ -67,20 +67,20 @@ sys.stdin.read()
         assert leader.stdin is not None
         assert leader.stdout is not None
         grandchild = int(leader.stdout.readline())
-        family.led_by(leader.pid)
+        family.set_leader(leader.pid)
         family.remember()
         leader.stdin.close()
         os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
-        assert look_up(grandchild) is not None
+        assert find_process(grandchild) is not None
         assert family.kill() == 1
-    assert look_up(grandchild) is None
+    assert find_process(grandchild) is None
 
 
 def test_signalling_a_family_without_a_leader_or_with_a_dead_one_does_nothing() -> None:
     family = Family()
     family.signal(signal.SIGKILL, group=True)
     with subprocess.Popen([sys.executable, "-c", ""], start_new_session=True) as leader:
-        family.led_by(leader.pid)
+        family.set_leader(leader.pid)
         leader.wait()
         family.signal(signal.SIGTERM, group=True)
         family.signal(signal.SIGTERM, group=False)

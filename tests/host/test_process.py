@@ -38,8 +38,13 @@ def nothing_is_left_alive() -> Iterator[None]:
     assert left_alive() == []
 
 
-def left_alive() -> list[family.Entry]:
-    return [entry for listed in family.living() for entry in listed if family.carries(entry, TAG, TAGGED)]
+def left_alive() -> list[family.ProcessEntry]:
+    return [
+        entry
+        for listed in family.living_processes()
+        for entry in listed
+        if family.has_variable(entry, TAG, TAGGED)
+    ]
 
 
 def python(source: str, *arguments: str, **options: object) -> Command:
@@ -99,7 +104,7 @@ def pids_in(result: CommandResult) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    return family.look_up(pid) is not None
+    return family.find_process(pid) is not None
 
 
 # --- a program that ends by itself
@@ -525,14 +530,14 @@ def test_output_itself_can_cancel_a_run() -> None:
 def test_a_cancelled_run_waits_for_its_grace_period_without_turning_in_circles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    turns: list[float | None] = []
-    turn = Pipes.turn
+    waits: list[float | None] = []
+    wait = Pipes.wait
 
     def counted(pipes: Pipes, seconds: float | None) -> bool:
-        turns.append(seconds)
-        return turn(pipes, seconds)
+        waits.append(seconds)
+        return wait(pipes, seconds)
 
-    monkeypatch.setattr(Pipes, "turn", counted)
+    monkeypatch.setattr(Pipes, "wait", counted)
     cancel = Cancel()
     result = run(
         tree(
@@ -544,7 +549,7 @@ def test_a_cancelled_run_waits_for_its_grace_period_without_turning_in_circles(
         on_output=Listener(cancel.cancel),
     )
     assert result.ended is Ended.CANCELLED
-    assert len(turns) < 50
+    assert len(waits) < 50
 
 
 def test_one_token_stops_several_runs_and_is_never_reset(tmp_path: Path) -> None:

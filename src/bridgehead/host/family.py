@@ -12,113 +12,11 @@ from dataclasses import dataclass, field
 from bridgehead.host.child import run_child
 
 PROC = "/proc"
-_MOST_LISTS = 200
+_MAX_LISTS = 200
 _ENDED = ("Z", "X")  # a zombie holds its pid and nothing else
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One living process; its parent changes when it is orphaned, its pid and birth do not."""
-
-    pid: int
-    born: int
-    parent: int = field(compare=False)
-    session: int = field(compare=False)
-
-
-def living() -> Iterator[list[Entry]]:
-    """List every process that has not ended, then those that came while the list was read, until nobody comes.
-
-    A process that forks and ends at once is gone before its line in a list is read. It had its child before it went,
-    so the child stands in the next list. A machine where others start without end is listed a bounded number of times.
-    """
-    if (pids := _pids()) is None:
-        yield _listed_by_ps()
-        return
-    seen: set[int] = set()
-    for _ in range(_MOST_LISTS):
-        new = (pids or set()) - seen
-        if not new:
-            return
-        yield [entry for pid in new if (entry := look_up(pid)) is not None]
-        seen |= new
-        pids = _pids()
-
-
-def look_up(pid: int) -> Entry | None:
-    """Return the process that has `pid` now; None if it has ended, or there is no `/proc` to ask."""
-    try:
-        with open(f"{PROC}/{pid}/stat", "rb") as file:
-            line = file.read()
-    except OSError:
-        return None
-    # The name stands in parentheses and may itself hold parentheses and blanks.
-    fields = line[line.rindex(b")") + 2 :].split()
-    if fields[0].decode() in _ENDED:
-        return None
-    return Entry(pid, born=int(fields[19]), parent=int(fields[1]), session=int(fields[3]))
-
-
-def _pids() -> set[int] | None:
-    try:
-        with os.scandir(PROC) as listing:
-            return {int(item.name) for item in listing if item.name.isdigit()}
-    except OSError:
-        return None
-
-
-def carries(entry: Entry, variable: str, value: str) -> bool:
-    """Tell whether a process of our own user was started with `value` in its environment `variable`."""
-    try:
-        with open(f"{PROC}/{entry.pid}/environ", "rb") as file:
-            if os.fstat(file.fileno()).st_uid != os.geteuid():
-                return False
-            environment = file.read()
-    except OSError:
-        return False
-    name, wanted = f"{variable}=".encode(), value.encode()
-    return any(item.startswith(name) and wanted in item for item in environment.split(b"\0"))
-
-
-def with_descendants(everyone: Iterable[Entry], ancestors: Collection[int]) -> set[Entry]:
-    """Return the processes whose pid is among `ancestors`, and all that descend from them."""
-    children: dict[int, list[Entry]] = {}
-    chosen: set[Entry] = set()
-    for entry in everyone:
-        children.setdefault(entry.parent, []).append(entry)
-        if entry.pid in ancestors:
-            chosen.add(entry)
-    waiting = list(ancestors)
-    while waiting:
-        born_later = set(children.get(waiting.pop(), ())) - chosen
-        chosen |= born_later
-        waiting += [child.pid for child in born_later]
-    return chosen
-
-
-def _listed_by_ps() -> list[Entry]:
-    try:
-        listing = run_child(
-            ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat="],
-            env={"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    rows = [line.split() for line in listing.stdout.decode("ascii", "replace").splitlines()]
-    return [
-        Entry(int(row[0]), born=0, parent=int(row[1]), session=int(row[2]))
-        for row in rows
-        if len(row) == 4 and not row[3].startswith(_ENDED)
-    ]
-
-
 MARK = "BRIDGEHEAD_RUN_ID"
 GIVE_UP_SECONDS = 5.0
-_LOOK_AGAIN_SECONDS = 0.005
+_RESCAN_SECONDS = 0.005
 
 
 class Family:
@@ -127,20 +25,20 @@ class Family:
     def __init__(self) -> None:
         self.run_id = os.urandom(16).hex()
         self._leader: int | None = None
-        self._eldest_born = 0
-        self._remembered: set[Entry] = set()
-        self._beyond_reach: set[Entry] = set()
+        self._leader_born = 0
+        self._remembered: set[ProcessEntry] = set()
+        self._not_permitted: set[ProcessEntry] = set()
 
     def mark(self) -> str:
         """Return the value of the mark; a run inside a run carries both, so that the outer one finds it too."""
         outer = os.environ.get(MARK)
         return f"{outer}:{self.run_id}" if outer else self.run_id
 
-    def led_by(self, pid: int) -> None:
+    def set_leader(self, pid: int) -> None:
         """Name the process that was started; it must lead a session of its own and not be reaped before `kill`."""
         self._leader = pid
-        entry = look_up(pid)
-        self._eldest_born = entry.born if entry else 0
+        entry = find_process(pid)
+        self._leader_born = entry.born if entry else 0
 
     def remember(self) -> None:
         """Note who belongs to the family now; the first signal may cut the parent links."""
@@ -159,45 +57,145 @@ class Family:
             return  # it has ended; of a group of zombies macOS says "not permitted"
 
     def kill(self) -> int:
-        """Kill every member, looking again until nobody is left; return how many there were besides the leader."""
-        killed: set[Entry] = set()
+        """Kill every member, scanning again until nobody is left; return how many there were besides the leader."""
+        killed: set[ProcessEntry] = set()
         give_up_at = time.monotonic() + GIVE_UP_SECONDS
         self.signal(signal.SIGKILL, group=True)
-        looks_left = 1
-        while looks_left and time.monotonic() < give_up_at:
+        scans_left = 1
+        while scans_left and time.monotonic() < give_up_at:
             members = self._members()
-            # Whoever is in the middle of an exec shows no environment, so after a kill one clean look is not enough.
-            looks_left = 2 if members else looks_left - 1
+            # Whoever is in the middle of an exec shows no environment, so after a kill one clean scan is not enough.
+            scans_left = 2 if members else scans_left - 1
             for member in members:
                 self._kill(member)
             killed |= members
-            if looks_left:
-                time.sleep(_LOOK_AGAIN_SECONDS)
-        return len({member.pid for member in killed - self._beyond_reach} - {self._leader})
+            if scans_left:
+                time.sleep(_RESCAN_SECONDS)
+        return len({member.pid for member in killed - self._not_permitted} - {self._leader})
 
-    def _kill(self, member: Entry) -> None:
+    def _kill(self, member: ProcessEntry) -> None:
         try:
             os.kill(member.pid, signal.SIGKILL)
         except ProcessLookupError:
             return
         except PermissionError:  # it runs as somebody else, through sudo for example
-            self._beyond_reach.add(member)
+            self._not_permitted.add(member)
 
-    def _members(self) -> set[Entry]:
+    def _members(self) -> set[ProcessEntry]:
         """Return the first members found: a family that forks faster than the whole machine is read must not wait."""
-        everyone: list[Entry] = []
+        everyone: list[ProcessEntry] = []
         rooted: set[int] = set()
-        for listed in living():
+        for listed in living_processes():
             others = [entry for entry in listed if entry.pid != os.getpid()]
             everyone += others
             rooted |= {entry.pid for entry in others if self._is_member(entry)}
-            if members := with_descendants(everyone, rooted) - self._beyond_reach:
+            if members := with_descendants(everyone, rooted) - self._not_permitted:
                 return members
         return set()
 
-    def _is_member(self, entry: Entry) -> bool:
+    def _is_member(self, entry: ProcessEntry) -> bool:
         if entry in self._remembered:
             return True
-        if entry.born < self._eldest_born:  # nobody in the family is older than its leader
+        if entry.born < self._leader_born:  # nobody in the family is older than its leader
             return False
-        return self._leader in (entry.pid, entry.session) or carries(entry, MARK, self.run_id)
+        return self._leader in (entry.pid, entry.session) or has_variable(entry, MARK, self.run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEntry:
+    """One living process; its parent changes when it is orphaned, its pid and birth do not."""
+
+    pid: int
+    born: int
+    parent: int = field(compare=False)
+    session: int = field(compare=False)
+
+
+def living_processes() -> Iterator[list[ProcessEntry]]:
+    """List every process that has not ended, then those that came while the list was read, until nobody comes.
+
+    A process that forks and ends at once is gone before its line in a list is read. It had its child before it went,
+    so the child stands in the next list. A machine where others start without end is listed a bounded number of times.
+    """
+    if (pids := _pids()) is None:
+        yield _listed_by_ps()
+        return
+    seen: set[int] = set()
+    for _ in range(_MAX_LISTS):
+        new = (pids or set()) - seen
+        if not new:
+            return
+        yield [entry for pid in new if (entry := find_process(pid)) is not None]
+        seen |= new
+        pids = _pids()
+
+
+def find_process(pid: int) -> ProcessEntry | None:
+    """Return the process that has `pid` now; None if it has ended, or there is no `/proc` to ask."""
+    try:
+        with open(f"{PROC}/{pid}/stat", "rb") as file:
+            line = file.read()
+    except OSError:
+        return None
+    # The name stands in parentheses and may itself hold parentheses and blanks.
+    fields = line[line.rindex(b")") + 2 :].split()
+    if fields[0].decode() in _ENDED:
+        return None
+    return ProcessEntry(pid, born=int(fields[19]), parent=int(fields[1]), session=int(fields[3]))
+
+
+def has_variable(entry: ProcessEntry, variable: str, value: str) -> bool:
+    """Tell whether a process of our own user was started with `value` in its environment `variable`."""
+    try:
+        with open(f"{PROC}/{entry.pid}/environ", "rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return False
+            environment = file.read()
+    except OSError:
+        return False
+    name, wanted = f"{variable}=".encode(), value.encode()
+    return any(item.startswith(name) and wanted in item for item in environment.split(b"\0"))
+
+
+def with_descendants(everyone: Iterable[ProcessEntry], ancestors: Collection[int]) -> set[ProcessEntry]:
+    """Return the processes whose pid is among `ancestors`, and all that descend from them."""
+    children: dict[int, list[ProcessEntry]] = {}
+    chosen: set[ProcessEntry] = set()
+    for entry in everyone:
+        children.setdefault(entry.parent, []).append(entry)
+        if entry.pid in ancestors:
+            chosen.add(entry)
+    waiting = list(ancestors)
+    while waiting:
+        born_later = set(children.get(waiting.pop(), ())) - chosen
+        chosen |= born_later
+        waiting += [child.pid for child in born_later]
+    return chosen
+
+
+def _pids() -> set[int] | None:
+    try:
+        with os.scandir(PROC) as listing:
+            return {int(item.name) for item in listing if item.name.isdigit()}
+    except OSError:
+        return None
+
+
+def _listed_by_ps() -> list[ProcessEntry]:
+    try:
+        listing = run_child(
+            ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat="],
+            env={"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    rows = [line.split() for line in listing.stdout.decode("ascii", "replace").splitlines()]
+    return [
+        ProcessEntry(int(row[0]), born=0, parent=int(row[1]), session=int(row[2]))
+        for row in rows
+        if len(row) == 4 and not row[3].startswith(_ENDED)
+    ]

@@ -1,6 +1,4 @@
-"""Run a child process within limits: time, output size, pipes read while it runs, its whole family ended at the
-end.
-"""
+"""Run a child process within limits of time and output, and end its whole family with it."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import os
 import selectors
 import subprocess
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from types import TracebackType
 from typing import IO, Literal
@@ -22,9 +20,252 @@ from bridgehead.host.family import GIVE_UP_SECONDS, MARK, Family
 
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
-
 CHUNK_BYTES = 1 << 16
 TICK_SECONDS = 0.05  # how often to ask for the end where the system does not announce it
+__all__ = ["Cancel", "Command", "CommandResult", "Ended", "OnOutput", "Stream", "child_environment", "run"]
+# The last output may still be on its way through a helper such as `tee` when the program itself has ended.
+LINGER_SECONDS = 0.5
+_MORE_THAN_A_PIPE_HOLDS = 64
+
+
+def run(
+    command: Command,
+    *,
+    timeout_seconds: float | None,
+    idle_seconds: float | None,
+    cancel: Cancel | None = None,
+    on_output: OnOutput | None = None,
+    keep_family: bool = False,
+    clock: Clock | None = None,
+) -> CommandResult:
+    """Run `command` to its end and return what came of it; a program that cannot be started is a result too.
+
+    `timeout_seconds` bounds the whole run, `idle_seconds` the time without any output. Children that outlive a normal
+    end are killed as well, for nobody owns them; `keep_family` spares them, for programs that leave helpers behind on
+    purpose (git's maintenance, credential caches).
+    """
+    clock = clock or SystemClock()
+    started_at = clock.now()
+    if cancel is not None and cancel.cancelled:
+        return CommandResult(tuple(command.argv), Ended.CANCELLED, 130, started_at)
+    family = Family()
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        try:
+            with SignalsHeld():
+                process = _start(command, family)
+        except (OSError, ValueError) as error:
+            return _not_started(command, started_at, error)
+        family.set_leader(process.pid)
+        deadline = None if timeout_seconds is None else clock.monotonic() + timeout_seconds
+        running = _Run(command, process, family, cancel, clock, deadline, idle_seconds)
+        return running.run_to_end(on_output, started_at, keep_family=keep_family)
+    except BaseException:
+        family.remember()
+        family.kill()
+        if process is not None:
+            _reap(process)
+            _close_pipes(process)
+        raise
+
+
+class _Run:
+    """A program under way, and the limits it is held to."""
+
+    def __init__(
+        self,
+        command: Command,
+        process: subprocess.Popen[bytes],
+        family: Family,
+        cancel: Cancel | None,
+        clock: Clock,
+        deadline: float | None,
+        idle_seconds: float | None,
+    ) -> None:
+        self._command = command
+        self._process = process
+        self._family = family
+        self._cancel = cancel
+        self._clock = clock
+        self._deadline = deadline
+        self._idle_seconds = idle_seconds
+        self._began = self._last_output_at = clock.monotonic()
+        self._capture = Capture(command.stdout_cap, command.stderr_tail)
+
+    def run_to_end(
+        self, on_output: OnOutput | None, started_at: datetime, *, keep_family: bool
+    ) -> CommandResult:
+        """Stay with the program to its end and clear up after it."""
+        prompt = self._command.prompt()
+        with ExitStack() as stack:
+            pipes = stack.enter_context(Pipes(self._process, prompt, self._capture, on_output))
+            if self._cancel is not None:
+                stack.enter_context(self._cancel.waking(pipes.wake))
+            ended = self._exchange(pipes)
+            if ended is Ended.EXITED:
+                self._linger(pipes)
+            else:
+                self._ask_to_stop(pipes)
+            spared = keep_family and ended is Ended.EXITED
+            leftovers_killed = 0 if spared else self._family.kill()
+            _read_rest(pipes)
+        return CommandResult(
+            argv=tuple(self._command.argv),
+            ended=ended,
+            exit_code=exit_code_of(ended, _reap(self._process)),
+            started_at=started_at,
+            duration_seconds=self._clock.monotonic() - self._began,
+            stdout=self._capture.stdout,
+            stderr=self._capture.stderr,
+            stdout_truncated=self._capture.stdout_truncated,
+            stderr_truncated=self._capture.stderr_truncated,
+            leftovers_killed=leftovers_killed,
+        )
+
+    def _exchange(self, pipes: Pipes) -> Ended:
+        """Move bytes until the program ends or has to."""
+        while (ended := self._ending(pipes, self._clock.monotonic())) is None:
+            if pipes.wait(self._seconds_left()):
+                self._last_output_at = self._clock.monotonic()
+        return ended
+
+    def _ending(self, pipes: Pipes, now: float) -> Ended | None:
+        if pipes.has_exited:
+            return Ended.EXITED
+        if self._cancel is not None and self._cancel.cancelled:
+            return Ended.CANCELLED
+        if self._capture.stdout_truncated:
+            return Ended.OUTPUT_CAP
+        if self._deadline is not None and now >= self._deadline:
+            return Ended.TIMEOUT
+        if self._idle_seconds is not None and now >= self._last_output_at + self._idle_seconds:
+            return Ended.IDLE
+        return None
+
+    def _seconds_left(self) -> float | None:
+        """Return how long nothing may happen before a limit is reached."""
+        limits = [] if self._deadline is None else [self._deadline]
+        if self._idle_seconds is not None:
+            limits.append(self._last_output_at + self._idle_seconds)
+        return max(0.0, min(limits) - self._clock.monotonic()) if limits else None
+
+    def _linger(self, pipes: Pipes) -> None:
+        until = self._clock.monotonic() + LINGER_SECONDS
+        while not pipes.is_silent and (left := until - self._clock.monotonic()) > 0:
+            pipes.wait(left)
+
+    def _ask_to_stop(self, pipes: Pipes) -> None:
+        """Give the program its grace period; some print a last record in it (runtimes §2.4)."""
+        self._family.remember()
+        self._family.signal(self._command.first_signal, group=self._command.signal_group)
+        until = self._clock.monotonic() + self._command.grace_seconds
+        while not pipes.has_exited and (left := until - self._clock.monotonic()) > 0:
+            pipes.wait(left)
+
+
+class Pipes:
+    """Feeds and drains one child; `wait` is the only place that waits."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], prompt: bytes, capture: Capture, on_output: OnOutput | None
+    ) -> None:
+        self._process = process
+        self._rest = memoryview(prompt)
+        self._capture = capture
+        self._on_output = on_output
+        self._exit_announced = False
+        self._open_outputs = 0
+        self._had_output = False
+        self._selector = selectors.DefaultSelector()
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_writer, False)
+        self._exit_handle = _exit_handle(process.pid)
+        self._watch_everything()
+
+    def __enter__(self) -> Pipes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._selector.close()
+        for handle in (self._wake_reader, self._wake_writer, self._exit_handle):
+            if handle is not None:
+                os.close(handle)
+        _close_pipes(self._process)
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the program itself has ended; children of it may still hold the pipes."""
+        return self._exit_announced or (self._exit_handle is None and self._process.poll() is not None)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody is left who could write anything."""
+        return self._open_outputs == 0
+
+    def wake(self) -> None:
+        """End a `wait` that waits; for other threads."""
+        with suppress(BlockingIOError):  # so many calls wait there already that one more adds nothing
+            os.write(self._wake_writer, b"\0")
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait at most `seconds` for something to happen and carry it out; return whether there was output."""
+        if self._exit_handle is None:
+            seconds = TICK_SECONDS if seconds is None else min(seconds, TICK_SECONDS)
+        self._had_output = False
+        for key, _ in self._selector.select(seconds):
+            key.data()
+        return self._had_output
+
+    def _watch_everything(self) -> None:
+        self._selector.register(self._wake_reader, selectors.EVENT_READ, self._note_wake)
+        if self._exit_handle is not None:
+            self._selector.register(self._exit_handle, selectors.EVENT_READ, self._note_exit)
+        if self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
+            self._selector.register(self._process.stdin, selectors.EVENT_WRITE, self._feed)
+        self._watch_output("stdout", self._process.stdout)
+        self._watch_output("stderr", self._process.stderr)
+
+    def _watch_output(self, stream: Stream, pipe: IO[bytes] | None) -> None:
+        if pipe is not None:
+            self._open_outputs += 1
+            self._selector.register(pipe, selectors.EVENT_READ, lambda: self._drain(stream, pipe))
+
+    def _note_wake(self) -> None:
+        self._selector.unregister(self._wake_reader)  # it stays readable, and one wake is enough
+
+    def _note_exit(self) -> None:
+        self._exit_announced = True
+        if self._exit_handle is not None:
+            self._selector.unregister(self._exit_handle)
+
+    def _feed(self) -> None:
+        stdin = self._process.stdin
+        if stdin is None:
+            return
+        try:
+            written = os.write(stdin.fileno(), self._rest[:CHUNK_BYTES])
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # the program does not want the rest, which is its own business
+            written = len(self._rest)
+        self._rest = self._rest[written:]
+        if not self._rest:
+            self._selector.unregister(stdin)
+            stdin.close()
+
+    def _drain(self, stream: Stream, pipe: IO[bytes]) -> None:
+        chunk = os.read(pipe.fileno(), CHUNK_BYTES)
+        if not chunk:
+            self._selector.unregister(pipe)
+            self._open_outputs -= 1
+            return
+        self._had_output = True
+        counted = self._capture.take(stream, chunk)
+        if counted and self._on_output is not None:
+            self._on_output(stream, counted)
 
 
 class Capture:
@@ -63,261 +304,6 @@ class Capture:
             del self._stderr[: len(self._stderr) - self._stderr_tail]
 
 
-class Pipes:
-    """Feeds and drains one child; `turn` is the only place that waits."""
-
-    def __init__(
-        self, process: subprocess.Popen[bytes], prompt: bytes, capture: Capture, on_output: OnOutput | None
-    ) -> None:
-        self._process = process
-        self._rest = memoryview(prompt)
-        self._capture = capture
-        self._on_output = on_output
-        self._exit_announced = False
-        self._open_outputs = 0
-        self._heard = False
-        self._selector = selectors.DefaultSelector()
-        self._wake_reader, self._wake_writer = os.pipe()
-        os.set_blocking(self._wake_writer, False)
-        self._exit_handle = _exit_handle(process.pid)
-        self._watch_everything()
-
-    def __enter__(self) -> Pipes:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._selector.close()
-        for handle in (self._wake_reader, self._wake_writer, self._exit_handle):
-            if handle is not None:
-                os.close(handle)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
-
-    @property
-    def has_exited(self) -> bool:
-        """Whether the program itself has ended; children of it may still hold the pipes."""
-        return self._exit_announced or (self._exit_handle is None and self._process.poll() is not None)
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether nobody is left who could write anything."""
-        return self._open_outputs == 0
-
-    def wake(self) -> None:
-        """End a `turn` that waits; for other threads."""
-        with suppress(BlockingIOError):  # so many calls wait there already that one more adds nothing
-            os.write(self._wake_writer, b"\0")
-
-    def turn(self, seconds: float | None) -> bool:
-        """Wait at most `seconds` for something to happen and carry it out; return whether there was output."""
-        if self._exit_handle is None:
-            seconds = TICK_SECONDS if seconds is None else min(seconds, TICK_SECONDS)
-        self._heard = False
-        for key, _ in self._selector.select(seconds):
-            key.data()
-        return self._heard
-
-    def _watch_everything(self) -> None:
-        self._selector.register(self._wake_reader, selectors.EVENT_READ, self._note_wake)
-        if self._exit_handle is not None:
-            self._selector.register(self._exit_handle, selectors.EVENT_READ, self._note_exit)
-        if self._process.stdin is not None:
-            os.set_blocking(self._process.stdin.fileno(), False)
-            self._selector.register(self._process.stdin, selectors.EVENT_WRITE, self._feed)
-        self._watch_output("stdout", self._process.stdout)
-        self._watch_output("stderr", self._process.stderr)
-
-    def _watch_output(self, stream: Stream, pipe: IO[bytes] | None) -> None:
-        if pipe is not None:
-            self._open_outputs += 1
-            self._selector.register(pipe, selectors.EVENT_READ, lambda: self._drain(stream, pipe))
-
-    def _note_wake(self) -> None:
-        self._selector.unregister(self._wake_reader)  # it stays readable, and has been heard
-
-    def _note_exit(self) -> None:
-        self._exit_announced = True
-        if self._exit_handle is not None:
-            self._selector.unregister(self._exit_handle)
-
-    def _feed(self) -> None:
-        stdin = self._process.stdin
-        if stdin is None:
-            return
-        try:
-            written = os.write(stdin.fileno(), self._rest[:CHUNK_BYTES])
-        except BlockingIOError:
-            return
-        except BrokenPipeError:  # the program does not want the rest, which is its own business
-            written = len(self._rest)
-        self._rest = self._rest[written:]
-        if not self._rest:
-            self._selector.unregister(stdin)
-            stdin.close()
-
-    def _drain(self, stream: Stream, pipe: IO[bytes]) -> None:
-        chunk = os.read(pipe.fileno(), CHUNK_BYTES)
-        if not chunk:
-            self._selector.unregister(pipe)
-            self._open_outputs -= 1
-            return
-        self._heard = True
-        counted = self._capture.take(stream, chunk)
-        if counted and self._on_output is not None:
-            self._on_output(stream, counted)
-
-
-def _exit_handle(pid: int) -> int | None:
-    """Return a handle that becomes readable when the process ends, where the system has such a thing."""
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None
-
-
-__all__ = ["Cancel", "Command", "CommandResult", "Ended", "OnOutput", "Stream", "child_environment", "run"]
-
-# The last output may still be on its way through a helper such as `tee` when the program itself has ended.
-LINGER_SECONDS = 0.5
-_MORE_THAN_A_PIPE_HOLDS = 64
-
-
-def run(
-    command: Command,
-    *,
-    timeout_seconds: float | None,
-    idle_seconds: float | None,
-    cancel: Cancel | None = None,
-    on_output: OnOutput | None = None,
-    keep_family: bool = False,
-    clock: Clock | None = None,
-) -> CommandResult:
-    """Run `command` to its end and return what came of it; a program that cannot be started is a result too.
-
-    `timeout_seconds` bounds the whole run, `idle_seconds` the time without any output. Children that outlive a normal
-    end are killed as well, for nobody owns them; `keep_family` spares them, for programs that leave helpers behind on
-    purpose (git's maintenance, credential caches).
-    """
-    clock = clock or SystemClock()
-    started_at = clock.now()
-    if cancel is not None and cancel.cancelled:
-        return CommandResult(tuple(command.argv), Ended.CANCELLED, 130, started_at)
-    family = Family()
-    process: subprocess.Popen[bytes] | None = None
-    try:
-        try:
-            with SignalsHeld():
-                process = _start(command, family)
-        except (OSError, ValueError) as error:
-            return _not_started(command, started_at, error)
-        family.led_by(process.pid)
-        deadline = None if timeout_seconds is None else clock.monotonic() + timeout_seconds
-        running = _Run(command, process, family, cancel, clock, deadline, idle_seconds)
-        return running.attend(on_output, started_at, keep_family=keep_family)
-    except BaseException:
-        family.remember()
-        family.kill()
-        if process is not None:
-            _reap(process)
-            _close_pipes(process)
-        raise
-
-
-class _Run:
-    """A program under way, and the limits it is held to."""
-
-    def __init__(
-        self,
-        command: Command,
-        process: subprocess.Popen[bytes],
-        family: Family,
-        cancel: Cancel | None,
-        clock: Clock,
-        deadline: float | None,
-        idle_seconds: float | None,
-    ) -> None:
-        self._command = command
-        self._process = process
-        self._family = family
-        self._cancel = cancel
-        self._clock = clock
-        self._deadline = deadline
-        self._idle_seconds = idle_seconds
-        self._began = self._last_heard = clock.monotonic()
-        self._capture = Capture(command.stdout_cap, command.stderr_tail)
-
-    def attend(self, on_output: OnOutput | None, started_at: datetime, *, keep_family: bool) -> CommandResult:
-        """Stay with the program to its end and clear up after it."""
-        prompt = self._command.prompt()
-        with Pipes(self._process, prompt, self._capture, on_output) as pipes, self._watching(pipes):
-            ended = self._converse(pipes)
-            if ended is Ended.EXITED:
-                self._linger(pipes)
-            else:
-                self._ask_to_stop(pipes)
-            spared = keep_family and ended is Ended.EXITED
-            leftovers_killed = 0 if spared else self._family.kill()
-            _empty(pipes)
-        return CommandResult(
-            argv=tuple(self._command.argv),
-            ended=ended,
-            exit_code=exit_code_of(ended, _reap(self._process)),
-            started_at=started_at,
-            duration_seconds=self._clock.monotonic() - self._began,
-            stdout=self._capture.stdout,
-            stderr=self._capture.stderr,
-            stdout_truncated=self._capture.stdout_truncated,
-            stderr_truncated=self._capture.stderr_truncated,
-            leftovers_killed=leftovers_killed,
-        )
-
-    def _watching(self, pipes: Pipes) -> AbstractContextManager[None]:
-        return nullcontext() if self._cancel is None else self._cancel.waking(pipes.wake)
-
-    def _converse(self, pipes: Pipes) -> Ended:
-        """Move bytes until the program ends or has to."""
-        while (ended := self._verdict(pipes, self._clock.monotonic())) is None:
-            if pipes.turn(self._patience()):
-                self._last_heard = self._clock.monotonic()
-        return ended
-
-    def _verdict(self, pipes: Pipes, now: float) -> Ended | None:
-        if pipes.has_exited:
-            return Ended.EXITED
-        if self._cancel is not None and self._cancel.cancelled:
-            return Ended.CANCELLED
-        if self._capture.stdout_truncated:
-            return Ended.OUTPUT_CAP
-        if self._deadline is not None and now >= self._deadline:
-            return Ended.TIMEOUT
-        if self._idle_seconds is not None and now >= self._last_heard + self._idle_seconds:
-            return Ended.IDLE
-        return None
-
-    def _patience(self) -> float | None:
-        """Return how long nothing may happen before a limit is reached."""
-        limits = [] if self._deadline is None else [self._deadline]
-        if self._idle_seconds is not None:
-            limits.append(self._last_heard + self._idle_seconds)
-        return max(0.0, min(limits) - self._clock.monotonic()) if limits else None
-
-    def _linger(self, pipes: Pipes) -> None:
-        until = self._clock.monotonic() + LINGER_SECONDS
-        while not pipes.is_silent and (left := until - self._clock.monotonic()) > 0:
-            pipes.turn(left)
-
-    def _ask_to_stop(self, pipes: Pipes) -> None:
-        """Give the program its grace period; some print a last record in it (runtimes §2.4)."""
-        self._family.remember()
-        self._family.signal(self._command.first_signal, group=self._command.signal_group)
-        until = self._clock.monotonic() + self._command.grace_seconds
-        while not pipes.has_exited and (left := until - self._clock.monotonic()) > 0:
-            pipes.turn(left)
-
-
 def _start(command: Command, family: Family) -> subprocess.Popen[bytes]:
     environment = child_environment({}) if command.env is None else dict(command.env)
     return subprocess.Popen(
@@ -345,10 +331,10 @@ def _not_started(command: Command, started_at: datetime, error: OSError | ValueE
     return CommandResult(tuple(command.argv), Ended.NOT_STARTED, exit_code, started_at, reason=reason)
 
 
-def _empty(pipes: Pipes) -> None:
+def _read_rest(pipes: Pipes) -> None:
     """Take what was written before the kill."""
     for _ in range(_MORE_THAN_A_PIPE_HOLDS):
-        if not pipes.turn(0):
+        if not pipes.wait(0):
             return
 
 
@@ -362,3 +348,11 @@ def _reap(process: subprocess.Popen[bytes]) -> int | None:
     with suppress(subprocess.TimeoutExpired):  # a process stuck in the kernel cannot even be killed
         return process.wait(GIVE_UP_SECONDS)
     return None
+
+
+def _exit_handle(pid: int) -> int | None:
+    """Return a handle that becomes readable when the process ends, where the system has such a thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None

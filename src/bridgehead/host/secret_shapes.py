@@ -29,56 +29,15 @@ _CLASSES = (rb"[a-z]", rb"[A-Z]", rb"[0-9]", rb"[^A-Za-z0-9]")
 _KINDS = bytes.maketrans(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", b"a" * 26 + b"A" * 26 + b"0" * 10
 )
-
 MIN_DISTINCT = 8
 MIN_RANDOM_LENGTH = 16
 MIN_HEX_LENGTH = 32
-
-
-def stands_for_secret(value: bytes) -> bool:
-    """Tell whether `value` is a common stand-in or a reference such as `password` or `$PASSWORD`."""
-    return value.lower() in _COMMON or value[:1] in b"$%{[" or re.search(_PLACEHOLDER, value) is not None
-
-
-def is_placeholder(value: bytes) -> bool:
-    """Tell whether `value` only stands in for a secret."""
-    return len(set(value)) < MIN_DISTINCT or re.search(_PLACEHOLDER, value) is not None
-
-
-def is_random(value: bytes) -> bool:
-    """Tell whether `value` looks drawn at random: long, of mixed characters, without the rhythm of words."""
-    if len(value) < MIN_RANDOM_LENGTH or is_placeholder(value) or not re.fullmatch(_TOKEN_CHARACTERS, value):
-        return False
-    if re.fullmatch(_UUID, value) or re.match(_CHECKSUM, value) or re.match(_PUBLIC_KEY, value):
-        return False
-    if re.fullmatch(_HEX, value):
-        return len(value) >= MIN_HEX_LENGTH and _entropy(value) >= 3.0 and not value.isdigit()
-    if not re.search(rb"[0-9]", value):
-        return False
-    enough = min(3.5, 0.8 * math.log2(len(value)))
-    return _entropy(value) >= enough and _changes(value) / len(value) >= 0.25
-
-
-def is_strong_password(value: bytes, *, quoted: bool) -> bool:
-    """Tell whether `value` mixes characters the way passwords do; unquoted it needs one no identifier has."""
-    if len(value) < 8 or len(set(value)) < 6 or re.search(_PLACEHOLDER, value) or value[:1] in b"$%@&/.{[(":
-        return False
-    if not quoted and re.fullmatch(_IDENTIFIER_CHARACTERS, value):
-        return False
-    return sum(re.search(pattern, value) is not None for pattern in _CLASSES) >= 3
-
-
-def _entropy(value: bytes) -> float:
-    """Return Shannon's entropy in bits per character."""
-    length = len(value)
-    counts = [value.count(char) for char in set(value)]
-    return -sum(count / length * math.log2(count / length) for count in counts)
-
-
-def _changes(value: bytes) -> int:
-    """Count changes between digits, small and capital letters; a capital before a small one is just a word."""
-    kinds = value.translate(_KINDS)
-    return sum(kinds.count(change) for change in (b"a0", b"0a", b"A0", b"0A", b"aA"))
+_DISCORD_HOOK = "[0-9]{16,20}/[A-Za-z0-9_-]{50,90}"
+# A Telegram token is known by what stands in its middle.
+_TELEGRAM_MIDDLE = b":AA"
+_TELEGRAM = rb"[0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}(?![A-Za-z0-9])"
+# A token starts a word; after an escape (\n in JSON, %20 in a URL) it does so as well, though a letter precedes it.
+_WORD_START = rb"(?:\A|[^A-Za-z0-9_]|\\[a-z]|%[0-9A-Fa-f]{2})\Z"
 
 
 class Found(NamedTuple):
@@ -105,8 +64,6 @@ def _shape(kind: str, begins: str, rest: str, *, bounded: bool = True) -> Shape:
 def _shapes(kind: str, beginnings: str, rest: str) -> Iterator[Shape]:
     return (_shape(kind, begins, rest) for begins in beginnings.split())
 
-
-_DISCORD_HOOK = "[0-9]{16,20}/[A-Za-z0-9_-]{50,90}"
 
 SHAPES: tuple[Shape, ...] = (
     *_shapes("aws-access-key", "AKIA ASIA ABIA ACCA", "[A-Z0-9]{16}"),
@@ -156,13 +113,6 @@ SHAPES: tuple[Shape, ...] = (
     _shape("age-key", "AGE-SECRET-KEY-1", "[AC-HJ-NP-Z02-9]{58}"),
 )
 
-# A Telegram token is known by what stands in its middle.
-_TELEGRAM_MIDDLE = b":AA"
-_TELEGRAM = rb"[0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}(?![A-Za-z0-9])"
-
-# A token starts a word; after an escape (\n in JSON, %20 in a URL) it does so as well, though a letter precedes it.
-_WORD_START = rb"(?:\A|[^A-Za-z0-9_]|\\[a-z]|%[0-9A-Fa-f]{2})\Z"
-
 
 def find_shapes(text: bytes) -> Iterator[Found]:
     """Yield everything in `text` that has the shape of a provider's key."""
@@ -171,6 +121,15 @@ def find_shapes(text: bytes) -> Iterator[Found]:
             if not is_placeholder(matched[0]):
                 yield Found(matched.start(), matched.end(), shape.kind)
     yield from _find_telegram(text)
+
+
+def _find_telegram(text: bytes) -> Iterator[Found]:
+    for position in positions(text, _TELEGRAM_MIDDLE):
+        number = text[max(0, position - 11) : position]
+        digits = len(number) - len(number.rstrip(b"0123456789"))
+        matched = re.compile(_TELEGRAM).match(text, position - digits)
+        if matched and not is_placeholder(matched[0]):
+            yield Found(matched.start(), matched.end(), "telegram-bot-token")
 
 
 def matches(text: bytes, begins: bytes, pattern: bytes) -> Iterator[re.Match[bytes]]:
@@ -195,10 +154,47 @@ def _starts_word(text: bytes, position: int) -> bool:
     return re.search(_WORD_START, text[max(0, position - 3) : position]) is not None
 
 
-def _find_telegram(text: bytes) -> Iterator[Found]:
-    for position in positions(text, _TELEGRAM_MIDDLE):
-        number = text[max(0, position - 11) : position]
-        digits = len(number) - len(number.rstrip(b"0123456789"))
-        matched = re.compile(_TELEGRAM).match(text, position - digits)
-        if matched and not is_placeholder(matched[0]):
-            yield Found(matched.start(), matched.end(), "telegram-bot-token")
+def stands_for_secret(value: bytes) -> bool:
+    """Tell whether `value` is a common stand-in or a reference such as `password` or `$PASSWORD`."""
+    return value.lower() in _COMMON or value[:1] in b"$%{[" or re.search(_PLACEHOLDER, value) is not None
+
+
+def is_placeholder(value: bytes) -> bool:
+    """Tell whether `value` only stands in for a secret."""
+    return len(set(value)) < MIN_DISTINCT or re.search(_PLACEHOLDER, value) is not None
+
+
+def is_random(value: bytes) -> bool:
+    """Tell whether `value` looks drawn at random: long, of mixed characters, without the rhythm of words."""
+    if len(value) < MIN_RANDOM_LENGTH or is_placeholder(value) or not re.fullmatch(_TOKEN_CHARACTERS, value):
+        return False
+    if re.fullmatch(_UUID, value) or re.match(_CHECKSUM, value) or re.match(_PUBLIC_KEY, value):
+        return False
+    if re.fullmatch(_HEX, value):
+        return len(value) >= MIN_HEX_LENGTH and _entropy(value) >= 3.0 and not value.isdigit()
+    if not re.search(rb"[0-9]", value):
+        return False
+    enough = min(3.5, 0.8 * math.log2(len(value)))
+    return _entropy(value) >= enough and _changes(value) / len(value) >= 0.25
+
+
+def is_strong_password(value: bytes, *, quoted: bool) -> bool:
+    """Tell whether `value` mixes characters the way passwords do; unquoted it needs one no identifier has."""
+    if len(value) < 8 or len(set(value)) < 6 or re.search(_PLACEHOLDER, value) or value[:1] in b"$%@&/.{[(":
+        return False
+    if not quoted and re.fullmatch(_IDENTIFIER_CHARACTERS, value):
+        return False
+    return sum(re.search(pattern, value) is not None for pattern in _CLASSES) >= 3
+
+
+def _entropy(value: bytes) -> float:
+    """Return Shannon's entropy in bits per character."""
+    length = len(value)
+    counts = [value.count(char) for char in set(value)]
+    return -sum(count / length * math.log2(count / length) for count in counts)
+
+
+def _changes(value: bytes) -> int:
+    """Count changes between digits, small and capital letters; a capital before a small one is just a word."""
+    kinds = value.translate(_KINDS)
+    return sum(kinds.count(change) for change in (b"a0", b"0a", b"A0", b"0A", b"aA"))

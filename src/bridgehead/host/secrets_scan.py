@@ -42,11 +42,9 @@ _ABOUT = frozenset(
         *("algorithm", "alg", "prefix", "suffix", "pattern", "regex"),
     }
 )
-
 _WORDS = r"[A-Z]{1,64}(?![a-z])|[A-Z]?[a-z0-9]{1,64}|[A-Z]"
 _NAME_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _NAME_BYTES = 64
-
 # From inside the name on: its rest, closing quote or bracket, separator, opening quote, value, and what ends it.
 # Every repetition is bounded, and possessive where giving back could not help.
 _ASSIGNED = rb"""(?x)
@@ -64,50 +62,6 @@ _ASSIGNED = rb"""(?x)
     (?P<value> [^\s"'`\\<,;:=(){}\[\]]{8,256}+ ={0,2} )
     (?P<end> \\{0,2} ["'`] | [\s,;<=)}\]] | \\[nrt] | \Z )
 """
-
-
-def find_assignments(text: bytes) -> Iterator[Found]:
-    """Yield the values in `text` that are given to the name of a secret."""
-    folded = text.lower()
-    pattern = re.compile(_ASSIGNED)
-    for stem in _STEMS:
-        for position in positions(folded, stem):
-            assigned = pattern.match(text, position + len(stem))
-            if assigned and (kind := _judge(_name_before(text, assigned.end("rest")), assigned)):
-                yield Found(assigned.start("value"), assigned.end("value"), kind)
-
-
-def _name_before(text: bytes, end: int) -> str:
-    window = text[max(0, end - _NAME_BYTES) : end]
-    return window[len(window.rstrip(_NAME_CHARACTERS)) :].decode("ascii")
-
-
-def _judge(name: str, assigned: re.Match[bytes]) -> str | None:
-    """Return the kind of secret, or None if the name or the value is harmless."""
-    if assigned["blank"] is not None and not name.startswith("--"):  # only options take a value after a blank
-        return None
-    words = [word.lower() for word in re.findall(_WORDS, name.rpartition(".")[2])]
-    if not _names_secret(words):
-        return None
-    quoted = assigned["quote"] is not None
-    if quoted and assigned["end"].lstrip(b"\\") != assigned["quote"].lstrip(b"\\"):
-        return None
-    if _names_password(words) and is_strong_password(assigned["value"], quoted=quoted):
-        return "password"
-    value = assigned["value"].partition(b"&")[0]  # in a query another parameter follows
-    return "high-entropy-value" if is_random(value) else None
-
-
-def _names_secret(words: list[str]) -> bool:
-    if not words or words[-1] in _ABOUT or not _HARMLESS.isdisjoint(words):
-        return False
-    return any(word in _SECRETS or word.endswith(_JOINED_ENDINGS) for word in words)
-
-
-def _names_password(words: list[str]) -> bool:
-    return any(word in _PASSWORDS or word.endswith(("password", "passwd")) for word in words)
-
-
 _PEM_HEADER = rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _PEM_BODY = rb"[A-Za-z0-9+/]{32}"
 _PEM_WINDOW = 400
@@ -180,6 +134,48 @@ def _is_local_default(url: re.Match[bytes]) -> bool:
     """`postgres:postgres@localhost` and its like open nothing that is worth protecting."""
     is_local = b"." not in url["host"] or url["host"] == b"127.0.0.1"
     return is_local and (url["password"] == url["user"] or url["password"].lower() in _LOCAL_DEFAULTS)
+
+
+def find_assignments(text: bytes) -> Iterator[Found]:
+    """Yield the values in `text` that are given to the name of a secret."""
+    folded = text.lower()
+    pattern = re.compile(_ASSIGNED)
+    for stem in _STEMS:
+        for position in positions(folded, stem):
+            assigned = pattern.match(text, position + len(stem))
+            if assigned and (kind := _judge(_name_before(text, assigned.end("rest")), assigned)):
+                yield Found(assigned.start("value"), assigned.end("value"), kind)
+
+
+def _name_before(text: bytes, end: int) -> str:
+    window = text[max(0, end - _NAME_BYTES) : end]
+    return window[len(window.rstrip(_NAME_CHARACTERS)) :].decode("ascii")
+
+
+def _judge(name: str, assigned: re.Match[bytes]) -> str | None:
+    """Return the kind of secret, or None if the name or the value is harmless."""
+    if assigned["blank"] is not None and not name.startswith("--"):  # only options take a value after a blank
+        return None
+    words = [word.lower() for word in re.findall(_WORDS, name.rpartition(".")[2])]
+    if not _names_secret(words):
+        return None
+    quoted = assigned["quote"] is not None
+    if quoted and assigned["end"].lstrip(b"\\") != assigned["quote"].lstrip(b"\\"):
+        return None
+    if _names_password(words) and is_strong_password(assigned["value"], quoted=quoted):
+        return "password"
+    value = assigned["value"].partition(b"&")[0]  # in a query another parameter follows
+    return "high-entropy-value" if is_random(value) else None
+
+
+def _names_secret(words: list[str]) -> bool:
+    if not words or words[-1] in _ABOUT or not _HARMLESS.isdisjoint(words):
+        return False
+    return any(word in _SECRETS or word.endswith(_JOINED_ENDINGS) for word in words)
+
+
+def _names_password(words: list[str]) -> bool:
+    return any(word in _PASSWORDS or word.endswith(("password", "passwd")) for word in words)
 
 
 def _without_overlaps(found: Iterable[Found]) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""One rig at work: its clone, its configuration, its clock, and whom it tells.
+"""One rig: its clone, its configuration, its clock, and who is told what it does.
 
 Operations get everything from here. The announcer and the ledger are interfaces; assembly decides what listens.
 """
@@ -28,7 +28,7 @@ class Author(NamedTuple):
 
 
 class Announcer(Protocol):
-    """Hears of what was done, after it was done. It never raises: the record is never needed (rigs §14.6)."""
+    """Is told what was done, after it was done. It never raises: the record is never needed (rigs §14.6)."""
 
     def announce(self, kind: str, facts: Mapping[str, object]) -> None: ...
 
@@ -163,17 +163,17 @@ class Rig:
     def today(self) -> str:
         return iso_timestamp(self.now_ms())[:10]
 
-    def overhear(self) -> list[str]:
-        """Return a list that takes down whatever is told from now on."""
-        told: list[str] = []
-        speak = self.tell
+    def collect_messages(self) -> list[str]:
+        """Return a list to which everything that `tell` gets from now on is added, too."""
+        messages: list[str] = []
+        tell_user = self.tell
 
         def tell(text: str) -> None:
-            told.append(text)
-            speak(text)
+            messages.append(text)
+            tell_user(text)
 
         self.tell = tell
-        return told
+        return messages
 
     def announce(self, kind: str, **facts: object) -> None:
         """Say what was done: which rig, thread, path and commit, never a body."""

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from bridgehead.rigs.operations.watch import HEARTBEAT_MS, Event, Look, Watch
+from bridgehead.rigs.operations.watch import HEARTBEAT_MS, Event, Snapshot, Watch
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.freeze import Freeze
 from bridgehead.rigs.threads.thread import turn_of
 from bridgehead.rigs.trust.verification_kinds import Verification, VerificationState
 from bridgehead.rigs.views.listings import Notice
 
-EMPTY = Look({}, frozenset(), {}, {})
+EMPTY = Snapshot({}, frozenset(), {}, {})
 FREEZE = Freeze("mike-relay", "s", "e")
 
 
@@ -19,13 +19,13 @@ def notice(path: str, position: int = 1) -> Notice:
     return Notice(turn, Verification(VerificationState.UNVERIFIED))
 
 
-def seeing(*paths: str) -> Look:
+def seeing(*paths: str) -> Snapshot:
     return EMPTY._replace(envelopes={path: notice(path, 9 - number) for number, path in enumerate(paths)})
 
 
-def started(look: Look = EMPTY, **options: bool) -> Watch:
+def started(snapshot: Snapshot = EMPTY, **options: bool) -> Watch:
     watch = Watch("status", **options)
-    watch.begin(look, {}, 0)
+    watch.begin(snapshot, {}, 0)
     return watch
 
 
@@ -47,7 +47,7 @@ def test_the_first_event_is_what_the_command_prints_once() -> None:
 
 
 def test_new_envelopes_are_announced_in_thread_order_with_running_numbers() -> None:
-    events = started().look(seeing("t-1/B.md", "t-1/A.md"), 10)
+    events = started().update(seeing("t-1/B.md", "t-1/A.md"), 10)
     assert told(events) == [("envelope", "A.md"), ("envelope", "B.md")]
     assert [event["seq"] for event in events] == [2, 3]
     assert events[0] == {
@@ -62,49 +62,49 @@ def test_new_envelopes_are_announced_in_thread_order_with_running_numbers() -> N
 
 def test_an_envelope_is_announced_once_per_run_even_if_it_comes_back() -> None:
     watch = started(seeing("t-1/A.md"))
-    assert watch.look(seeing("t-1/A.md"), 1) == []
-    assert told(watch.look(seeing("t-1/A.md", "t-1/B.md"), 2)) == [("envelope", "B.md")]
-    assert watch.look(EMPTY, 3) == []
-    assert watch.look(seeing("t-1/A.md", "t-1/B.md"), 4) == []
+    assert watch.update(seeing("t-1/A.md"), 1) == []
+    assert told(watch.update(seeing("t-1/A.md", "t-1/B.md"), 2)) == [("envelope", "B.md")]
+    assert watch.update(EMPTY, 3) == []
+    assert watch.update(seeing("t-1/A.md", "t-1/B.md"), 4) == []
 
 
 def test_a_thread_closes_once() -> None:
     watch = started(EMPTY._replace(closed=frozenset({"old-1"})))
     closed = EMPTY._replace(closed=frozenset({"old-1", "t-1"}))
-    assert told(watch.look(closed, 1)) == [("thread_closed", "t-1")]
-    watch.look(EMPTY, 2)
-    assert watch.look(closed, 3) == []
+    assert told(watch.update(closed, 1)) == [("thread_closed", "t-1")]
+    watch.update(EMPTY, 2)
+    assert watch.update(closed, 3) == []
 
 
 def test_a_divergence_is_told_when_it_appears_and_when_it_changes() -> None:
     watch = started()
     first = EMPTY._replace(divergences={"t-1": Divergence("t-1@root", ())})
     second = EMPTY._replace(divergences={"t-1": Divergence("t-1@1111111", ())})
-    assert told(watch.look(first, 1)) == [("divergence", "t-1")]
-    assert watch.look(first, 2) == []
-    (event,) = watch.look(second, 3)
+    assert told(watch.update(first, 1)) == [("divergence", "t-1")]
+    assert watch.update(first, 2) == []
+    (event,) = watch.update(second, 3)
     assert (event["name"], event["heads"]) == ("t-1@1111111", [])
-    assert watch.look(EMPTY, 4) == []
+    assert watch.update(EMPTY, 4) == []
 
 
 def test_freezing_and_thawing() -> None:
     watch = started()
-    (frozen,) = watch.look(EMPTY._replace(freezes={"t-1": FREEZE}), 1)
+    (frozen,) = watch.update(EMPTY._replace(freezes={"t-1": FREEZE}), 1)
     assert (frozen["event"], frozen["rig"], frozen["expires"]) == ("frozen", "mike-relay", "e")
-    assert told(watch.look(EMPTY, 2)) == [("thawed", "t-1")]
+    assert told(watch.update(EMPTY, 2)) == [("thawed", "t-1")]
 
 
 def test_silence_is_broken_by_a_heartbeat() -> None:
     watch = started()
-    assert watch.look(EMPTY, HEARTBEAT_MS - 1) == []
-    assert told(watch.look(EMPTY, HEARTBEAT_MS)) == [("heartbeat", None)]
-    assert watch.look(EMPTY, HEARTBEAT_MS + 1) == []
+    assert watch.update(EMPTY, HEARTBEAT_MS - 1) == []
+    assert told(watch.update(EMPTY, HEARTBEAT_MS)) == [("heartbeat", None)]
+    assert watch.update(EMPTY, HEARTBEAT_MS + 1) == []
     watch.error("git", "no network", 2 * HEARTBEAT_MS - 1)
-    assert watch.look(EMPTY, 2 * HEARTBEAT_MS) == []
+    assert watch.update(EMPTY, 2 * HEARTBEAT_MS) == []
 
 
 def test_the_heartbeat_can_be_declined() -> None:
-    assert started(heartbeat=False).look(EMPTY, 10 * HEARTBEAT_MS) == []
+    assert started(heartbeat=False).update(EMPTY, 10 * HEARTBEAT_MS) == []
 
 
 def test_pulls_and_errors_are_numbered_with_the_rest() -> None:

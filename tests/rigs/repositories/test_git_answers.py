@@ -15,7 +15,7 @@ from bridgehead.rigs.repositories.errors import (
     GitTimedOut,
     NotARepository,
 )
-from bridgehead.rigs.repositories.git.command import Git, GitAnswer, demand
+from bridgehead.rigs.repositories.git.command import Git, GitAnswer, require_success
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.git.survey import parse_status
 from rigs.support.git_world import World, envelope
@@ -142,7 +142,7 @@ def test_a_git_that_does_not_come_back_is_stopped(clone, tmp_path, monkeypatch):
 )
 def test_disk_and_permission_faults_are_the_worlds_failure(says, kind, code):
     with pytest.raises(kind) as failed:
-        demand("write-tree", GitAnswer(128, b"", says))
+        require_success("write-tree", GitAnswer(128, b"", says))
     assert failed.value.exit_code == code
     assert says.partition(": ")[2] in str(failed.value)
 

@@ -87,7 +87,7 @@ def test_what_went_away_meanwhile_reads_as_nothing(long_thread):
 
 
 def test_large_files_are_read_where_they_lie(world, long_thread, monkeypatch):
-    monkeypatch.setattr(index_store, "LARGEST_KEPT", 400)
+    monkeypatch.setattr(index_store, "MAX_STORED_BYTES", 400)
     world.commit(long_thread, {"demo-01/BIG.md": envelope("demo-01", body="x" * 1000 + "\n")})
     assert read(long_thread) == on_disk(long_thread)
     assert b"xxxxx" not in stored_file(long_thread).read_bytes()

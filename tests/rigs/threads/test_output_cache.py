@@ -90,8 +90,8 @@ Said = tuple[str, str, object, list[str]]
 
 @pytest.fixture(autouse=True)
 def _short_answers_are_kept_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_operation, "WORTH_KEEPING", 1)
-    monkeypatch.setattr(thread_operation, "WORTH_KEEPING", 1)
+    monkeypatch.setattr(status_operation, "WORTH_CACHING", 1)
+    monkeypatch.setattr(thread_operation, "WORTH_CACHING", 1)
 
 
 def rig_at(clone: Path, told: list[str]) -> Rig:

@@ -62,7 +62,7 @@ def test_what_is_no_single_whole_block_is_unreadable(body):
 
 
 @pytest.mark.parametrize(
-    ("message_type", "body", "at_hand", "findings"),
+    ("message_type", "body", "loaded", "findings"),
     [
         ("RESULT", "Built.\n", None, [Kind.COUNCIL_ABSENT]),
         ("ACK", "Built.\n", None, []),
@@ -72,6 +72,6 @@ def test_what_is_no_single_whole_block_is_unreadable(body):
     ],
 )
 def test_a_result_must_carry_a_mark_that_the_report_at_hand_does_not_contradict(
-    message_type, body, at_hand, findings
+    message_type, body, loaded, findings
 ):
-    assert list(council_findings(message_type, body, {"7d1c-02": at_hand}.get)) == findings
+    assert list(council_findings(message_type, body, {"7d1c-02": loaded}.get)) == findings

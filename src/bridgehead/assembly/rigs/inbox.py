@@ -27,7 +27,7 @@ from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.trust.verification_kinds import Verification, VerificationState
 from bridgehead.rigs.views.listings import Notice
-from bridgehead.rigs.views.results import stamped
+from bridgehead.rigs.views.result_format import stamped
 
 ID_PREFIX = "r-"
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 MAX_PAGE: Final = 10_000
 FOLLOW_PAGE: Final = 500
+Connection = TypeVar("Connection")
+_slots: WeakSet[ConnectionSlot[Any]] = WeakSet()
+_held: list[ConnectionSlot[Any]] = []
+_inherited: list[object] = []
 
 
 class Watch(Protocol):
@@ -191,9 +195,6 @@ def checked_limit(limit: int) -> int:
     return limit
 
 
-Connection = TypeVar("Connection")
-
-
 class ConnectionSlot(Generic[Connection]):
     """A connection and its lock. Whoever uses `connection` holds `lock`."""
 
@@ -202,11 +203,6 @@ class ConnectionSlot(Generic[Connection]):
         self.connection: Connection | None = None
         self.closed = False
         _slots.add(self)
-
-
-_slots: WeakSet[ConnectionSlot[Any]] = WeakSet()
-_held: list[ConnectionSlot[Any]] = []
-_inherited: list[object] = []
 
 
 def _hold_all() -> None:

@@ -1,6 +1,4 @@
-"""The tables of the record as an ordered list of small steps; a record's version is the number of steps it has
-seen.
-"""
+"""The record's tables as an ordered list of small steps; its version is the number of steps it has seen."""
 
 from __future__ import annotations
 

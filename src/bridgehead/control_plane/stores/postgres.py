@@ -1,6 +1,4 @@
-"""The record in a Postgres database, for several machines: the same tables in a schema of their own, its failures
-as our errors.
-"""
+"""The record in a Postgres database, for several machines: the same tables in a schema of their own."""
 
 from __future__ import annotations
 
@@ -31,52 +29,7 @@ from bridgehead.control_plane.stores.sql import SqlStore
 from bridgehead.errors import StoreError
 from bridgehead.host.clock import Clock, iso_ms
 
-
-def connection_failure(where: str, said: str) -> StoreError:
-    """Why there is no connection. libpq has no codes for this, so its words are read, and not repeated at length."""
-    if "FATAL:" in said:
-        return ServerRefused(where, said.rpartition("FATAL:")[2].strip().splitlines()[0])
-    if "no password supplied" in said:
-        return ServerRefused(where, "it asks for a password and none was given")
-    if "refused" in said:
-        return ServerUnreachable(where, "nothing listens there")
-    if "resolve host" in said or "translate host name" in said:
-        return ServerUnreachable(where, "there is no such host")
-    if "timeout" in said:
-        return ServerUnreachable(where, "it did not answer in time")
-    if "No such file" in said:
-        return ServerUnreachable(where, "there is no such socket")
-    if "SSL" in said or "certificate" in said:
-        return ServerUnreachable(where, "no encrypted connection could be agreed on")
-    return ServerUnreachable(where, "no connection could be made")
-
-
-def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float) -> StoreError:
-    """Why a statement failed."""
-    code = error.sqlstate or ""
-    if code in ("55P03", "40P01"):  # lock not available, deadlock
-        return RecordLocked(where, waited_seconds)
-    if code == "25006":
-        return RecordReadOnly(where, "the server takes no writes")
-    if code == "53100":
-        return RecordFull(where)
-    if code == "57014":
-        return ServerUnreachable(where, "a statement took longer than allowed; nothing was written")
-    if code == "42501" or code.startswith("28"):
-        return ServerRefused(where, _first_line(error))
-    if code.startswith(("08", "57P")) or (not code and isinstance(error, psycopg.OperationalError)):
-        return ServerUnreachable(
-            where, "the connection broke; what was being written may or may not be recorded"
-        )
-    return RecordFailed(where, _first_line(error))
-
-
-def _first_line(error: psycopg.Error) -> str:
-    return error.diag.message_primary or next(iter(str(error).splitlines()), "") or type(error).__name__
-
-
 Connection = psycopg.Connection[Row]
-
 _SETTINGS: Final = """
     SELECT set_config('search_path', %(schema)s, false),
            set_config('lock_timeout', %(lock_timeout)s, false),
@@ -90,29 +43,7 @@ _VERSIONS_TABLE: Final = "bridgehead_schema"
 _NEWEST_VERSION: Final = f"SELECT max(version) FROM {_VERSIONS_TABLE}"
 _SCHEMA_EXISTS: Final = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
 _TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = ?"
-
 T = TypeVar("T")
-
-
-class PostgresTransaction:
-    """Statements on one connection."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
-        cursor = self._connection.execute(_placeholders(statement), values or None)
-        return cursor.fetchall() if cursor.description else []
-
-    def each(self, statement: str, values: Sequence[Sequence[Any]]) -> list[list[Row]]:
-        if len(values) < 2:
-            return [self.rows(statement, row) for row in values]
-        with self._connection.cursor() as cursor:
-            cursor.executemany(_placeholders(statement), values, returning=True)
-            found = [cursor.fetchall()]
-            while cursor.nextset():
-                found.append(cursor.fetchall())
-            return found
 
 
 class PostgresStore(SqlStore):
@@ -311,6 +242,27 @@ class PostgresStore(SqlStore):
             raise RecordDamaged(self.where, str(error)) from error
 
 
+class PostgresTransaction:
+    """Statements on one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        cursor = self._connection.execute(_placeholders(statement), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def each(self, statement: str, values: Sequence[Sequence[Any]]) -> list[list[Row]]:
+        if len(values) < 2:
+            return [self.rows(statement, row) for row in values]
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_placeholders(statement), values, returning=True)
+            found = [cursor.fetchall()]
+            while cursor.nextset():
+                found.append(cursor.fetchall())
+            return found
+
+
 class _NotificationWatch:
     """Listens for the notice every commit sends; polls too, for poolers that lose notices."""
 
@@ -334,6 +286,49 @@ class _NotificationWatch:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def connection_failure(where: str, said: str) -> StoreError:
+    """Why there is no connection. libpq has no codes for this, so its words are read, and not repeated at length."""
+    if "FATAL:" in said:
+        return ServerRefused(where, said.rpartition("FATAL:")[2].strip().splitlines()[0])
+    if "no password supplied" in said:
+        return ServerRefused(where, "it asks for a password and none was given")
+    if "refused" in said:
+        return ServerUnreachable(where, "nothing listens there")
+    if "resolve host" in said or "translate host name" in said:
+        return ServerUnreachable(where, "there is no such host")
+    if "timeout" in said:
+        return ServerUnreachable(where, "it did not answer in time")
+    if "No such file" in said:
+        return ServerUnreachable(where, "there is no such socket")
+    if "SSL" in said or "certificate" in said:
+        return ServerUnreachable(where, "no encrypted connection could be agreed on")
+    return ServerUnreachable(where, "no connection could be made")
+
+
+def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float) -> StoreError:
+    """Why a statement failed."""
+    code = error.sqlstate or ""
+    if code in ("55P03", "40P01"):  # lock not available, deadlock
+        return RecordLocked(where, waited_seconds)
+    if code == "25006":
+        return RecordReadOnly(where, "the server takes no writes")
+    if code == "53100":
+        return RecordFull(where)
+    if code == "57014":
+        return ServerUnreachable(where, "a statement took longer than allowed; nothing was written")
+    if code == "42501" or code.startswith("28"):
+        return ServerRefused(where, _first_line(error))
+    if code.startswith(("08", "57P")) or (not code and isinstance(error, psycopg.OperationalError)):
+        return ServerUnreachable(
+            where, "the connection broke; what was being written may or may not be recorded"
+        )
+    return RecordFailed(where, _first_line(error))
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return error.diag.message_primary or next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _placeholders(statement: str) -> str:

@@ -41,14 +41,12 @@ from bridgehead.host.clock import Clock, SystemClock, iso_ms
 EVENT_COLUMNS: Final = "seq, id, kind, part, at, project, run_id, data"
 RUN_COLUMNS: Final = "id, part, kind, title, state, started_at, updated_at, project, ended_at, data"
 ITEM_COLUMNS: Final = "number, state, question, opened_at, answer"
-
 INSERT_EVENT: Final = (
     "INSERT INTO events (id, kind, part, at, project, run_id, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (id) DO NOTHING RETURNING seq"
 )
 EVENT_BY_ID: Final = f"SELECT {EVENT_COLUMNS} FROM events WHERE id = ?"
 LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM events"
-
 SAVE_RUN: Final = (
     f"INSERT INTO runs ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
     " part = excluded.part, kind = excluded.kind, title = excluded.title, state = excluded.state,"
@@ -61,7 +59,6 @@ RUNS_LIKE: Final = (
     " ORDER BY started_at DESC, id DESC LIMIT ?"
 )
 STARTED_BEFORE: Final = "(started_at, id) < (SELECT started_at, id FROM runs WHERE id = ?)"
-
 INSERT_ITEM: Final = (
     "INSERT INTO pending (part, project, key, kind, state, run_id, question, opened_at, answer)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number"
@@ -73,30 +70,9 @@ UPDATE_ITEM: Final = (
 ITEM_BY_NUMBER: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE number = ?"
 ITEM_BY_KEY: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE part = ? AND project = ? AND key = ?"
 NUMBERS_ENDING: Final = "SELECT number FROM pending WHERE number % ? = ? ORDER BY number DESC LIMIT ?"
-
-
 Page = tuple[str, list[Any]]
-
-
-def listing(
-    columns: str,
-    table: str,
-    allowed: Mapping[str, Sequence[str]],
-    bounds: Sequence[tuple[str, Any]],
-    order: str,
-    limit: int,
-) -> Page:
-    """A page of `table`: rows with the allowed values, within the bounds (a condition and its one value each)."""
-    conditions = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in allowed.items()]
-    conditions += [condition for condition, _ in bounds]
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    given = [value for values in allowed.values() for value in values] + [value for _, value in bounds]
-    return f"SELECT {columns} FROM {table}{where} ORDER BY {order} LIMIT ?", [*given, limit]
-
-
 SHOWN_MATCHES = 10
 _LARGEST = 2**63 - 1
-
 T = TypeVar("T")
 
 
@@ -117,7 +93,7 @@ class SqlStore(Store):
         self.where = where
         self.read_only = read_only
         self._clock = clock or SystemClock()
-        self._new_id = new_id or _random_id
+        self._new_id = new_id or (lambda: os.urandom(16).hex())
         # Below LATEST only to make records of earlier versions, on which migrations are tried.
         self._up_to = up_to
 
@@ -279,6 +255,22 @@ class SqlStore(Store):
         )
 
 
+def listing(
+    columns: str,
+    table: str,
+    allowed: Mapping[str, Sequence[str]],
+    bounds: Sequence[tuple[str, Any]],
+    order: str,
+    limit: int,
+) -> Page:
+    """A page of `table`: rows with the allowed values, within the bounds (a condition and its one value each)."""
+    conditions = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in allowed.items()]
+    conditions += [condition for condition, _ in bounds]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    given = [value for values in allowed.values() for value in values] + [value for _, value in bounds]
+    return f"SELECT {columns} FROM {table}{where} ORDER BY {order} LIMIT ?", [*given, limit]
+
+
 def _append(transaction: Transaction, encoded: Sequence[Row]) -> list[RecordedEvent]:
     recorded = []
     for row, inserted in zip(encoded, transaction.each(INSERT_EVENT, encoded), strict=True):
@@ -308,7 +300,3 @@ def _item(transaction: Transaction, which: str | QuestionKey) -> PendingItem:
 def _find_key(transaction: Transaction, key: QuestionKey) -> PendingItem | None:
     found = transaction.rows(ITEM_BY_KEY, [Part(key.part).value, key.project, key.key])
     return rows.item_of(found[0]) if found else None
-
-
-def _random_id() -> str:
-    return os.urandom(16).hex()

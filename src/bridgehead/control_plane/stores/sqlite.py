@@ -1,6 +1,4 @@
-"""The record in one SQLite file: write-ahead log, every commit synced, a private regular file, SQLite's failures
-as our errors.
-"""
+"""The record in one SQLite file: private, with a write-ahead log, every commit synced."""
 
 from __future__ import annotations
 
@@ -36,91 +34,10 @@ if TYPE_CHECKING:
     import threading
 
 _creating = allocate_lock()
-
-
-def make_record_file(path: Path) -> None:
-    """Make sure that a regular file is at `path`: an empty one (0600) if there was none."""
-    with _creating:
-        if not is_record_file(path):
-            _create(path)
-
-
-def is_record_file(path: Path) -> bool:
-    """Whether there is something at `path`; raises if it is anything but a regular file."""
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise RecordUnplaceable(str(path), error.strerror or str(error)) from error
-    if stat.S_ISLNK(mode):
-        raise NotARecord(str(path), "it is a symbolic link, and those are not followed")
-    if not stat.S_ISREG(mode):
-        raise NotARecord(str(path), "it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
-    return True
-
-
-def _create(path: Path) -> None:
-    try:
-        if not path.parent.exists():
-            make_private_dir(path.parent)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        is_record_file(path)  # another process was faster
-    except FileError as error:
-        raise RecordUnplaceable(str(path), error.message) from error
-    except OSError as error:
-        raise RecordUnplaceable(str(path), error.strerror or str(error)) from error
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another connection holds the lock."""
-    return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> StoreError:
-    """Why a statement failed."""
-    match _primary_code(error):
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return RecordLocked(where, waited_seconds)
-        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return RecordReadOnly(where, "its file or directory is write-protected")
-        case sqlite3.SQLITE_FULL:
-            return RecordFull(where)
-        case sqlite3.SQLITE_NOTADB:
-            return NotARecord(where, "it is not an SQLite file")
-        case sqlite3.SQLITE_CORRUPT:
-            return RecordDamaged(where, str(error))
-        case sqlite3.SQLITE_CANTOPEN:
-            return RecordUnplaceable(
-                where, "it, or a file SQLite keeps beside it (-wal, -shm), cannot be opened"
-            )
-        case _:
-            return RecordFailed(where, str(error))
-
-
-def _primary_code(error: sqlite3.Error) -> int:
-    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-
-
 APPLICATION_ID: Final = 0x42484452  # "BHDR", in the file's header
 OLDEST_SQLITE: Final = (3, 37, 0)  # STRICT tables
 _RETRY_SECONDS: Final = 0.01
-
 T = TypeVar("T")
-
-
-class SqliteTransaction:
-    """Statements on one connection."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
-        return self._connection.execute(statement, values).fetchall()
-
-    def each(self, statement: str, values: Sequence[Sequence[Any]]) -> list[list[Row]]:
-        return [self._connection.execute(statement, row).fetchall() for row in values]
 
 
 class SqliteStore(SqlStore):
@@ -288,6 +205,19 @@ class SqliteStore(SqlStore):
             raise RecordDamaged(self.where, str(error)) from error
 
 
+class SqliteTransaction:
+    """Statements on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._connection.execute(statement, values).fetchall()
+
+    def each(self, statement: str, values: Sequence[Sequence[Any]]) -> list[list[Row]]:
+        return [self._connection.execute(statement, row).fetchall() for row in values]
+
+
 class _DataVersionWatch:
     """Asks SQLite whether another connection has committed; far cheaper than looking for rows."""
 
@@ -336,3 +266,68 @@ def _warn_about_journal(where: str) -> None:
         "use a local disk, or Postgres for several machines",
         where,
     )
+
+
+def make_record_file(path: Path) -> None:
+    """Make sure that a regular file is at `path`: an empty one (0600) if there was none."""
+    with _creating:
+        if not is_record_file(path):
+            _create(path)
+
+
+def is_record_file(path: Path) -> bool:
+    """Whether there is something at `path`; raises if it is anything but a regular file."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise RecordUnplaceable(str(path), error.strerror or str(error)) from error
+    if stat.S_ISLNK(mode):
+        raise NotARecord(str(path), "it is a symbolic link, and those are not followed")
+    if not stat.S_ISREG(mode):
+        raise NotARecord(str(path), "it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
+    return True
+
+
+def _create(path: Path) -> None:
+    try:
+        if not path.parent.exists():
+            make_private_dir(path.parent)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        is_record_file(path)  # another process was faster
+    except FileError as error:
+        raise RecordUnplaceable(str(path), error.message) from error
+    except OSError as error:
+        raise RecordUnplaceable(str(path), error.strerror or str(error)) from error
+
+
+def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> StoreError:
+    """Why a statement failed."""
+    match _primary_code(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return RecordLocked(where, waited_seconds)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return RecordReadOnly(where, "its file or directory is write-protected")
+        case sqlite3.SQLITE_FULL:
+            return RecordFull(where)
+        case sqlite3.SQLITE_NOTADB:
+            return NotARecord(where, "it is not an SQLite file")
+        case sqlite3.SQLITE_CORRUPT:
+            return RecordDamaged(where, str(error))
+        case sqlite3.SQLITE_CANTOPEN:
+            return RecordUnplaceable(
+                where, "it, or a file SQLite keeps beside it (-wal, -shm), cannot be opened"
+            )
+        case _:
+            return RecordFailed(where, str(error))
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection holds the lock."""
+    return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

@@ -1,7 +1,7 @@
 """Read an envelope file: two fences, frontmatter between them, the body after (rigs §3.1).
 
 `parse_envelope` reads everything, `parse_frontmatter` is for listings and does not even decode the body. Neither
-ever raises, whatever the bytes are. Files are written by frontmatter_writer.py.
+ever raises, whatever the bytes are. frontmatter.py writes files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_CLOSING = ParseFailure("envelope frontmatter has no closing '---' fence")
 
 
 class Envelope(NamedTuple):
-    """A file that parses; whether it is valid is for verdict.py to say."""
+    """A file that parses; whether it is valid is for trust/envelope_problems.py to say."""
 
     frontmatter: Mapping[str, Value]
     body: str  # normalised once

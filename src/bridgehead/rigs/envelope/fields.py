@@ -9,6 +9,28 @@ from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.text import LINE_TERMINATORS, WHITESPACE, trim
 
 _EMOJI_PRESENTATION = "\ufe0f"
+MESSAGE_TYPES = (
+    "REQUEST",
+    "HANDOFF",
+    "RESPONSE",
+    "ACK",
+    "RESOLUTION",
+    "STATE",
+    "RESULT",
+    "RECOVERY",
+    "VERIFY",
+    "DECISIONS",
+)
+RELAY_TYPES = ("DECISIONS", "RESPONSE", "ACK")
+TLDR_SOFT_CAP = 280
+REVIEWED_TYPE = "RESULT"  # what a council may have looked at before it is handed on (design §1)
+DISPLAY_NAME_CAP = 80
+UNLISTED_DIRECTORIES = frozenset({"node_modules", "dist"})  # rigs §2: build folders, never threads
+_THREAD_ID = re.compile("[a-z0-9][a-z0-9-]*[a-z0-9]")
+_COMMIT_REF = re.compile("[0-9a-f]{7,40}")
+_BODY_HASH = re.compile("[0-9a-f]{64}")
+_TIME = r"T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+_DATE = re.compile(f"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:{_TIME})?")
 
 
 class StatusClass(StrEnum):
@@ -28,6 +50,8 @@ CLASS_OF_MARKER = {
     "✅": StatusClass.COMPLETED,
     "❌": StatusClass.CANCELLED,
 }
+
+
 MARKERS = tuple(CLASS_OF_MARKER)
 
 
@@ -57,41 +81,6 @@ def parse_status(typed: str) -> str:
     if status_class(status) is None:
         raise MarkerUnrecognised(status)
     return status
-
-
-class MarkerUnrecognised(UserError):
-    """A status does not begin with one of the five markers."""
-
-    def __init__(self, status: str) -> None:
-        super().__init__(
-            f'unrecognized status marker "{status[:1]}" at the start of "{status}"; '
-            f"expected one of {' '.join(MARKERS)}"
-        )
-
-
-MESSAGE_TYPES = (
-    "REQUEST",
-    "HANDOFF",
-    "RESPONSE",
-    "ACK",
-    "RESOLUTION",
-    "STATE",
-    "RESULT",
-    "RECOVERY",
-    "VERIFY",
-    "DECISIONS",
-)
-RELAY_TYPES = ("DECISIONS", "RESPONSE", "ACK")
-TLDR_SOFT_CAP = 280
-REVIEWED_TYPE = "RESULT"  # what a council may have looked at before it is handed on (design §1)
-DISPLAY_NAME_CAP = 80
-UNLISTED_DIRECTORIES = frozenset({"node_modules", "dist"})  # rigs §2: build folders, never threads
-
-_THREAD_ID = re.compile("[a-z0-9][a-z0-9-]*[a-z0-9]")
-_COMMIT_REF = re.compile("[0-9a-f]{7,40}")
-_BODY_HASH = re.compile("[0-9a-f]{64}")
-_TIME = r"T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
-_DATE = re.compile(f"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:{_TIME})?")
 
 
 def is_thread_id(text: str) -> bool:
@@ -155,6 +144,16 @@ def parse_relay_type(typed: str) -> str:
     if typed not in RELAY_TYPES:
         raise RelayTypeUnknown(typed)
     return typed
+
+
+class MarkerUnrecognised(UserError):
+    """A status does not begin with one of the five markers."""
+
+    def __init__(self, status: str) -> None:
+        super().__init__(
+            f'unrecognized status marker "{status[:1]}" at the start of "{status}"; '
+            f"expected one of {' '.join(MARKERS)}"
+        )
 
 
 class ThreadIdInvalid(UserError):

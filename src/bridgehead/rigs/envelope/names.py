@@ -15,6 +15,52 @@ CONFIG_PATH = ".bridge/config.yaml"
 REQUEST_FILE = "REQUEST.md"
 RESOLUTION_FILE = "RESOLUTION.md"
 _SUFFIX = ".md"
+RELAY_SUFFIX = "-relay"
+_SHAPE = re.compile("[a-z][a-z0-9-]*")
+
+
+class RigId(str):
+    """A canonical rig id. Made by `parse`; a value of this type needs no further checking."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, typed: str, *, where: str | None = None) -> RigId:
+        """Normalise what was typed, or raise RigIdInvalid; `where` names the flag or file it came from."""
+        normal = normalise(typed)
+        if not is_rig_id(normal):
+            raise RigIdInvalid(normal, where=where)
+        return cls(normal)
+
+    @property
+    def is_relay(self) -> bool:
+        """Tell whether this rig speaks for a human operator."""
+        return self.endswith(RELAY_SUFFIX)
+
+
+def is_rig_id(text: str) -> bool:
+    """Tell whether `text` is spelled canonically; files are never normalised."""
+    return _SHAPE.fullmatch(text) is not None
+
+
+def normalise(typed: str) -> str:
+    """Trim and lowercase, without asking whether the result is a rig id."""
+    return trim(typed).lower()
+
+
+def suggestion(text: str) -> str | None:
+    """Return the canonical spelling of an id that is merely written untidily."""
+    normal = normalise(text)
+    return normal if normal != text and is_rig_id(normal) else None
+
+
+def parse_recipients(typed: Iterable[str]) -> tuple[RigId, ...]:
+    """Split every `--to` at commas; order and repetitions are kept, at least one id must remain."""
+    pieces = [trim(piece) for value in typed for piece in value.split(",")]
+    recipients = tuple(RigId.parse(piece, where="--to") for piece in pieces if piece)
+    if not recipients:
+        raise RecipientMissing
+    return recipients
 
 
 class EnvelopePath(NamedTuple):
@@ -72,54 +118,6 @@ def envelope_at(path: str) -> EnvelopePath | None:
     if not is_thread_directory(top) or "/" in filename or not is_envelope_name(filename):
         return None
     return EnvelopePath(top, filename)
-
-
-RELAY_SUFFIX = "-relay"
-_SHAPE = re.compile("[a-z][a-z0-9-]*")
-
-
-class RigId(str):
-    """A canonical rig id. Made by `parse`; a value of this type needs no further checking."""
-
-    __slots__ = ()
-
-    @classmethod
-    def parse(cls, typed: str, *, where: str | None = None) -> RigId:
-        """Normalise what was typed, or raise RigIdInvalid; `where` names the flag or file it came from."""
-        normal = normalise(typed)
-        if not is_rig_id(normal):
-            raise RigIdInvalid(normal, where=where)
-        return cls(normal)
-
-    @property
-    def is_relay(self) -> bool:
-        """Tell whether this rig speaks for a human operator."""
-        return self.endswith(RELAY_SUFFIX)
-
-
-def is_rig_id(text: str) -> bool:
-    """Tell whether `text` is spelled canonically; files are never normalised."""
-    return _SHAPE.fullmatch(text) is not None
-
-
-def normalise(typed: str) -> str:
-    """Trim and lowercase, without asking whether the result is a rig id."""
-    return trim(typed).lower()
-
-
-def suggestion(text: str) -> str | None:
-    """Return the canonical spelling of an id that is merely written untidily."""
-    normal = normalise(text)
-    return normal if normal != text and is_rig_id(normal) else None
-
-
-def parse_recipients(typed: Iterable[str]) -> tuple[RigId, ...]:
-    """Split every `--to` at commas; order and repetitions are kept, at least one id must remain."""
-    pieces = [trim(piece) for value in typed for piece in value.split(",")]
-    recipients = tuple(RigId.parse(piece, where="--to") for piece in pieces if piece)
-    if not recipients:
-        raise RecipientMissing
-    return recipients
 
 
 class RigIdInvalid(UserError):

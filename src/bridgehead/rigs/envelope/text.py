@@ -10,6 +10,8 @@ WHITESPACE = (
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
 LINE_TERMINATORS = "\n\r\u2028\u2029"
+NONCE_TIME_CHARACTERS = 10
+"""The time at the beginning of a nonce, which names the file of a relay turn (rigs §10)."""
 
 
 def trim(text: str) -> str:
@@ -34,10 +36,6 @@ def utf8(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return without_lone_surrogates(text).encode()
-
-
-NONCE_TIME_CHARACTERS = 10
-"""The time at the beginning of a nonce, which names the file of a relay turn (rigs §10)."""
 
 
 def timestamp_ms(text: str) -> int | None:

@@ -1,6 +1,4 @@
-"""The control-plane file of rigs §14.1: its tables beside foreign ones, and writing messages through. Git stays
-the truth.
-"""
+"""The control-plane file of rigs §14.1: its tables beside foreign ones, and the messages in them."""
 
 from __future__ import annotations
 
@@ -13,7 +11,6 @@ from pathlib import Path
 from bridgehead.rigs.ledger.messages import Lifecycle, Message, acknowledged_by, moves_forward
 
 OUR_VERSION = 1
-
 _SHARED = """
 CREATE TABLE IF NOT EXISTS bridge_messages (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -40,7 +37,6 @@ CREATE INDEX IF NOT EXISTS idx_bridge_msg_status_class ON bridge_messages(status
 CREATE INDEX IF NOT EXISTS idx_bridge_msg_lifecycle ON bridge_messages(lifecycle_state);
 CREATE INDEX IF NOT EXISTS idx_bridge_msg_ev ON bridge_message_events(message_id);
 """
-
 _OURS = """
 CREATE TABLE IF NOT EXISTS bridge_message_recipients (
   message_id INTEGER NOT NULL REFERENCES bridge_messages(id), rig TEXT NOT NULL, PRIMARY KEY (message_id, rig));
@@ -50,28 +46,6 @@ CREATE TABLE IF NOT EXISTS bridge_cursor (
 CREATE TABLE IF NOT EXISTS bridge_counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS bridge_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
-
-
-class NewerTables(sqlite3.DatabaseError):
-    """A later version has been here; what it means by our tables is not known."""
-
-    def __init__(self, version: str) -> None:
-        super().__init__(f"its tables are of version {version}, this program knows {OUR_VERSION}")
-
-
-def prepare(database: sqlite3.Connection) -> None:
-    """Make what is missing. `run_id` refers to `runs` only where another tool brought that table."""
-    runs = database.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'runs'").fetchone()
-    database.executescript(_SHARED.format(run_reference="REFERENCES runs(id)" if runs else "") + _OURS)
-    database.execute(
-        "INSERT OR IGNORE INTO bridge_meta (key, value) VALUES ('bridgehead_version', ?)", (str(OUR_VERSION),)
-    )
-    database.commit()
-    (version,) = database.execute("SELECT value FROM bridge_meta WHERE key = 'bridgehead_version'").fetchone()
-    if not str(version).isdecimal() or int(version) > OUR_VERSION:
-        raise NewerTables(version)
-
-
 BUSY_MILLISECONDS = 5000
 _COLUMNS = (
     "thread, filename, message_type, from_rig, to_rig, status_class, status_text, tldr, envelope_date,"
@@ -254,6 +228,26 @@ class LedgerDatabase:
             " ON CONFLICT (name) DO UPDATE SET value = value + 1",
             (name,),
         )
+
+
+class NewerTables(sqlite3.DatabaseError):
+    """A later version has been here; what it means by our tables is not known."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(f"its tables are of version {version}, this program knows {OUR_VERSION}")
+
+
+def prepare(database: sqlite3.Connection) -> None:
+    """Make what is missing. `run_id` refers to `runs` only where another tool brought that table."""
+    runs = database.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'runs'").fetchone()
+    database.executescript(_SHARED.format(run_reference="REFERENCES runs(id)" if runs else "") + _OURS)
+    database.execute(
+        "INSERT OR IGNORE INTO bridge_meta (key, value) VALUES ('bridgehead_version', ?)", (str(OUR_VERSION),)
+    )
+    database.commit()
+    (version,) = database.execute("SELECT value FROM bridge_meta WHERE key = 'bridgehead_version'").fetchone()
+    if not str(version).isdecimal() or int(version) > OUR_VERSION:
+        raise NewerTables(version)
 
 
 def _message(row: Sequence[object]) -> Message:

@@ -1,6 +1,4 @@
-"""What a new envelope says: fields in writing order, words where the user gave none, the secret scan before it is
-sent (rigs §3.4, §8).
-"""
+"""What a new envelope says: its fields in writing order, its default words, and no secrets (rigs §3.4, §8)."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
     from bridgehead.rigs.rig import Author
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
-
 _CLOSING_WORDS = {StatusClass.CANCELLED: "❌ Cancelled", StatusClass.COMPLETED: "✅ Completed"}
+RECIPIENT_PLACEHOLDER = "(set --to recipient when sending)"
 
 
 class Draft(NamedTuple):
@@ -39,6 +37,20 @@ class Draft(NamedTuple):
     @property
     def body_hash(self) -> str:
         return body_hash(self.body)
+
+
+def draft_scaffold(author: Author, thread_id: str, day: str) -> Draft:
+    """Return what `new` writes: a request to fill in, which cannot be sent as it stands."""
+    fields: dict[str, Value] = {
+        "from": author.rig_id,
+        "to": RECIPIENT_PLACEHOLDER,
+        "date": day,
+        "status": f"▶ {thread_id} opened",
+        "type": "REQUEST",
+        "thread": thread_id,
+        "display_name": author.display_name or None,
+    }
+    return Draft(present(fields), clean_body(_scaffold_body(thread_id, author.rig_id)))
 
 
 def draft_send(
@@ -153,9 +165,52 @@ def parse_outcome(typed: str) -> StatusClass:
     return outcome
 
 
+def warn_of_long_tldr(rig: Rig, tldr: str | None) -> None:
+    """Say so when a summary is none; it is sent all the same."""
+    if tldr is not None and len(tldr) > TLDR_SOFT_CAP:
+        rig.tell(f"warning: tldr is {len(tldr)} chars (>{TLDR_SOFT_CAP} soft cap)")
+
+
+def refuse_secrets(draft: Draft) -> None:
+    """Keep back what looks like a secret, naming its kind and line, never its value."""
+    from bridgehead.host.secrets_scan import scan
+
+    for where, text in (
+        ("body", draft.body),
+        ("tldr", draft.frontmatter.get("tldr")),
+        ("status", draft.frontmatter["status"]),
+    ):
+        for hit in scan(text) if isinstance(text, str) else ():
+            raise SecretRefused(where, hit.kind, hit.line)
+
+
+def is_scaffold(envelope: Envelope) -> bool:
+    """Tell whether a request was scaffolded and never sent."""
+    return envelope.frontmatter.get("to") == RECIPIENT_PLACEHOLDER
+
+
+def edited_scaffold_body(envelope: Envelope, thread_id: str) -> str | None:
+    """Return the body somebody wrote into a scaffold, None while it is still the template."""
+    template = _scaffold_body(thread_id, str(envelope.frontmatter.get("from")))
+    return None if envelope.body == clean_body(template) else envelope.body
+
+
 def present(fields: Mapping[str, Value]) -> dict[str, Value]:
     """Leave out the fields that have no value."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _scaffold_body(thread_id: str, rig_id: str) -> str:
+    # Word for word the reference's, so that an untouched scaffold of either tool is recognised by both.
+    return (
+        f"# {thread_id} — REQUEST\n\n"
+        f"<!-- Authored on {rig_id}. Edit before `rig-bridge send`. -->\n\n"
+        "## What I'm asking\n\n"
+        "(describe the asker spec — what you want the peer to do)\n\n"
+        "## Context\n\n"
+        "(any prior turns, paths, or assumptions)\n\n"
+        "Standing by.\n"
+    )
 
 
 def _one_or_list(recipients: Sequence[str]) -> Value:
@@ -193,63 +248,3 @@ class OutcomeUnknown(UserError):
 
     def __init__(self, typed: str) -> None:
         super().__init__(f'--status must be "cancelled" or "completed" (got "{typed}")')
-
-
-def warn_of_long_tldr(rig: Rig, tldr: str | None) -> None:
-    """Say so when a summary is none; it is sent all the same."""
-    if tldr is not None and len(tldr) > TLDR_SOFT_CAP:
-        rig.tell(f"warning: tldr is {len(tldr)} chars (>{TLDR_SOFT_CAP} soft cap)")
-
-
-def refuse_secrets(draft: Draft) -> None:
-    """Keep back what looks like a secret, naming its kind and line, never its value."""
-    from bridgehead.host.secrets_scan import scan
-
-    for where, text in (
-        ("body", draft.body),
-        ("tldr", draft.frontmatter.get("tldr")),
-        ("status", draft.frontmatter["status"]),
-    ):
-        for hit in scan(text) if isinstance(text, str) else ():
-            raise SecretRefused(where, hit.kind, hit.line)
-
-
-RECIPIENT_PLACEHOLDER = "(set --to recipient when sending)"
-
-
-def draft_scaffold(author: Author, thread_id: str, day: str) -> Draft:
-    """Return what `new` writes: a request to fill in, which cannot be sent as it stands."""
-    fields: dict[str, Value] = {
-        "from": author.rig_id,
-        "to": RECIPIENT_PLACEHOLDER,
-        "date": day,
-        "status": f"▶ {thread_id} opened",
-        "type": "REQUEST",
-        "thread": thread_id,
-        "display_name": author.display_name or None,
-    }
-    return Draft(present(fields), clean_body(_scaffold_body(thread_id, author.rig_id)))
-
-
-def is_scaffold(envelope: Envelope) -> bool:
-    """Tell whether a request was scaffolded and never sent."""
-    return envelope.frontmatter.get("to") == RECIPIENT_PLACEHOLDER
-
-
-def edited_scaffold_body(envelope: Envelope, thread_id: str) -> str | None:
-    """Return the body somebody wrote into a scaffold, None while it is still the template."""
-    template = _scaffold_body(thread_id, str(envelope.frontmatter.get("from")))
-    return None if envelope.body == clean_body(template) else envelope.body
-
-
-def _scaffold_body(thread_id: str, rig_id: str) -> str:
-    # Word for word the reference's, so that an untouched scaffold of either tool is recognised by both.
-    return (
-        f"# {thread_id} — REQUEST\n\n"
-        f"<!-- Authored on {rig_id}. Edit before `rig-bridge send`. -->\n\n"
-        "## What I'm asking\n\n"
-        "(describe the asker spec — what you want the peer to do)\n\n"
-        "## Context\n\n"
-        "(any prior turns, paths, or assumptions)\n\n"
-        "Standing by.\n"
-    )

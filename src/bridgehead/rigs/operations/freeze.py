@@ -40,7 +40,7 @@ def freeze(rig: Rig, request: FreezeRequest) -> Frozen:
             outcome = rig.repository.freeze(wire, thread_id, wanted.stored_text(), replaces=now_there)
         if isinstance(outcome, Raced):
             raise UserError(
-                f'thread "{thread_id}" was frozen by another rig at the same moment: {outcome.says}'
+                f'thread "{thread_id}" was frozen by another rig at the same moment: {outcome.reason}'
             )
     if outcome.only_here:
         rig.tell("warning: the remote did not take the freeze; it holds in this clone only")

@@ -116,12 +116,12 @@ def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
 
 
 def _push(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
-    backoff, says = _FIRST_BACKOFF_SECONDS, ""
+    backoff, reason = _FIRST_BACKOFF_SECONDS, ""
     for attempt in range(PUSH_TRIES + 1):
         outcome = rig.repository.push(wire, landed.commit)
         if isinstance(outcome, Pushed):
             return landed._replace(pushed=True)
-        says = outcome.says
+        reason = outcome.reason
         if not retry or attempt == PUSH_TRIES:
             break
         rig.sleep(backoff * (0.5 + rig.random_bits(_JITTER_BITS) / (1 << _JITTER_BITS)))
@@ -130,7 +130,7 @@ def _push(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
         if rebuilt is None:
             break
         landed = _moved(rig, landed, rebuilt)
-    raise PushFailed(wire.remote, wire.branch, says)
+    raise PushFailed(wire.remote, wire.branch, reason)
 
 
 def _moved(rig: Rig, landed: Landed, rebuilt: list[Rebuilt]) -> Landed:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.latest_turns import read_summaries, summaries_as_text
-from bridgehead.rigs.threads.output_cache import WORTH_KEEPING, OutputCache, state_of
+from bridgehead.rigs.threads.output_cache import WORTH_CACHING, OutputCache, state_of
 from bridgehead.rigs.threads.thread import ThreadSummary, dirty_threads, newest_first
 from bridgehead.rigs.views.listings import Status
 
@@ -61,18 +61,18 @@ def _completed(rig: Rig, survey: Survey, threads: Sequence[ThreadSummary]) -> St
 def _summaries(rig: Rig, survey: Survey, *, wide: bool, with_findings: bool) -> list[ThreadSummary]:
     """The threads, newest first: as last summed up if nothing has changed since."""
     form = f"status{'-wide' if wide else ''}{'-findings' if with_findings else ''}"
-    kept = OutputCache(rig.repository.private_dir, form)
+    cache = OutputCache(rig.repository.private_dir, form)
     state = state_of(survey, rig.repository.stamp, time.time_ns())
-    kept_threads = read_summaries(found.text) if (found := kept.find(state)) else None
-    if kept_threads is not None:
-        return kept_threads
+    cached = read_summaries(found.text) if (found := cache.find(state)) else None
+    if cached is not None:
+        return cached
     from bridgehead.rigs.operations.catalogue import catalogue
 
     is_large = len(survey.tracked()) >= WORTH_A_SHORT_CUT
     known = catalogue(rig, survey=survey, with_findings=with_findings, with_history=wide or not is_large)
     threads = _summed_up(known, _latest(rig, known), wide=wide)
-    if sum(thread.envelope_count for thread in threads) >= WORTH_KEEPING:
-        kept.keep(state, summaries_as_text(threads))
+    if sum(thread.envelope_count for thread in threads) >= WORTH_CACHING:
+        cache.store(state, summaries_as_text(threads))
     return threads
 
 

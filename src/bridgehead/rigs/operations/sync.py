@@ -17,6 +17,13 @@ from bridgehead.rigs.views.results import Checked, Synced
 if TYPE_CHECKING:
     from bridgehead.rigs.operations.verification import Subject
 
+_REMEDY = {
+    Refusal.NON_APPEND: "the remote did not only append; look at the changes before you merge anything by hand",
+    Refusal.BOTH_AHEAD: "both sides have new commits; git pull --rebase, then git push",
+    Refusal.VERIFICATION: "nothing was pulled; --accept-unverified pulls all the same",
+    Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
+}
+
 
 class SyncRequest(NamedTuple):
     auto: bool = False
@@ -157,14 +164,6 @@ def _tell_divergences(rig: Rig, thread_ids: Sequence[str]) -> None:
         if divergence is not None:
             heads = ", ".join(turn.filename for turn in divergence.heads)
             rig.tell(f"thread {thread_id} diverged at {divergence.name}; heads: {heads}")
-
-
-_REMEDY = {
-    Refusal.NON_APPEND: "the remote did not only append; look at the changes before you merge anything by hand",
-    Refusal.BOTH_AHEAD: "both sides have new commits; git pull --rebase, then git push",
-    Refusal.VERIFICATION: "nothing was pulled; --accept-unverified pulls all the same",
-    Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
-}
 
 
 def _tell_checks(rig: Rig, checked: Checked) -> None:

@@ -15,7 +15,7 @@ from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
-from bridgehead.rigs.threads.output_cache import WORTH_KEEPING, OutputCache, state_of
+from bridgehead.rigs.threads.output_cache import WORTH_CACHING, OutputCache, state_of
 from bridgehead.rigs.trust.verification_kinds import Verification
 from bridgehead.rigs.views.listings import ShownEnvelope
 from bridgehead.rigs.views.terminal import PLAIN, EncodedText, Style
@@ -50,6 +50,26 @@ def thread(rig: Rig, thread_id: str, survey: Survey | None = None) -> ShownThrea
         _shown(rig, known, envelopes),
         is_self_contained=not any(envelope.signed or envelope.is_relay for envelope in envelopes),
     )
+
+
+def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: Style = PLAIN) -> Iterable[str]:
+    """The whole of a thread, in pieces; only the plain form is cached."""
+    thread_id = wanted_thread(rig, typed)
+    survey = rig.repository.survey(thread_id)
+    state = state_of(survey, rig.repository.stamp, time.time_ns())
+    cache = OutputCache(rig.repository.private_dir, f"{thread_id}.{'json' if as_json else 'txt'}")
+    found = cache.find(state) if style == PLAIN else None
+    if found is not None:
+        for message in found.messages:
+            rig.tell(message)
+        return EncodedText(found.encoded)
+
+    messages = rig.collect_messages()
+    shown = thread(rig, thread_id, survey)
+    pieces = iter([_json(shown)]) if as_json else _blocks(shown, style)
+    if style == PLAIN and shown.is_self_contained and shown.total >= WORTH_CACHING:
+        return cache.storing(state, pieces, messages)
+    return pieces
 
 
 def verify_listed(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> Iterator[Verification]:
@@ -114,26 +134,6 @@ def _read(rig: Rig, path: str) -> Envelope | None:
     except FileError:
         return None
     return found if isinstance(found, Envelope) else None
-
-
-def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: Style = PLAIN) -> Iterable[str]:
-    """The whole of a thread, in pieces; only the plain form is kept."""
-    thread_id = wanted_thread(rig, typed)
-    survey = rig.repository.survey(thread_id)
-    state = state_of(survey, rig.repository.stamp, time.time_ns())
-    kept = OutputCache(rig.repository.private_dir, f"{thread_id}.{'json' if as_json else 'txt'}")
-    found = kept.find(state) if style == PLAIN else None
-    if found is not None:
-        for sentence in found.told:
-            rig.tell(sentence)
-        return EncodedText(found.encoded)
-
-    told = rig.overhear()
-    shown = thread(rig, thread_id, survey)
-    pieces = iter([_json(shown)]) if as_json else _blocks(shown, style)
-    if style == PLAIN and shown.is_self_contained and shown.total >= WORTH_KEEPING:
-        return kept.keeping(state, pieces, told)
-    return pieces
 
 
 def _json(shown: ShownThread) -> str:

@@ -19,7 +19,7 @@ from bridgehead.rigs.trust.signers import (
     with_signer,
     without_signer,
 )
-from bridgehead.rigs.views.results import LINE_PREFIX, stamped
+from bridgehead.rigs.views.result_format import LINE_PREFIX, stamped
 
 DEFAULT_FILE = ".bridge/allowed_signers"
 MAX_BYTES = 1 << 20

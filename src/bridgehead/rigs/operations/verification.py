@@ -1,13 +1,11 @@
-"""Judge envelopes that arrived, are shown or are looked at again: file, history, signature, attestation (rigs
-§9.4).
-"""
+"""Judge envelopes by file, history, signature and attestation; the command `verify` (rigs §9.4)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.envelope.fields import parse_thread_id
@@ -25,7 +23,9 @@ from bridgehead.rigs.trust.attestation import (
 )
 from bridgehead.rigs.trust.envelope_problems import check_envelope, file_findings
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings, Verification, report_on, sum_up
-from bridgehead.rigs.views.results import Verified
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.views.results import Verified
 
 _TOO_LARGE = ParseFailure("the file is larger than an envelope may be")
 
@@ -227,6 +227,8 @@ class VerifyRequest(NamedTuple):
 
 def verify(rig: Rig, request: VerifyRequest) -> Verified:
     """Check every committed envelope, of one thread if one is named. Nonces are compared over the whole repository."""
+    from bridgehead.rigs.views.results import Verified
+
     thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
     history = rig.repository.history(rig.repository.head().commit).commits
     subjects = subjects_of(rig, committed_envelopes(history), require_council=request.require_council or None)

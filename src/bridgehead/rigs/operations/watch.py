@@ -1,4 +1,4 @@
-"""Look at a bridge again and again, and say what is new as numbered events (rigs §12)."""
+"""Snapshot at a bridge again and again, and say what is new as numbered events (rigs §12)."""
 
 from __future__ import annotations
 
@@ -15,103 +15,10 @@ from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.freeze import Freeze
 from bridgehead.rigs.views.listings import Notice, thread_object
-from bridgehead.rigs.views.results import SCHEMA_VERSION
+from bridgehead.rigs.views.result_format import SCHEMA_VERSION
 
 HEARTBEAT_MS = 30_000
-
 Event: TypeAlias = dict[str, object]
-
-
-class Look(NamedTuple):
-    """A bridge as it stood at one moment."""
-
-    envelopes: Mapping[str, Notice]  # by path
-    closed: frozenset[str]  # thread ids
-    divergences: Mapping[str, Divergence]  # by thread id
-    freezes: Mapping[str, Freeze]  # by thread id
-
-
-_NOTHING = Look({}, frozenset(), {}, {})
-
-
-class Watch:
-    """One run of `--watch`: remembers what it has announced, numbers what it says."""
-
-    def __init__(self, op: str, *, heartbeat: bool = True) -> None:
-        self._op = op
-        self._heartbeat = heartbeat
-        self._sequence = 0
-        self._last_ms = 0
-        self._seen = _NOTHING
-        self._announced: set[tuple[str, str]] = set()
-
-    def begin(self, look: Look, one_shot: Mapping[str, object], now_ms: int) -> Event:
-        """Return the first event: what the command prints without `--watch`."""
-        self._announced.update(_once_only(look))
-        self._seen = look
-        return self._event("snapshot", now_ms, one_shot)
-
-    def look(self, look: Look, now_ms: int) -> list[Event]:
-        """Return what is new, or a heartbeat when nothing has been said for long."""
-        events = [self._event(name, now_ms, fields) for name, fields in self._news(look)]
-        self._seen = look
-        if not events and self._heartbeat and now_ms - self._last_ms >= HEARTBEAT_MS:
-            events.append(self._event("heartbeat", now_ms, {}))
-        return events
-
-    def pulled(self, fields: Mapping[str, object], now_ms: int) -> Event:
-        """Return the event for envelopes that were taken in."""
-        return self._event("pulled", now_ms, fields)
-
-    def error(self, category: str, message: str, now_ms: int) -> Event:
-        """Return the event for a failure that does not end the watch."""
-        return self._event("error", now_ms, {"category": category, "message": message})
-
-    def _event(self, name: str, now_ms: int, fields: Mapping[str, object]) -> Event:
-        self._sequence += 1
-        self._last_ms = now_ms
-        head = {"schema_version": SCHEMA_VERSION, "op": self._op, "event": name}
-        stamp = {"at": iso_timestamp(now_ms), "seq": self._sequence}
-        return {**head, **stamp, **{key: value for key, value in fields.items() if key not in head}}
-
-    def _news(self, look: Look) -> Iterator[tuple[str, Mapping[str, object]]]:
-        fresh = [path for path in look.envelopes if self._is_first("envelope", path)]
-        for notice in sorted((look.envelopes[path] for path in fresh), key=_by_time):
-            yield "envelope", notice.json_object()
-        for thread_id in sorted(look.closed):
-            if self._is_first("thread_closed", thread_id):
-                yield "thread_closed", {"thread_id": thread_id}
-        for thread_id, divergence in sorted(look.divergences.items()):
-            if divergence != self._seen.divergences.get(thread_id):
-                yield "divergence", {"thread_id": thread_id, **divergence.json_object()}
-        yield from _freeze_news(self._seen.freezes, look.freezes)
-
-    def _is_first(self, name: str, subject: str) -> bool:
-        """Tell whether this is news in this run, however often it comes and goes."""
-        known = (name, subject) in self._announced
-        self._announced.add((name, subject))
-        return not known
-
-
-def _once_only(look: Look) -> Iterator[tuple[str, str]]:
-    yield from (("envelope", path) for path in look.envelopes)
-    yield from (("thread_closed", thread_id) for thread_id in look.closed)
-
-
-def _freeze_news(
-    before: Mapping[str, Freeze], after: Mapping[str, Freeze]
-) -> Iterator[tuple[str, Mapping[str, object]]]:
-    for thread_id, freeze in sorted(after.items()):
-        if freeze != before.get(thread_id):
-            yield "frozen", {"thread_id": thread_id, **freeze.json_object()}
-    for thread_id in sorted(before.keys() - after.keys()):
-        yield "thawed", {"thread_id": thread_id}
-
-
-def _by_time(notice: Notice) -> tuple[object, ...]:
-    return (*notice.turn.order_key(), notice.turn.thread_id)
-
-
 DEFAULT_INTERVAL = 2.0
 LEAST_INTERVAL = 0.2
 LEAST_FETCH_INTERVAL = 5.0
@@ -144,13 +51,13 @@ def parse_interval(typed: str | None, *, fetching: bool) -> float:
 def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
     """The events of one run; it goes on until the caller stops asking."""
     events = Watch(request.op, heartbeat=request.heartbeat)
-    yield events.begin(_look(rig, request), _one_shot(rig, request), rig.now_ms())
+    yield events.begin(_snapshot(rig, request), _one_shot(rig, request), rig.now_ms())
     while True:
         rig.sleep(request.interval_seconds)
         try:
             if request.op == "sync":
                 yield from _synced(rig, events, request)
-            news = events.look(_look(rig, request), rig.now_ms())
+            news = events.update(_snapshot(rig, request), rig.now_ms())
         except BridgeheadError as error:
             news = [events.error(type(error).__name__, error.message, rig.now_ms())]
         yield from news
@@ -176,10 +83,10 @@ def _thread_object(rig: Rig, thread_id: str | None) -> dict[str, object]:
     return thread_object(shown.thread_id, shown.envelopes, shown.divergences)
 
 
-def _look(rig: Rig, request: WatchRequest) -> Look:
+def _snapshot(rig: Rig, request: WatchRequest) -> Snapshot:
     known = catalogue(rig, request.thread_id, with_findings=True)
     divergences = {name: known.causality(name).divergence() for name in known.thread_ids()}
-    return Look(
+    return Snapshot(
         envelopes=_notices(rig, known),
         closed=frozenset(name for name in known.thread_ids() if known.is_closed(name)),
         divergences={name: found for name, found in divergences.items() if found is not None},
@@ -197,3 +104,93 @@ def _notices(rig: Rig, known: Catalogue) -> dict[str, Notice]:
     return {
         listed.path: Notice(listed.turn, verdict) for listed, verdict in zip(envelopes, verdicts, strict=True)
     }
+
+
+class Watch:
+    """One run of `--watch`: remembers what it has announced, numbers what it says."""
+
+    def __init__(self, op: str, *, heartbeat: bool = True) -> None:
+        self._op = op
+        self._heartbeat = heartbeat
+        self._sequence = 0
+        self._last_ms = 0
+        self._seen = _EMPTY
+        self._announced: set[tuple[str, str]] = set()
+
+    def begin(self, snapshot: Snapshot, one_shot: Mapping[str, object], now_ms: int) -> Event:
+        """Return the first event: what the command prints without `--watch`."""
+        self._announced.update(_once_only(snapshot))
+        self._seen = snapshot
+        return self._event("snapshot", now_ms, one_shot)
+
+    def update(self, snapshot: Snapshot, now_ms: int) -> list[Event]:
+        """Return what is new, or a heartbeat when nothing has been said for long."""
+        events = [self._event(name, now_ms, fields) for name, fields in self._news(snapshot)]
+        self._seen = snapshot
+        if not events and self._heartbeat and now_ms - self._last_ms >= HEARTBEAT_MS:
+            events.append(self._event("heartbeat", now_ms, {}))
+        return events
+
+    def pulled(self, fields: Mapping[str, object], now_ms: int) -> Event:
+        """Return the event for envelopes that were taken in."""
+        return self._event("pulled", now_ms, fields)
+
+    def error(self, category: str, message: str, now_ms: int) -> Event:
+        """Return the event for a failure that does not end the watch."""
+        return self._event("error", now_ms, {"category": category, "message": message})
+
+    def _event(self, name: str, now_ms: int, fields: Mapping[str, object]) -> Event:
+        self._sequence += 1
+        self._last_ms = now_ms
+        head = {"schema_version": SCHEMA_VERSION, "op": self._op, "event": name}
+        stamp = {"at": iso_timestamp(now_ms), "seq": self._sequence}
+        return {**head, **stamp, **{key: value for key, value in fields.items() if key not in head}}
+
+    def _news(self, snapshot: Snapshot) -> Iterator[tuple[str, Mapping[str, object]]]:
+        fresh = [path for path in snapshot.envelopes if self._is_first("envelope", path)]
+        for notice in sorted((snapshot.envelopes[path] for path in fresh), key=_by_time):
+            yield "envelope", notice.json_object()
+        for thread_id in sorted(snapshot.closed):
+            if self._is_first("thread_closed", thread_id):
+                yield "thread_closed", {"thread_id": thread_id}
+        for thread_id, divergence in sorted(snapshot.divergences.items()):
+            if divergence != self._seen.divergences.get(thread_id):
+                yield "divergence", {"thread_id": thread_id, **divergence.json_object()}
+        yield from _freeze_news(self._seen.freezes, snapshot.freezes)
+
+    def _is_first(self, name: str, subject: str) -> bool:
+        """Tell whether this is news in this run, however often it comes and goes."""
+        known = (name, subject) in self._announced
+        self._announced.add((name, subject))
+        return not known
+
+
+class Snapshot(NamedTuple):
+    """A bridge as it stood at one moment."""
+
+    envelopes: Mapping[str, Notice]  # by path
+    closed: frozenset[str]  # thread ids
+    divergences: Mapping[str, Divergence]  # by thread id
+    freezes: Mapping[str, Freeze]  # by thread id
+
+
+_EMPTY = Snapshot({}, frozenset(), {}, {})
+
+
+def _once_only(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    yield from (("envelope", path) for path in snapshot.envelopes)
+    yield from (("thread_closed", thread_id) for thread_id in snapshot.closed)
+
+
+def _freeze_news(
+    before: Mapping[str, Freeze], after: Mapping[str, Freeze]
+) -> Iterator[tuple[str, Mapping[str, object]]]:
+    for thread_id, freeze in sorted(after.items()):
+        if freeze != before.get(thread_id):
+            yield "frozen", {"thread_id": thread_id, **freeze.json_object()}
+    for thread_id in sorted(before.keys() - after.keys()):
+        yield "thawed", {"thread_id": thread_id}
+
+
+def _by_time(notice: Notice) -> tuple[object, ...]:
+    return (*notice.turn.order_key(), notice.turn.thread_id)

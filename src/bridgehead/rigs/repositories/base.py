@@ -1,4 +1,4 @@
-"""What every bridge repository can do. Operations know this interface only; git.py implements it.
+"""What every bridge repository can do. Operations know this interface only; the room git implements it.
 
 Expected outcomes (a lost race, a file in the way, a thread somebody froze) are values; errors.py lists what raises.
 Whatever changes something is done between `with repository.lock():`.

@@ -136,7 +136,7 @@ class Pushed(NamedTuple):
 class Raced(NamedTuple):
     """Somebody else pushed first; nothing of ours arrived."""
 
-    says: str
+    reason: str
 
 
 class InTheWay(NamedTuple):

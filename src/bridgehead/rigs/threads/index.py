@@ -1,6 +1,4 @@
-"""The envelopes of a repository without reading them again: parsed once per content, placed once per commit (rigs
-§8, §9.4).
-"""
+"""The envelopes of a repository, parsed once per content and placed once per commit (rigs §8, §9.4)."""
 
 from __future__ import annotations
 
@@ -16,60 +14,6 @@ from bridgehead.rigs.threads.index_rows import FileRow, HistoryRow, ListedEnvelo
 from bridgehead.rigs.threads.index_store import UNCACHEABLE, Header, IndexFile, IndexSpoilt, Wanted, read_rows
 from bridgehead.rigs.threads.output_cache import is_settled
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
-
-
-def fold_commits(
-    rows_of: Callable[[str], dict[str, HistoryRow]], commits: Iterable[CommitRecord], first_position: int
-) -> set[str]:
-    """Take commits, parents first, into the rows of their threads, by file name; return the threads they touched."""
-    touched = set()
-    for position, commit in enumerate(commits, first_position):
-        for change in commit.changes:
-            place = envelope_at(change.path)
-            if place is not None:
-                thread, filename = place
-                known = rows_of(thread)
-                known[filename] = _after(change, filename, known.get(filename), commit, position)
-                touched.add(thread)
-    return touched
-
-
-def _after(
-    change: PathChange, filename: str, before: HistoryRow | None, commit: CommitRecord, position: int
-) -> HistoryRow:
-    if before is None:
-        return _added(change, filename, commit, position, rewritten=False)
-    if change.status == "D":
-        return before._replace(commit="")
-    if before.commit == "":  # deleted earlier: what comes back counts as new, but must be the same
-        rewritten = before.rewritten or before.blob != change.blob
-        return _added(change, filename, commit, position, rewritten=rewritten)
-    return before._replace(blob=change.blob, rewritten=before.rewritten or before.blob != change.blob)
-
-
-def _added(
-    change: PathChange, filename: str, commit: CommitRecord, position: int, *, rewritten: bool
-) -> HistoryRow:
-    added_by = "" if change.status == "D" else commit.commit
-    return HistoryRow(
-        filename,
-        added_by,
-        position,
-        commit.committed_at,
-        commit.author.email,
-        commit.signed,
-        rewritten,
-        change.blob,
-    )
-
-
-class ThreadListing(NamedTuple):
-    """One thread as it lies in the work tree."""
-
-    thread_id: str
-    envelopes: tuple[ListedEnvelope, ...]  # by file name
-    unreadable: tuple[PathFindings, ...]  # links and `.md` files that are no envelopes: reported, not counted
-    filenames: tuple[str, ...]
 
 
 class EnvelopeIndex:
@@ -94,7 +38,7 @@ class EnvelopeIndex:
         self._with_findings = with_findings
         self._with_history = with_history
         self._for_reading = for_reading
-        self._at_hand: dict[str, Envelope] = {}  # by blob
+        self._loaded: dict[str, Envelope] = {}  # by blob
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
         self.survey: Survey = survey or repository.survey(thread)
@@ -138,7 +82,7 @@ class EnvelopeIndex:
         """Yield what envelopes of one thread hold, in the order given; None for one that went away meanwhile."""
         from bridgehead.rigs.threads.index_store import read_envelopes
 
-        return read_envelopes(self._repository, envelopes, self._at_hand)
+        return read_envelopes(self._repository, envelopes, self._loaded)
 
     def _bring_up_to_date(self) -> None:
         known = self._file.header
@@ -191,7 +135,7 @@ class EnvelopeIndex:
             self._file.thread(thread).files[row.filename] = row
             self._file.touch(thread)
             if self._for_reading and envelope is not None:
-                self._at_hand[row.content] = envelope
+                self._loaded[row.content] = envelope
         return {thread: self._file.thread(thread).files for thread in threads}
 
     def _still_holds(self, thread: str, names: Sequence[str]) -> bool:
@@ -237,6 +181,60 @@ class EnvelopeIndex:
         return Wanted(thread, name, known, stamp.is_symlink)
 
 
+class ThreadListing(NamedTuple):
+    """One thread as it lies in the work tree."""
+
+    thread_id: str
+    envelopes: tuple[ListedEnvelope, ...]  # by file name
+    unreadable: tuple[PathFindings, ...]  # links and `.md` files that are no envelopes: reported, not counted
+    filenames: tuple[str, ...]
+
+
 def _reported(thread: str, row: FileRow) -> PathFindings:
     kinds = tuple(Kind(kind) for kind in (row.findings or "").split())
     return PathFindings(f"{thread}/{row.filename}", kinds)
+
+
+def fold_commits(
+    rows_of: Callable[[str], dict[str, HistoryRow]], commits: Iterable[CommitRecord], first_position: int
+) -> set[str]:
+    """Take commits, parents first, into the rows of their threads, by file name; return the threads they touched."""
+    touched = set()
+    for position, commit in enumerate(commits, first_position):
+        for change in commit.changes:
+            place = envelope_at(change.path)
+            if place is not None:
+                thread, filename = place
+                known = rows_of(thread)
+                known[filename] = _after(change, filename, known.get(filename), commit, position)
+                touched.add(thread)
+    return touched
+
+
+def _after(
+    change: PathChange, filename: str, before: HistoryRow | None, commit: CommitRecord, position: int
+) -> HistoryRow:
+    if before is None:
+        return _added(change, filename, commit, position, rewritten=False)
+    if change.status == "D":
+        return before._replace(commit="")
+    if before.commit == "":  # deleted earlier: what comes back counts as new, but must be the same
+        rewritten = before.rewritten or before.blob != change.blob
+        return _added(change, filename, commit, position, rewritten=rewritten)
+    return before._replace(blob=change.blob, rewritten=before.rewritten or before.blob != change.blob)
+
+
+def _added(
+    change: PathChange, filename: str, commit: CommitRecord, position: int, *, rewritten: bool
+) -> HistoryRow:
+    added_by = "" if change.status == "D" else commit.commit
+    return HistoryRow(
+        filename,
+        added_by,
+        position,
+        commit.committed_at,
+        commit.author.email,
+        commit.signed,
+        rewritten,
+        change.blob,
+    )

@@ -29,6 +29,9 @@ from bridgehead.rigs.trust.verification_kinds import Kind
 FORMAT = 1
 _MAX_BYTES = 1024 * 1024 * 1024
 _FILE_NAME = "envelopes.idx"
+UNCACHEABLE = "~"
+MAX_STORED_BYTES = 256 * 1024
+WORTH_STORING = 200
 
 
 class Header(NamedTuple):
@@ -154,10 +157,6 @@ def _rows(columns: list[list[Any]]) -> Any:
 _EMPTY = _encode(ThreadRows({}, {}))
 
 
-UNCACHEABLE = "~"
-LARGEST_KEPT = 256 * 1024
-
-
 class Wanted(NamedTuple):
     """A file to read, and by what its content will be known."""
 
@@ -197,8 +196,8 @@ def _read_one(repository: Repository, file: Wanted, raw: bytes | None, *, with_f
         return ReadRow(thread, unjudged_row(filename, content, raw))
     parsed = parse_envelope(raw)
     row = judged_row(thread, filename, content, parsed)
-    may_be_kept = is_lasting(content) and len(raw) <= LARGEST_KEPT
-    return ReadRow(thread, row, parsed if may_be_kept and isinstance(parsed, Envelope) else None)
+    may_be_stored = is_lasting(content) and len(raw) <= MAX_STORED_BYTES
+    return ReadRow(thread, row, parsed if may_be_stored and isinstance(parsed, Envelope) else None)
 
 
 def is_lasting(content: str) -> bool:
@@ -213,21 +212,18 @@ def is_content_of(repository: Repository, raw: bytes, blob: str) -> bool:
     )
 
 
-WORTH_STORING = 200
-
-
 def read_envelopes(
-    repository: Repository, envelopes: Sequence[ListedEnvelope], at_hand: Mapping[str, Envelope]
+    repository: Repository, envelopes: Sequence[ListedEnvelope], loaded: Mapping[str, Envelope]
 ) -> Iterator[Envelope | None]:
     """Yield what listed envelopes of one thread hold, in the order given; None for one that went away meanwhile.
 
-    Those `at_hand`, by blob, are not read again.
+    Those `loaded`, by blob, are not read again.
     """
     if len(envelopes) < WORTH_STORING:
-        return _read_short(repository, envelopes, at_hand)
+        return _read_short(repository, envelopes, loaded)
     path = repository.private_dir / "contents" / envelopes[0].turn.thread_id
     stored = _load(path)
-    known = {**stored, **at_hand}
+    known = {**stored, **loaded}
     missing = [listed for listed in envelopes if listed.content not in known]
     read = {found.path: found for found in _read_files(repository, missing)}
     known |= {
@@ -242,11 +238,11 @@ def read_envelopes(
 
 
 def _read_short(
-    repository: Repository, envelopes: Sequence[ListedEnvelope], at_hand: Mapping[str, Envelope]
+    repository: Repository, envelopes: Sequence[ListedEnvelope], loaded: Mapping[str, Envelope]
 ) -> Iterator[Envelope | None]:
-    read = _read_files(repository, [listed for listed in envelopes if listed.content not in at_hand])
+    read = _read_files(repository, [listed for listed in envelopes if listed.content not in loaded])
     for listed in envelopes:
-        yield at_hand[listed.content] if listed.content in at_hand else next(read).envelope
+        yield loaded[listed.content] if listed.content in loaded else next(read).envelope
 
 
 class _Found(NamedTuple):
@@ -269,7 +265,7 @@ def _read_files(repository: Repository, envelopes: Sequence[ListedEnvelope]) -> 
 
 def _is_storable(repository: Repository, listed: ListedEnvelope, raw: bytes | None) -> bool:
     """Only what really is the blob it is listed under, and not too much of it."""
-    if raw is None or len(raw) > LARGEST_KEPT or not is_lasting(listed.content):
+    if raw is None or len(raw) > MAX_STORED_BYTES or not is_lasting(listed.content):
         return False
     return is_content_of(repository, raw, listed.content)
 

@@ -1,6 +1,4 @@
-"""Find the latest envelope of every thread in the newest commits alone, and keep thread summaries as text (rigs §8
-status).
-"""
+"""The latest envelope of every thread from the newest commits alone; thread summaries as text (rigs §8 status)."""
 
 from __future__ import annotations
 
@@ -10,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from bridgehead.rigs.repositories.records import CommitRecord
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.thread import ThreadSummary, Turn
+
+_TURN_FIELDS = len(Turn._fields)
 
 
 def of_the_last_day(envelopes: Sequence[ListedEnvelope]) -> list[ListedEnvelope]:
@@ -49,9 +49,6 @@ def _placed(envelope: ListedEnvelope, commit: CommitRecord, position: int) -> Li
         turn=envelope.turn._replace(commit_sha=commit.commit, position=position),
         committed_at=commit.committed_at,
     )
-
-
-_TURN_FIELDS = len(Turn._fields)
 
 
 def summaries_as_text(threads: Sequence[ThreadSummary]) -> str:

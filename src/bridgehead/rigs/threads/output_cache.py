@@ -1,4 +1,4 @@
-"""Printed listings, kept and given again while the state of the work tree they depend on is the same."""
+"""Printed listings, stored and printed again while the work tree they were made from is in the same state."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ if TYPE_CHECKING:
     from bridgehead.rigs.repositories.base import Survey
     from bridgehead.rigs.repositories.records import Stamp
 
-
-WORTH_KEEPING = 200  # envelopes; with fewer, start-up is all of the time
-MOST_CHARACTERS = 64 * 1024 * 1024
-
-_FORMAT = f"2 of {__version__}"  # another version may word its answers differently
-_MOST_BYTES = 4 * MOST_CHARACTERS
+WORTH_CACHING = 200  # envelopes; with fewer, start-up is all of the time
+MAX_CHARACTERS = 64 * 1024 * 1024
+_FORMAT = f"2 of {__version__}"  # another version may word its listings differently
+_MAX_BYTES = 4 * MAX_CHARACTERS
+_RACY_NS = 2_000_000_000  # a file may change twice within one tick of the clock that stamps it
 
 
 class CachedOutput(NamedTuple):
-    """What was put out, in UTF-8, and what was said beside it."""
+    """What went to stdout, in UTF-8, and the messages beside it."""
 
     encoded: bytes
-    told: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -39,17 +38,17 @@ class CachedOutput(NamedTuple):
 
 
 class OutputCache:
-    """One kept answer."""
+    """One stored listing."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self._path = directory / "answers" / name
 
     def find(self, state: str | None) -> CachedOutput | None:
-        """Return the answer if it was made from this state."""
+        """Return the listing if it was made from this state."""
         if state is None:
             return None
         try:
-            content = read_bounded(self._path, _MOST_BYTES)
+            content = read_bounded(self._path, _MAX_BYTES)
             start = content.index(b"\n") + 1
             header = json.loads(content[:start])
             end = start + int(header["state"])
@@ -62,37 +61,39 @@ class OutputCache:
         except (FileError, ValueError, TypeError, KeyError):
             return None
 
-    def keeping(self, state: str | None, pieces: Iterable[str], told: Sequence[str]) -> Iterator[str]:
-        """Pass an answer on as it is made, and keep it once it is whole; `told` fills meanwhile."""
+    def storing(self, state: str | None, pieces: Iterable[str], messages: Sequence[str]) -> Iterator[str]:
+        """Pass a listing on as it is made, and store it once it is whole; `messages` fills meanwhile."""
         given: list[str] = []
         length = 0
         for piece in pieces:
             length += len(piece)
-            if length <= MOST_CHARACTERS:
+            if length <= MAX_CHARACTERS:
                 given.append(piece)
             else:
                 given.clear()
             yield piece
-        if length <= MOST_CHARACTERS:
-            self.keep(state, "".join(given), told)
+        if length <= MAX_CHARACTERS:
+            self.store(state, "".join(given), messages)
 
-    def keep(self, state: str | None, text: str, told: Sequence[str] = ()) -> None:
-        """Store an answer in place of the last one; not being able to costs time later, nothing else."""
+    def store(self, state: str | None, text: str, messages: Sequence[str] = ()) -> None:
+        """Store a listing in place of the last one; not being able to costs time later, nothing else."""
         if state is None:
             return
         seen = _state_bytes(state)
         with suppress(FileError, UnicodeEncodeError):  # the latter: names that are no UTF-8
             encoded = text.encode()
-            header = {"format": _FORMAT, "state": len(seen), "told": list(told), "checksum": crc32(encoded)}
+            header = {
+                "format": _FORMAT,
+                "state": len(seen),
+                "told": list(messages),
+                "checksum": crc32(encoded),
+            }
             make_dir(self._path.parent)
             write_atomic(self._path, b"".join([json.dumps(header).encode(), b"\n", seen, encoded]))
 
 
 def _state_bytes(state: str) -> bytes:
     return state.encode("utf-8", "surrogateescape")
-
-
-_RACY_NS = 2_000_000_000  # a file may change twice within one tick of the clock that stamps it
 
 
 def is_settled(stamp: Stamp, now_ns: int) -> bool:

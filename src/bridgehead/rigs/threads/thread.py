@@ -12,36 +12,6 @@ from bridgehead.rigs.envelope.yaml_core import Value
 if TYPE_CHECKING:
     from bridgehead.rigs.threads.freeze import Freeze
 
-
-def closing_recipient(
-    own: RigId, thread: Iterable[Mapping[str, Value]], repository: Iterable[Mapping[str, Value]]
-) -> RigId:
-    """Return the rig most often named in the thread, else in the whole repository, else ourselves.
-
-    Ties go to the lower id. `repository` is read only if the thread names nobody else.
-    """
-    counts = _count_others(own, thread) or _count_others(own, repository)
-    return min(counts, key=lambda rig: (-counts[rig], rig), default=own)
-
-
-def relay_recipient(own: RigId, thread: Iterable[Mapping[str, Value]]) -> RigId:
-    """Return the rig most often named in the thread, ties going to the one seen first, else ourselves."""
-    counts = _count_others(own, thread)
-    return max(counts, key=lambda rig: counts[rig], default=own)
-
-
-def _count_others(own: RigId, frontmatters: Iterable[Mapping[str, Value]]) -> dict[RigId, int]:
-    """Count each `from` and each `to` once, in the order first seen."""
-    counts: dict[RigId, int] = {}
-    for frontmatter in frontmatters:
-        to = frontmatter.get("to")
-        for named in [frontmatter.get("from"), *(to if isinstance(to, list) else [to])]:
-            rig = RigId(normalise(named)) if isinstance(named, str) else own
-            if rig != own and is_rig_id(rig):
-                counts[rig] = counts.get(rig, 0) + 1
-    return counts
-
-
 OrderKey: TypeAlias = tuple[str, bool, int, str, str]
 
 
@@ -156,3 +126,32 @@ def newest_first(threads: Iterable[ThreadSummary]) -> list[ThreadSummary]:
 def dirty_threads(paths: Sequence[str]) -> frozenset[str]:
     """Return the first segments of changed paths: the threads whose row says dirty=true."""
     return frozenset(path.partition("/")[0] for path in paths)
+
+
+def closing_recipient(
+    own: RigId, thread: Iterable[Mapping[str, Value]], repository: Iterable[Mapping[str, Value]]
+) -> RigId:
+    """Return the rig most often named in the thread, else in the whole repository, else ourselves.
+
+    Ties go to the lower id. `repository` is read only if the thread names nobody else.
+    """
+    counts = _count_others(own, thread) or _count_others(own, repository)
+    return min(counts, key=lambda rig: (-counts[rig], rig), default=own)
+
+
+def relay_recipient(own: RigId, thread: Iterable[Mapping[str, Value]]) -> RigId:
+    """Return the rig most often named in the thread, ties going to the one seen first, else ourselves."""
+    counts = _count_others(own, thread)
+    return max(counts, key=lambda rig: counts[rig], default=own)
+
+
+def _count_others(own: RigId, frontmatters: Iterable[Mapping[str, Value]]) -> dict[RigId, int]:
+    """Count each `from` and each `to` once, in the order first seen."""
+    counts: dict[RigId, int] = {}
+    for frontmatter in frontmatters:
+        to = frontmatter.get("to")
+        for named in [frontmatter.get("from"), *(to if isinstance(to, list) else [to])]:
+            rig = RigId(normalise(named)) if isinstance(named, str) else own
+            if rig != own and is_rig_id(rig):
+                counts[rig] = counts.get(rig, 0) + 1
+    return counts

@@ -1,6 +1,4 @@
-"""What a relay turn carries to show who stands behind it, its nonce included, and what speaks against it (rigs
-§9.4, §10).
-"""
+"""What a relay turn carries to show who stands behind it, and what speaks against it (rigs §9.4, §10)."""
 
 from __future__ import annotations
 
@@ -15,33 +13,10 @@ from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.trust.verification_kinds import Kind
 
 RANDOM_BITS = 50
-
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _SHAPE = f"[{_CROCKFORD}]{{10}}-[{_CROCKFORD}]{{10}}"
-
-
-def make_nonce(unix_ms: int, random_bits: int) -> str:
-    """Return the nonce for a time and RANDOM_BITS of randomness."""
-    return f"{_base32(unix_ms)}-{_base32(random_bits)}"
-
-
-def nonce_time_ms(nonce: str) -> int | None:
-    """Return the Unix time in ms that a nonce begins with, None if it has another shape."""
-    if not re.fullmatch(_SHAPE, nonce):
-        return None
-    unix_ms = 0
-    for digit in nonce[:NONCE_TIME_CHARACTERS]:
-        unix_ms = unix_ms * 32 + _CROCKFORD.index(digit)
-    return unix_ms
-
-
-def _base32(number: int) -> str:
-    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(45, -1, -5))
-
-
 COMMIT_TOLERANCE_MS = 10 * 60 * 1000
 NONCE_TOLERANCE_MS = 5 * 1000
-
 _ATTESTED = ("attested_by", "attested_at", "nonce")
 
 
@@ -132,3 +107,22 @@ def _times_agree(frontmatter: Mapping[str, Value], committed_at_ms: int) -> bool
         abs(committed_at_ms - attested_ms) <= COMMIT_TOLERANCE_MS
         and abs(nonce_ms - attested_ms) <= NONCE_TOLERANCE_MS
     )
+
+
+def make_nonce(unix_ms: int, random_bits: int) -> str:
+    """Return the nonce for a time and RANDOM_BITS of randomness."""
+    return f"{_base32(unix_ms)}-{_base32(random_bits)}"
+
+
+def nonce_time_ms(nonce: str) -> int | None:
+    """Return the Unix time in ms that a nonce begins with, None if it has another shape."""
+    if not re.fullmatch(_SHAPE, nonce):
+        return None
+    unix_ms = 0
+    for digit in nonce[:NONCE_TIME_CHARACTERS]:
+        unix_ms = unix_ms * 32 + _CROCKFORD.index(digit)
+    return unix_ms
+
+
+def _base32(number: int) -> str:
+    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(45, -1, -5))

@@ -108,7 +108,8 @@ def report_changes(
         if change.status == "A" and arrives_as_envelope(change.path):
             new.append(NewEnvelope(change.path, change.path.partition("/")[0], remote_head))
         else:
-            changed.append(ChangedPath(change.path, _reason(change.status), change.touches_thread))
+            reason = _REASONS.get(change.status[:1], f"unknown change ({change.status})")
+            changed.append(ChangedPath(change.path, reason, change.touches_thread))
     return SyncReport(local_head, remote_head, local_ahead, remote_ahead, tuple(new), tuple(changed))
 
 
@@ -120,7 +121,3 @@ _REASONS = {
     "T": "type change detected",
     "D": "file deleted on remote",
 }
-
-
-def _reason(status: str) -> str:
-    return _REASONS.get(status[:1], f"unknown change ({status})")

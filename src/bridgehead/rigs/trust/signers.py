@@ -17,6 +17,10 @@ _FIELD = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _PRINCIPAL = re.compile(r'[^\s",#][^\s",]*')
 _KEY_TYPE = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+")
 _PUBLIC_KEY = re.compile(rf"\s*({_KEY_TYPE.pattern})[ \t]+([A-Za-z0-9+/]+=*)(?:[ \t]+([^\r\n]*))?\s*")
+_LITERAL_KEY = re.compile(r"(?:key::)?((?:ssh|ecdsa|sk)-\S+ .+)", re.DOTALL)
+_SSH_FINGERPRINT = re.compile(r"^\d+ (SHA256:[A-Za-z0-9+/=]+) ", re.MULTILINE)
+_COLON_FINGERPRINT = re.compile(r"^fpr:(?:[^:\n]*:){8}([0-9A-F]+):", re.MULTILINE)
+_TIMEOUT_SECONDS = 20.0
 
 
 class PublicKey(NamedTuple):
@@ -138,12 +142,6 @@ def _line_without(line: str, principal: str) -> str:
         return line
     others = ",".join(name for name in signer.principals.split(",") if name != principal)
     return line.replace(signer.principals, others, 1) if others else ""
-
-
-_LITERAL_KEY = re.compile(r"(?:key::)?((?:ssh|ecdsa|sk)-\S+ .+)", re.DOTALL)
-_SSH_FINGERPRINT = re.compile(r"^\d+ (SHA256:[A-Za-z0-9+/=]+) ", re.MULTILINE)
-_COLON_FINGERPRINT = re.compile(r"^fpr:(?:[^:\n]*:){8}([0-9A-F]+):", re.MULTILINE)
-_TIMEOUT_SECONDS = 20.0
 
 
 def key_name(

@@ -1,6 +1,4 @@
-"""What `status`, `thread` and `inbox` print: rows and blocks for people, one object for `--json` (rigs §7, §8,
-§11, §12).
-"""
+"""What `status`, `thread` and `inbox` print: lines for people, one object for `--json` (rigs §7, §8, §11, §12)."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.threads.thread import ThreadSummary, Turn
-from bridgehead.rigs.views.results import LINE_PREFIX, stamped, word
+from bridgehead.rigs.views.result_format import LINE_PREFIX, stamped, word
 from bridgehead.rigs.views.terminal import PLAIN, RED, YELLOW, Style
 
 if TYPE_CHECKING:
@@ -16,43 +14,9 @@ if TYPE_CHECKING:
     from bridgehead.rigs.threads.causality import Divergence
     from bridgehead.rigs.trust.verification_kinds import Verification
 
-
-class Notice(NamedTuple):
-    """An envelope that somebody should hear of."""
-
-    turn: Turn
-    verification: Verification
-
-    def json_object(self) -> dict[str, object]:
-        turn = self.turn
-        return {
-            "thread_id": turn.thread_id,
-            "filename": turn.filename,
-            "type": turn.type,
-            "from": turn.sender,
-            "to": turn.to if isinstance(turn.to, str) else list(turn.to),
-            "status_class": str(turn.status_class),
-            "commit_sha": turn.commit_sha,
-            "verification": self.verification.json_object(),
-        }
-
-
-class Inbox(NamedTuple):
-    """What waits for this rig, newest first."""
-
-    waiting: Sequence[Notice]
-
-    def lines(self, *, style: Style = PLAIN) -> Iterator[str]:
-        yield f"{LINE_PREFIX}inbox waiting={len(self.waiting)}"
-        for turn, verification in self.waiting:
-            yield (
-                f"thread={turn.thread_id} type={style.message_type(turn.type)} from={style.value(turn.sender)} "
-                f"last={turn.day or '-'} file={style.value(turn.filename)} verification={verification.state}"
-            )
-
-    def json_object(self) -> dict[str, object]:
-        items = [{**notice.json_object(), "tldr": notice.turn.tldr or None} for notice in self.waiting]
-        return stamped("inbox", envelopes=items)
+SEPARATOR = "=" * 27
+UNKNOWN_TYPE = "(unknown)"  # the reference's word for a type that is missing or no text
+_SHOWN_FIELDS = ("from", "to", "date", "type", "status", "body_hash")
 
 
 class Status(NamedTuple):
@@ -89,26 +53,6 @@ class Status(NamedTuple):
         )
 
 
-def _columns(thread: ThreadSummary, style: Style) -> Iterator[str]:
-    turn = thread.latest
-    yield f"thread={thread.thread_id}"
-    yield f"last={turn.day or '-'}"
-    yield f"status={style.status_class(turn.status_class)}"
-    yield f"type={style.value(turn.type)}"
-    yield f"dirty={style.paint(word(thread.dirty), RED if thread.dirty else None)}"
-
-
-def _wide_columns(thread: ThreadSummary, style: Style) -> Iterator[str]:
-    turn = thread.latest
-    yield f"from={style.value(turn.sender)}"
-    yield f"to={style.value(','.join(turn.recipients))}"
-    yield f"closed={word(thread.is_closed)}"
-    yield f"envelopes={thread.envelope_count}"
-    yield f"body_hash={style.value(turn.body_hash) or '-'}"
-    if thread.heads > 1:
-        yield f"heads={thread.heads}"
-
-
 def thread_item(thread: ThreadSummary) -> dict[str, object]:
     """Return an item of `threads[]`."""
     return {
@@ -130,9 +74,24 @@ def _latest_item(turn: Turn) -> dict[str, object]:
     return {"filename": turn.filename, "type": turn.type, "date": turn.date, "from": turn.sender, "to": to}
 
 
-SEPARATOR = "=" * 27
-UNKNOWN_TYPE = "(unknown)"  # the reference's word for a type that is missing or no text
-_SHOWN_FIELDS = ("from", "to", "date", "type", "status", "body_hash")
+def _columns(thread: ThreadSummary, style: Style) -> Iterator[str]:
+    turn = thread.latest
+    yield f"thread={thread.thread_id}"
+    yield f"last={turn.day or '-'}"
+    yield f"status={style.status_class(turn.status_class)}"
+    yield f"type={style.value(turn.type)}"
+    yield f"dirty={style.paint(word(thread.dirty), RED if thread.dirty else None)}"
+
+
+def _wide_columns(thread: ThreadSummary, style: Style) -> Iterator[str]:
+    turn = thread.latest
+    yield f"from={style.value(turn.sender)}"
+    yield f"to={style.value(','.join(turn.recipients))}"
+    yield f"closed={word(thread.is_closed)}"
+    yield f"envelopes={thread.envelope_count}"
+    yield f"body_hash={style.value(turn.body_hash) or '-'}"
+    if thread.heads > 1:
+        yield f"heads={thread.heads}"
 
 
 class ShownEnvelope(NamedTuple):
@@ -194,3 +153,41 @@ def _text(name: str, value: Value) -> str:
     if name == "to" and isinstance(value, list):
         return ",".join(item for item in value if isinstance(item, str))
     return UNKNOWN_TYPE if name == "type" else ""
+
+
+class Inbox(NamedTuple):
+    """What waits for this rig, newest first."""
+
+    waiting: Sequence[Notice]
+
+    def lines(self, *, style: Style = PLAIN) -> Iterator[str]:
+        yield f"{LINE_PREFIX}inbox waiting={len(self.waiting)}"
+        for turn, verification in self.waiting:
+            yield (
+                f"thread={turn.thread_id} type={style.message_type(turn.type)} from={style.value(turn.sender)} "
+                f"last={turn.day or '-'} file={style.value(turn.filename)} verification={verification.state}"
+            )
+
+    def json_object(self) -> dict[str, object]:
+        items = [{**notice.json_object(), "tldr": notice.turn.tldr or None} for notice in self.waiting]
+        return stamped("inbox", envelopes=items)
+
+
+class Notice(NamedTuple):
+    """An envelope that somebody should hear of."""
+
+    turn: Turn
+    verification: Verification
+
+    def json_object(self) -> dict[str, object]:
+        turn = self.turn
+        return {
+            "thread_id": turn.thread_id,
+            "filename": turn.filename,
+            "type": turn.type,
+            "from": turn.sender,
+            "to": turn.to if isinstance(turn.to, str) else list(turn.to),
+            "status_class": str(turn.status_class),
+            "commit_sha": turn.commit_sha,
+            "verification": self.verification.json_object(),
+        }

@@ -1,6 +1,4 @@
-"""What a command that wrote or checked something did: one `key=value` line, one object for `--json` (rigs §7–§10,
-§14).
-"""
+"""What a command that wrote or checked something prints: one line, one object for `--json` (rigs §7–§10, §14)."""
 
 from __future__ import annotations
 
@@ -9,29 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.trust.incoming_changes import Refusal, SyncReport
 from bridgehead.rigs.trust.verification_kinds import VerificationReport
+from bridgehead.rigs.views.result_format import LINE_PREFIX, short, stamped, word
 
 if TYPE_CHECKING:
     from bridgehead.rigs.envelope.fields import StatusClass
     from bridgehead.rigs.trust.attestation import Attestation
-
-
-SCHEMA_VERSION = "1.0"
-LINE_PREFIX = "rig-bridge: "  # of data on stdout, under either program name
-
-
-def stamped(op: str, **fields: object) -> dict[str, object]:
-    """Return a JSON object with the version and the operation first; fields that are None are left out."""
-    return {"schema_version": SCHEMA_VERSION, "op": op, **{k: v for k, v in fields.items() if v is not None}}
-
-
-def short(commit_sha: str) -> str:
-    """Return a commit id as lines show it."""
-    return commit_sha[:7]
-
-
-def word(value: bool) -> str:
-    """Spell a truth as lines do."""
-    return "true" if value else "false"
 
 
 class Initialised(NamedTuple):

@@ -17,11 +17,10 @@ from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import translated
 from bridgehead.host.locks import FileLock, read_holder
 from bridgehead.rigs.repositories.errors import GitFailed, NotARepository
-from bridgehead.rigs.repositories.git.command import Git, GitAnswer, demand
+from bridgehead.rigs.repositories.git.command import Git, GitAnswer, require_success
 
 if TYPE_CHECKING:
     import hashlib
-
 
 _QUESTIONS = (
     "--show-object-format",
@@ -34,105 +33,8 @@ _QUESTIONS = (
     "--git-path",
     "hooks",
 )
-
-
-class Location(NamedTuple):
-    """Absolute paths of one work tree."""
-
-    object_format: str  # sha1 or sha256
-    top_level: Path
-    git_dir: Path
-    common_dir: Path  # the same as git_dir, except in a linked worktree
-    index_file: Path
-    hooks_dir: Path  # follows core.hooksPath
-
-    @property
-    def private_dir(self) -> Path:
-        """Where our own files of this work tree live; git never looks there."""
-        return self.git_dir / "bridgehead"
-
-    @property
-    def posting_journal(self) -> Path:
-        """Names the envelope that is being committed; see git_posting_journal.py."""
-        return self.private_dir / "posting.json"
-
-    @property
-    def rebuild_journal(self) -> Path:
-        """Names the commits that are being replaced; see git_rebuild.py."""
-        return self.private_dir / "rebuild.json"
-
-    @property
-    def rebuild_index(self) -> Path:
-        """The index in which those commits are composed anew."""
-        return self.private_dir / "rebuild.index"
-
-    @property
-    def lock_file(self) -> Path:
-        """One lock for all work trees: they share branches and remotes."""
-        return self.common_dir / "bridgehead" / "lock"
-
-
-def locate(git: Git) -> Location:
-    """Find the work tree around git's directory, or raise NotARepository."""
-    answer = git.ask("rev-parse", *_QUESTIONS, hooks_path_shown=True)
-    if answer.code != 0:
-        raise NotARepository(git.directory, answer.says)
-    lines = answer.text.removesuffix("\n").split("\n")
-    if len(lines) != len(Location._fields):
-        raise GitFailed("a repository whose path holds a line break cannot be used")
-    object_format, *paths = lines
-    return Location(object_format, *map(Path, paths))
-
-
 _REMOTE = re.compile(r"remote\..+\.url", re.DOTALL)
 _TRUE = frozenset({"true", "yes", "on", "1"})
-
-
-class GitSettings:
-    """The effective configuration; keys are spelled `section.name` in lower case, `section.Sub.name` with one."""
-
-    def __init__(self, values: dict[str, str]) -> None:
-        self._values = values
-
-    @classmethod
-    def read(cls, git: Git) -> GitSettings:
-        """Ask git; later files override earlier ones, as they do for git itself."""
-        values = {}
-        answer = demand("config", git.ask("config", "--list", "-z", hooks_path_shown=True))
-        for entry in answer.fields:
-            key, separator, value = entry.partition("\n")
-            values[key] = value if separator else "true"
-        return cls(values)
-
-    def get(self, key: str) -> str | None:
-        """Return the value, None where it is unset or empty."""
-        return self._values.get(key) or None
-
-    def flag(self, key: str) -> bool:
-        """Return a yes/no value, False where it is unset."""
-        return self._values.get(key, "").strip().lower() in _TRUE
-
-    def path(self, key: str) -> Path | None:
-        """Return a path with `~` expanded."""
-        value = self.get(key)
-        return Path(value).expanduser() if value else None
-
-    def remotes(self) -> set[str]:
-        """Return the names of the remotes that have an address."""
-        return {key[len("remote.") : -len(".url")] for key in self._values if _REMOTE.fullmatch(key)}
-
-    def switched_off_drivers(self) -> tuple[str, ...]:
-        """Return the settings that keep every configured filter from running (see git_command.py)."""
-        drivers = {
-            key[: key.rindex(".")] for key in self._values if key.startswith("filter.") and key.count(".") > 1
-        }
-        return tuple(
-            f"{driver}.{what}"
-            for driver in sorted(drivers)
-            for what in ("clean=", "smudge=", "process=", "required=false")
-        )
-
-
 LOCK_TIMEOUT_SECONDS = 30.0
 _INDEX_BUSY = "index.lock"
 _INDEX_PATIENCE_SECONDS = 3.0
@@ -150,7 +52,7 @@ class Clone:
         self.location: Location = locate(self.git)
         self.git.directory = str(self.location.top_level)
         self.settings = GitSettings.read(self.git)
-        self.git.off = self.settings.switched_off_drivers()
+        self.git.extra_settings = self.settings.switched_off_drivers()
         self.clock = clock or SystemClock()
         self._pin_inherited_paths()
 
@@ -182,7 +84,7 @@ class Clone:
         deadline = self.clock.monotonic() + _INDEX_PATIENCE_SECONDS
         while True:
             answer = self.git.ask(*arguments, shielded=True)
-            if answer.code == 0 or _INDEX_BUSY not in answer.says or self.clock.monotonic() > deadline:
+            if answer.code == 0 or _INDEX_BUSY not in answer.stderr or self.clock.monotonic() > deadline:
                 return answer
             self.clock.sleep(_POLL_SECONDS)
 
@@ -200,8 +102,8 @@ class Clone:
                 handle = os.open(path.with_name("children"), _LOCK_FLAGS, 0o600)
             held.callback(os.close, handle)
             self._await_orphans(handle, timeout_seconds)
-            self.git.guard = handle
-            held.callback(setattr, self.git, "guard", None)
+            self.git.inherited_lock = handle
+            held.callback(setattr, self.git, "inherited_lock", None)
             yield
 
     def _take_turn(self, lock: FileLock) -> FileLock:
@@ -227,3 +129,96 @@ class Clone:
                 if self.clock.monotonic() > deadline:
                     raise LockTimeout(str(self.location.lock_file), timeout_seconds) from None
                 self.clock.sleep(_POLL_SECONDS)
+
+
+class Location(NamedTuple):
+    """Absolute paths of one work tree."""
+
+    object_format: str  # sha1 or sha256
+    top_level: Path
+    git_dir: Path
+    common_dir: Path  # the same as git_dir, except in a linked worktree
+    index_file: Path
+    hooks_dir: Path  # follows core.hooksPath
+
+    @property
+    def private_dir(self) -> Path:
+        """Where our own files of this work tree live; git never looks there."""
+        return self.git_dir / "bridgehead"
+
+    @property
+    def posting_journal(self) -> Path:
+        """Names the envelope that is being committed; see commit_journal.py."""
+        return self.private_dir / "posting.json"
+
+    @property
+    def rebuild_journal(self) -> Path:
+        """Names the commits that are being replaced; see rebase.py."""
+        return self.private_dir / "rebuild.json"
+
+    @property
+    def rebuild_index(self) -> Path:
+        """The index in which those commits are composed anew."""
+        return self.private_dir / "rebuild.index"
+
+    @property
+    def lock_file(self) -> Path:
+        """One lock for all work trees: they share branches and remotes."""
+        return self.common_dir / "bridgehead" / "lock"
+
+
+def locate(git: Git) -> Location:
+    """Find the work tree around git's directory, or raise NotARepository."""
+    answer = git.ask("rev-parse", *_QUESTIONS, hooks_path_shown=True)
+    if answer.code != 0:
+        raise NotARepository(git.directory, answer.stderr)
+    lines = answer.text.removesuffix("\n").split("\n")
+    if len(lines) != len(Location._fields):
+        raise GitFailed("a repository whose path holds a line break cannot be used")
+    object_format, *paths = lines
+    return Location(object_format, *map(Path, paths))
+
+
+class GitSettings:
+    """The effective configuration; keys are spelled `section.name` in lower case, `section.Sub.name` with one."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self._values = values
+
+    @classmethod
+    def read(cls, git: Git) -> GitSettings:
+        """Ask git; later files override earlier ones, as they do for git itself."""
+        values = {}
+        answer = require_success("config", git.ask("config", "--list", "-z", hooks_path_shown=True))
+        for entry in answer.fields:
+            key, separator, value = entry.partition("\n")
+            values[key] = value if separator else "true"
+        return cls(values)
+
+    def get(self, key: str) -> str | None:
+        """Return the value, None where it is unset or empty."""
+        return self._values.get(key) or None
+
+    def flag(self, key: str) -> bool:
+        """Return a yes/no value, False where it is unset."""
+        return self._values.get(key, "").strip().lower() in _TRUE
+
+    def path(self, key: str) -> Path | None:
+        """Return a path with `~` expanded."""
+        value = self.get(key)
+        return Path(value).expanduser() if value else None
+
+    def remotes(self) -> set[str]:
+        """Return the names of the remotes that have an address."""
+        return {key[len("remote.") : -len(".url")] for key in self._values if _REMOTE.fullmatch(key)}
+
+    def switched_off_drivers(self) -> tuple[str, ...]:
+        """Return the settings that keep every configured filter from running (see command.py)."""
+        drivers = {
+            key[: key.rindex(".")] for key in self._values if key.startswith("filter.") and key.count(".") > 1
+        }
+        return tuple(
+            f"{driver}.{what}"
+            for driver in sorted(drivers)
+            for what in ("clean=", "smudge=", "process=", "required=false")
+        )

@@ -1,11 +1,11 @@
-"""The one door to git: every call of the rigs part goes through `Git`.
+"""Run git: every call of the rigs part goes through `Git`.
 
 What may run on our behalf (design §9). A clone's configuration is written by its user, never by a remote, so programs
 named there and reached by the user's own wish are kept: `core.sshCommand`, `core.gitProxy`, `credential.helper`,
 `gpg.program`, `gpg.ssh.program`, `remote.*.uploadpack` and `receivepack`, `core.alternateRefsCommand`, `include.path`.
 Never run is what pulled content, a remote or a left-over file can set off:
 
-- hooks of every kind (`commit-msg` alone is called, by us: commit_msg_hook.py) and `core.fsmonitor`;
+- hooks of every kind (`commit-msg` alone is called, by us: envelope_commit.py) and `core.fsmonitor`;
 - `filter.*`, `diff.*` and `merge.*` drivers, chosen by a `.gitattributes` that anybody may have pushed;
 - `ext::` and every transport not listed below, also through `remote.*.vcs`;
 - submodules, automatic maintenance, bundle downloads, pagers, editors, password prompts.
@@ -49,7 +49,7 @@ _SETTINGS = (
     "i18n.logOutputEncoding=UTF-8",
 )
 _NO_HOOKS = "core.hooksPath=/dev/null"
-_SURROUNDINGS = {
+_VARIABLES = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "",
@@ -72,12 +72,12 @@ class GitAnswer(NamedTuple):
     """What one call gave."""
 
     code: int
-    out: bytes
-    says: str  # its stderr
+    stdout: bytes
+    stderr: str
 
     @property
     def text(self) -> str:
-        return os.fsdecode(self.out)
+        return os.fsdecode(self.stdout)
 
     @property
     def fields(self) -> list[str]:
@@ -89,50 +89,55 @@ class Running:
     """A git process at work; `answer` waits for it. Another may be started meanwhile."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], command: str, *, shielded: bool, aside: int | None = None
+        self,
+        process: subprocess.Popen[bytes],
+        command: str,
+        *,
+        shielded: bool,
+        output_file: int | None = None,
     ) -> None:
         self._process = process
         self._command = command
         self._shielded = shielded
-        self._aside = aside  # a file that takes its output, so that it need not wait for us to read
+        self._output_file = output_file  # takes its output, so that it need not wait for us to read
 
     def answer(self, stdin: bytes | None = None, timeout_seconds: float | None = None) -> GitAnswer:
         """Feed it `stdin`, wait, and return what it gave."""
         try:
-            out, says = self._process.communicate(stdin, timeout_seconds)
+            stdout, stderr = self._process.communicate(stdin, timeout_seconds)
         except subprocess.TimeoutExpired as error:
             end_child(self._process)
             raise GitTimedOut(self._command, error.timeout) from error
         except BaseException:
             self.abandon()
             raise
-        if self._aside is not None:
-            with open(self._aside, "rb", closefd=False) as written:
+        if self._output_file is not None:
+            with open(self._output_file, "rb", closefd=False) as written:
                 written.seek(0)
-                out = written.read()
-            self._close_aside()
-        return GitAnswer(self._process.returncode, out, says.decode("utf-8", "replace"))
+                stdout = written.read()
+            self._close_output_file()
+        return GitAnswer(self._process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
     def abandon(self) -> None:
         """End it because nobody will ask for its answer; a shielded one goes on without us."""
         if not self._shielded:
             end_child(self._process)
-        self._close_aside()
+        self._close_output_file()
 
-    def _close_aside(self) -> None:
-        if self._aside is not None:
-            aside, self._aside = self._aside, None
-            os.close(aside)
+    def _close_output_file(self) -> None:
+        if self._output_file is not None:
+            handle, self._output_file = self._output_file, None
+            os.close(handle)
 
 
 class Git:
-    """Runs git in one directory. `off` names settings that only this repository makes necessary."""
+    """Runs git in one directory. `extra_settings` names settings that only this repository makes necessary."""
 
     def __init__(self, directory: str, environment: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.environment = git_environment(os.environ if environment is None else environment)
-        self.off: tuple[str, ...] = ()
-        self.guard: int | None = None  # a lock that outlives us for as long as a shielded call runs
+        self.extra_settings: tuple[str, ...] = ()
+        self.inherited_lock: int | None = None  # a lock that outlives us for as long as a shielded call runs
 
     def start(
         self,
@@ -140,19 +145,21 @@ class Git:
         takes_input: bool = False,
         index: str | None = None,
         settings: Sequence[str] = (),
-        surroundings: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
         shielded: bool = False,
         hooks_path_shown: bool = False,
-        aside: int | None = None,
+        output_file: int | None = None,
     ) -> Running:
-        """Start git, with signals held (host/child.py); `aside` is a file handle for its output, closed in the end.
+        """Start git, with signals held (host/child.py); `output_file` is a handle for its output, closed in the end.
 
         `index` is used instead of the user's index. Ctrl-C does not reach a `shielded` one. `hooks_path_shown` is for
         asking where the user's hooks are.
         """
         always = _SETTINGS if hooks_path_shown else (_NO_HOOKS, *_SETTINGS)
-        configured = [word for setting in (*always, *self.off, *settings) for word in ("-c", setting)]
-        environment = {**self.environment, **(surroundings or {})}
+        configured = [
+            word for setting in (*always, *self.extra_settings, *settings) for word in ("-c", setting)
+        ]
+        environment = {**self.environment, **(variables or {})}
         if index is not None:
             environment["GIT_INDEX_FILE"] = index
         try:
@@ -161,16 +168,16 @@ class Git:
                 cwd=self.directory,
                 env=environment,
                 stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if aside is None else aside,
+                stdout=subprocess.PIPE if output_file is None else output_file,
                 stderr=subprocess.PIPE,
                 process_group=0 if shielded else None,
-                pass_fds=(self.guard,) if shielded and self.guard is not None else (),
+                pass_fds=(self.inherited_lock,) if shielded and self.inherited_lock is not None else (),
             )
         except (FileNotFoundError, PermissionError) as error:
             if error.filename == self.directory:
                 raise
             raise GitMissing from error
-        return Running(process, arguments[0], shielded=shielded, aside=aside)
+        return Running(process, arguments[0], shielded=shielded, output_file=output_file)
 
     def ask(
         self,
@@ -178,7 +185,7 @@ class Git:
         stdin: bytes | None = None,
         index: str | None = None,
         settings: Sequence[str] = (),
-        surroundings: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
         timeout_seconds: float | None = None,
         shielded: bool = False,
         hooks_path_shown: bool = False,
@@ -197,7 +204,7 @@ class Git:
                         takes_input=stdin is not None,
                         index=index,
                         settings=settings,
-                        surroundings=surroundings,
+                        variables=variables,
                         shielded=shielded,
                         hooks_path_shown=hooks_path_shown,
                     )
@@ -209,20 +216,20 @@ class Git:
 
     def read(self, *arguments: str, stdin: bytes | None = None, index: str | None = None) -> GitAnswer:
         """Run a command that changes nothing, or raise GitFailed."""
-        return demand(arguments[0], self.ask(*arguments, stdin=stdin, index=index))
+        return require_success(arguments[0], self.ask(*arguments, stdin=stdin, index=index))
 
     def write(self, *arguments: str, stdin: bytes | None = None, index: str | None = None) -> GitAnswer:
         """Run a local command that changes the repository, shielded, or raise GitFailed or GitStorageFailed."""
-        return demand(arguments[0], self.ask(*arguments, stdin=stdin, index=index, shielded=True))
+        return require_success(arguments[0], self.ask(*arguments, stdin=stdin, index=index, shielded=True))
 
 
-def demand(command: str, answer: GitAnswer) -> GitAnswer:
+def require_success(command: str, answer: GitAnswer) -> GitAnswer:
     """Return the answer of a local command that succeeded, or raise for what git said."""
     if answer.code == 0:
         return answer
-    if any(fault in answer.says for fault in _STORAGE_FAULTS):
-        raise GitStorageFailed(command, answer.says)
-    raise GitFailed(f"git {command} failed", answer.says)
+    if any(fault in answer.stderr for fault in _STORAGE_FAULTS):
+        raise GitStorageFailed(command, answer.stderr)
+    raise GitFailed(f"git {command} failed", answer.stderr)
 
 
 def git_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -230,4 +237,4 @@ def git_environment(environment: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in environment.items() if name not in _DROPPED}
     allowed = environment.get("GIT_ALLOW_PROTOCOL")
     transports = [name for name in allowed.split(":") if name != "ext"] if allowed else TRANSPORTS
-    return {**kept, **_SURROUNDINGS, "GIT_ALLOW_PROTOCOL": ":".join(transports)}
+    return {**kept, **_VARIABLES, "GIT_ALLOW_PROTOCOL": ":".join(transports)}

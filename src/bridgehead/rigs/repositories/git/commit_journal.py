@@ -16,13 +16,13 @@ from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.repositories.base import MAX_FILE_BYTES
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
-from bridgehead.rigs.repositories.git.command import demand
+from bridgehead.rigs.repositories.git.command import require_success
 from bridgehead.rigs.repositories.records import REGULAR, Recovered
 
 _MAX_JOURNAL_BYTES = 64 * 1024
 
 
-class Intention(NamedTuple):
+class JournalEntry(NamedTuple):
     """One envelope that is to become one commit."""
 
     path: str
@@ -40,33 +40,33 @@ def scratch_index(clone: Clone) -> Path:
     return clone.location.private_dir / "posting.index"
 
 
-def write_intention(clone: Clone, intention: Intention) -> None:
+def write_journal(clone: Clone, entry: JournalEntry) -> None:
     make_dir(clone.location.private_dir)
-    write_atomic(clone.location.posting_journal, json.dumps(intention._asdict()))
+    write_atomic(clone.location.posting_journal, json.dumps(entry._asdict()))
 
 
-def read_intention(clone: Clone) -> Intention | None:
+def read_journal(clone: Clone) -> JournalEntry | None:
     """Return what an earlier command meant to do; a journal that cannot be read means nothing was begun."""
     try:
         stored = json.loads(read_bounded(clone.location.posting_journal, _MAX_JOURNAL_BYTES))
-        intention = Intention(**stored)
+        entry = JournalEntry(**stored)
     except (FileMissing, ValueError, TypeError):
         return None
-    well_formed = isinstance(intention.path, str) and isinstance(intention.blob, str)
-    return intention if well_formed and not intention.path.startswith(("/", "../")) else None
+    well_formed = isinstance(entry.path, str) and isinstance(entry.blob, str)
+    return entry if well_formed and not entry.path.startswith(("/", "../")) else None
 
 
-def settle(clone: Clone, intention: Intention) -> Recovered:
+def settle(clone: Clone, entry: JournalEntry) -> Recovered:
     """Bring file, index and HEAD into agreement, whichever step was the last that was taken."""
-    if _blob_in_head(clone, intention.path) == intention.blob:
-        _finish(clone, intention)
-        commit: str | None = _adding_commit(clone, intention.path)
+    if _blob_in_head(clone, entry.path) == entry.blob:
+        _finish(clone, entry)
+        commit: str | None = _adding_commit(clone, entry.path)
     else:
-        _take_back(clone, intention)
+        _take_back(clone, entry)
         commit = None
-    _sweep_temporaries(clone, intention)
+    _sweep_temporaries(clone, entry)
     forget(clone)
-    return Recovered(intention.path, commit)
+    return Recovered(entry.path, commit)
 
 
 def forget(clone: Clone) -> None:
@@ -83,7 +83,7 @@ def forget(clone: Clone) -> None:
 
 def stage(clone: Clone, path: str, blob: str) -> None:
     """Put one path into the user's index and leave everything else in it alone."""
-    demand(
+    require_success(
         "update-index",
         clone.write_index("update-index", "--add", "--cacheinfo", f"{REGULAR},{blob},{path}"),
     )
@@ -94,33 +94,30 @@ def refresh(clone: Clone, path: str) -> None:
     clone.write_index("add", "--refresh", "--", path)
 
 
-def _finish(clone: Clone, intention: Intention) -> None:
-    if (
-        _blob_in_index(clone, intention.path) is None
-        and _blob_on_disk(clone, intention.path) == intention.blob
-    ):
-        stage(clone, intention.path, intention.blob)
-        refresh(clone, intention.path)
+def _finish(clone: Clone, entry: JournalEntry) -> None:
+    if _blob_in_index(clone, entry.path) is None and _blob_on_disk(clone, entry.path) == entry.blob:
+        stage(clone, entry.path, entry.blob)
+        refresh(clone, entry.path)
 
 
-def _take_back(clone: Clone, intention: Intention) -> None:
-    if _blob_in_index(clone, intention.path) == intention.blob:
-        demand("update-index", clone.write_index("update-index", "--force-remove", "--", intention.path))
-    if _blob_on_disk(clone, intention.path) != intention.blob:
+def _take_back(clone: Clone, entry: JournalEntry) -> None:
+    if _blob_in_index(clone, entry.path) == entry.blob:
+        require_success("update-index", clone.write_index("update-index", "--force-remove", "--", entry.path))
+    if _blob_on_disk(clone, entry.path) != entry.blob:
         return  # never written, or somebody has edited it since: theirs
-    target = clone.location.top_level / intention.path
-    if intention.had_draft:
+    target = clone.location.top_level / entry.path
+    if entry.had_draft:
         write_atomic(target, read_bounded(draft_file(clone), MAX_FILE_BYTES), root=clone.location.top_level)
     else:
         with translated(target, "removed"):
             target.unlink(missing_ok=True)
 
 
-def _sweep_temporaries(clone: Clone, intention: Intention) -> None:
+def _sweep_temporaries(clone: Clone, entry: JournalEntry) -> None:
     """Remove what a writer killed in the middle of `write_atomic` left beside the envelope."""
-    directory, _, name = intention.path.rpartition("/")
+    directory, _, name = entry.path.rpartition("/")
     for leftover in (clone.location.top_level / directory).glob("*.tmp"):
-        if leftover.name.startswith(f".{name[:50]}.{intention.pid}."):
+        if leftover.name.startswith(f".{name[:50]}.{entry.pid}."):
             leftover.unlink(missing_ok=True)
 
 
@@ -128,7 +125,7 @@ def _blob_in_head(clone: Clone, path: str) -> str | None:
     answer = clone.git.ask("ls-tree", "-z", "--full-tree", "HEAD", "--", path)
     if answer.code != 0:  # before the first commit there is no HEAD
         return None
-    return answer.text.split("\t")[0].split(" ")[2] if answer.out else None
+    return answer.text.split("\t")[0].split(" ")[2] if answer.stdout else None
 
 
 def _blob_in_index(clone: Clone, path: str) -> str | None:

@@ -1,6 +1,4 @@
-"""Put one envelope into one commit by plumbing, so that nothing else goes with it and nothing stays half done
-(rigs §8).
-"""
+"""Put one envelope, and nothing else, into one commit; the commit-msg hook is asked first (rigs §8)."""
 
 from __future__ import annotations
 
@@ -18,18 +16,162 @@ from bridgehead.rigs.repositories.base import MAX_FILE_BYTES, Posting
 from bridgehead.rigs.repositories.errors import CommitFailed, GitFailed, SigningFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.commit_journal import (
-    Intention,
+    JournalEntry,
     draft_file,
     forget,
     refresh,
     scratch_index,
     settle,
     stage,
-    write_intention,
+    write_journal,
 )
 from bridgehead.rigs.repositories.records import REGULAR, Head, Identity
 
 _LONGEST_CHAIN = 40  # of symbolic links, as in Linux
+_OTHER_OPERATIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
+
+
+class GitPosting(Posting):
+    """An envelope written into the work tree and not yet in a commit."""
+
+    def __init__(self, clone: Clone, head: Head, path: str, content: bytes, *, replaces_draft: bool) -> None:
+        self.path = path
+        self.warnings: list[str] = []
+        self._clone = clone
+        self._head = head
+        self._content = content
+        self._open = True
+        self._entry = JournalEntry(path, clone.blob_id(content), replaces_draft, os.getpid())
+        self._refuse_taken_name()
+        self._write()
+
+    def land(self, subject: str, *, identity: Identity | None = None, must_sign: bool = False) -> str:
+        message = subject.rstrip("\n") + "\n"
+        tree = self._compose_tree()
+        message = self._pass_hook(message)
+        commit = self._commit_tree(tree, message, identity, must_sign=must_sign)
+        try:
+            stage(self._clone, self.path, self._entry.blob)
+            move_branch(self._clone, self._head, commit, f"commit: {subject}")
+        except GitFailed as error:
+            raise CommitFailed(error.git_says) from error
+        self.commit = commit
+        self._open = False
+        refresh(self._clone, self.path)
+        forget(self._clone)
+        return commit
+
+    def undo(self) -> None:
+        """Take back what was not committed; what was, in the moment we were interrupted, is kept and known."""
+        if self._open:
+            self._open = False
+            self.commit = settle(self._clone, self._entry).commit
+
+    def _refuse_taken_name(self) -> None:
+        directory = self._clone.location.top_level / self.path.rpartition("/")[0]
+        if os.path.lexists(directory / ".git"):
+            raise NestedRepository(str(directory))
+        if any((self._clone.location.git_dir / name).exists() for name in _OTHER_OPERATIONS):
+            raise CommitFailed("cannot make a partial commit during a merge, cherry-pick or revert")
+        tracked = self._clone.git.read("ls-files", "-z", "--", self.path)
+        committed = self._head.commit and self._clone.git.read(
+            "ls-tree", "-z", "--full-tree", self._head.commit, "--", self.path
+        )
+        if tracked.stdout or (committed and committed.stdout):
+            raise FileTaken(self.path, "written", "an envelope of that name is tracked already")
+
+    def _write(self) -> None:
+        top_level = self._clone.location.top_level
+        target = top_level / self.path
+        write_journal(self._clone, self._entry)
+        try:
+            if self._entry.had_draft:
+                write_atomic(draft_file(self._clone), read_bounded(target, MAX_FILE_BYTES, root=top_level))
+            write_atomic(target, self._content, exclusive=not self._entry.had_draft, root=top_level)
+        except FileTaken:
+            forget(self._clone)
+            raise
+        except BaseException:
+            settle(self._clone, self._entry)
+            raise
+
+    def _compose_tree(self) -> str:
+        git, index = self._clone.git, str(scratch_index(self._clone))
+        try:
+            blob = git.write("hash-object", "-w", "--no-filters", "--stdin", stdin=self._content).text.strip()
+            git.write("read-tree", self._head.commit or "--empty", index=index)
+            git.write("update-index", "--add", "--cacheinfo", f"{REGULAR},{blob},{self.path}", index=index)
+            return git.write("write-tree", index=index).text.strip()
+        except GitFailed as error:
+            raise CommitFailed(error.git_says) from error
+
+    def _pass_hook(self, message: str) -> str:
+        hook = find_hook(self._clone)
+        if hook is None:
+            return message
+        if is_tracked_hook(self._clone, hook):
+            self.warnings.append(
+                f"the hook {hook} was not run: it is a tracked file, which a remote can change"
+            )
+            return message
+        file = self._clone.location.private_dir / "COMMIT_EDITMSG"
+        write_atomic(file, message)
+        self.warnings += run_hook(self._clone, hook, file, scratch_index(self._clone)).splitlines()
+        edited = tidy_message(read_bounded(file, MAX_FILE_BYTES).decode("utf-8", "surrogateescape"))
+        if not edited:
+            raise CommitFailed("the commit-msg hook left an empty message")
+        return edited
+
+    def _commit_tree(self, tree: str, message: str, identity: Identity | None, *, must_sign: bool) -> str:
+        sign = must_sign or self._clone.settings.flag("commit.gpgsign")
+        parents = (self._head.commit,) if self._head.commit else ()
+        answer = self._clone.git.ask(
+            *commit_tree_arguments(tree, parents, sign=sign),
+            stdin=message.encode("utf-8", "surrogateescape"),
+            variables=identity_variables(identity) if identity else None,
+        )
+        if answer.code != 0:
+            raise (SigningFailed if must_sign else CommitFailed)(answer.stderr)
+        commit = answer.text.strip()
+        if must_sign and not carries_signature(self._clone, commit):
+            raise SigningFailed("git made a commit without a signature")
+        return commit
+
+
+class NestedRepository(UserError):
+    """The thread directory is a repository of its own, so its files cannot be committed here."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(f"{directory} is a git repository of its own; nothing was written")
+
+
+def commit_tree_arguments(tree: str, parents: tuple[str, ...], *, sign: bool) -> tuple[str, ...]:
+    """Return the call that makes a commit of a tree; the message comes from stdin."""
+    named = [word for parent in parents for word in ("-p", parent)]
+    return ("commit-tree", tree, *named, *(("-S",) if sign else ()), "-F", "-")
+
+
+def identity_variables(author: Identity, committer: Identity | None = None) -> dict[str, str]:
+    """Return the variables that make a commit be by somebody (rigs §10, L6)."""
+    by = committer or author
+    return {
+        "GIT_AUTHOR_NAME": author.name,
+        "GIT_AUTHOR_EMAIL": author.email,
+        "GIT_COMMITTER_NAME": by.name,
+        "GIT_COMMITTER_EMAIL": by.email,
+    }
+
+
+def carries_signature(clone: Clone, commit: str) -> bool:
+    """Tell whether a commit object holds a signature at all."""
+    headers = clone.git.read("cat-file", "commit", commit).stdout.partition(b"\n\n")[0]
+    return b"\ngpgsig" in headers
+
+
+def move_branch(clone: Clone, head: Head, commit: str, log: str) -> None:
+    """Move the current branch from where it was to `commit`; GitFailed if somebody moved it meanwhile."""
+    name = f"refs/heads/{head.branch}" if head.branch else "HEAD"
+    clone.git.write("update-ref", "-m", log, name, commit, head.commit or clone.null_id)
 
 
 def find_hook(clone: Clone) -> Path | None:
@@ -105,149 +247,3 @@ def _places_on_the_way(ways: list[Path]) -> Iterator[Path]:
             if place.is_symlink():
                 below = path.relative_to(place)
                 pending.append(place.parent / place.readlink() / below)
-
-
-_UNFINISHED_BUSINESS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
-
-
-class NestedRepository(UserError):
-    """The thread directory is a repository of its own, so its files cannot be committed here."""
-
-    def __init__(self, directory: str) -> None:
-        super().__init__(f"{directory} is a git repository of its own; nothing was written")
-
-
-class GitPosting(Posting):
-    """An envelope written into the work tree and not yet in a commit."""
-
-    def __init__(self, clone: Clone, head: Head, path: str, content: bytes, *, replaces_draft: bool) -> None:
-        self.path = path
-        self.warnings: list[str] = []
-        self._clone = clone
-        self._head = head
-        self._content = content
-        self._open = True
-        self._intention = Intention(path, clone.blob_id(content), replaces_draft, os.getpid())
-        self._refuse_taken_name()
-        self._write()
-
-    def land(self, subject: str, *, identity: Identity | None = None, must_sign: bool = False) -> str:
-        message = subject.rstrip("\n") + "\n"
-        tree = self._compose_tree()
-        message = self._pass_hook(message)
-        commit = self._commit_tree(tree, message, identity, must_sign=must_sign)
-        try:
-            stage(self._clone, self.path, self._intention.blob)
-            move_branch(self._clone, self._head, commit, f"commit: {subject}")
-        except GitFailed as error:
-            raise CommitFailed(error.git_says) from error
-        self.commit = commit
-        self._open = False
-        refresh(self._clone, self.path)
-        forget(self._clone)
-        return commit
-
-    def undo(self) -> None:
-        """Take back what was not committed; what was, in the moment we were interrupted, is kept and known."""
-        if self._open:
-            self._open = False
-            self.commit = settle(self._clone, self._intention).commit
-
-    def _refuse_taken_name(self) -> None:
-        directory = self._clone.location.top_level / self.path.rpartition("/")[0]
-        if os.path.lexists(directory / ".git"):
-            raise NestedRepository(str(directory))
-        if any((self._clone.location.git_dir / name).exists() for name in _UNFINISHED_BUSINESS):
-            raise CommitFailed("cannot make a partial commit during a merge, cherry-pick or revert")
-        tracked = self._clone.git.read("ls-files", "-z", "--", self.path)
-        committed = self._head.commit and self._clone.git.read(
-            "ls-tree", "-z", "--full-tree", self._head.commit, "--", self.path
-        )
-        if tracked.out or (committed and committed.out):
-            raise FileTaken(self.path, "written", "an envelope of that name is tracked already")
-
-    def _write(self) -> None:
-        top_level = self._clone.location.top_level
-        target = top_level / self.path
-        write_intention(self._clone, self._intention)
-        try:
-            if self._intention.had_draft:
-                write_atomic(draft_file(self._clone), read_bounded(target, MAX_FILE_BYTES, root=top_level))
-            write_atomic(target, self._content, exclusive=not self._intention.had_draft, root=top_level)
-        except FileTaken:
-            forget(self._clone)
-            raise
-        except BaseException:
-            settle(self._clone, self._intention)
-            raise
-
-    def _compose_tree(self) -> str:
-        git, index = self._clone.git, str(scratch_index(self._clone))
-        try:
-            blob = git.write("hash-object", "-w", "--no-filters", "--stdin", stdin=self._content).text.strip()
-            git.write("read-tree", self._head.commit or "--empty", index=index)
-            git.write("update-index", "--add", "--cacheinfo", f"{REGULAR},{blob},{self.path}", index=index)
-            return git.write("write-tree", index=index).text.strip()
-        except GitFailed as error:
-            raise CommitFailed(error.git_says) from error
-
-    def _pass_hook(self, message: str) -> str:
-        hook = find_hook(self._clone)
-        if hook is None:
-            return message
-        if is_tracked_hook(self._clone, hook):
-            self.warnings.append(
-                f"the hook {hook} was not run: it is a tracked file, which a remote can change"
-            )
-            return message
-        file = self._clone.location.private_dir / "COMMIT_EDITMSG"
-        write_atomic(file, message)
-        self.warnings += run_hook(self._clone, hook, file, scratch_index(self._clone)).splitlines()
-        edited = tidy_message(read_bounded(file, MAX_FILE_BYTES).decode("utf-8", "surrogateescape"))
-        if not edited:
-            raise CommitFailed("the commit-msg hook left an empty message")
-        return edited
-
-    def _commit_tree(self, tree: str, message: str, identity: Identity | None, *, must_sign: bool) -> str:
-        sign = must_sign or self._clone.settings.flag("commit.gpgsign")
-        parents = (self._head.commit,) if self._head.commit else ()
-        answer = self._clone.git.ask(
-            *commit_tree_arguments(tree, parents, sign=sign),
-            stdin=message.encode("utf-8", "surrogateescape"),
-            surroundings=identity_surroundings(identity) if identity else None,
-        )
-        if answer.code != 0:
-            raise (SigningFailed if must_sign else CommitFailed)(answer.says)
-        commit = answer.text.strip()
-        if must_sign and not carries_signature(self._clone, commit):
-            raise SigningFailed("git made a commit without a signature")
-        return commit
-
-
-def commit_tree_arguments(tree: str, parents: tuple[str, ...], *, sign: bool) -> tuple[str, ...]:
-    """Return the call that makes a commit of a tree; the message comes from stdin."""
-    named = [word for parent in parents for word in ("-p", parent)]
-    return ("commit-tree", tree, *named, *(("-S",) if sign else ()), "-F", "-")
-
-
-def identity_surroundings(author: Identity, committer: Identity | None = None) -> dict[str, str]:
-    """Return the variables that make a commit be by somebody (rigs §10, L6)."""
-    by = committer or author
-    return {
-        "GIT_AUTHOR_NAME": author.name,
-        "GIT_AUTHOR_EMAIL": author.email,
-        "GIT_COMMITTER_NAME": by.name,
-        "GIT_COMMITTER_EMAIL": by.email,
-    }
-
-
-def carries_signature(clone: Clone, commit: str) -> bool:
-    """Tell whether a commit object holds a signature at all."""
-    headers = clone.git.read("cat-file", "commit", commit).out.partition(b"\n\n")[0]
-    return b"\ngpgsig" in headers
-
-
-def move_branch(clone: Clone, head: Head, commit: str, log: str) -> None:
-    """Move the current branch from where it was to `commit`; GitFailed if somebody moved it meanwhile."""
-    name = f"refs/heads/{head.branch}" if head.branch else "HEAD"
-    clone.git.write("update-ref", "-m", log, name, commit, head.commit or clone.null_id)

@@ -29,7 +29,8 @@ def read_freezes(clone: Clone) -> dict[str, FreezeNote]:
     ):
         thread = ref.rpartition("/")[2]
         if kind == "blob" and int(size) <= _MAX_NOTE_BYTES:
-            notes[thread] = FreezeNote(_text(clone, blob), only_here=ref.startswith(_HERE))
+            text = clone.git.read("cat-file", "blob", blob).stdout.decode("utf-8", "replace")
+            notes[thread] = FreezeNote(text, only_here=ref.startswith(_HERE))
     return notes
 
 
@@ -57,7 +58,7 @@ def freeze(
         lease = clone.blob_id(replaces.text.encode()) if replaces and shared else ""
         report = push_ref(clone, wire.remote, blob, _SHARED + thread, lease=lease)
         if report.raced:
-            return Raced(report.says)
+            return Raced(report.reason)
         if report.taken:
             clone.git.write("update-ref", _SHARED + thread, blob)
             _delete(clone, _HERE + thread)
@@ -80,12 +81,8 @@ def thaw(clone: Clone, wire: Wire | None, thread: str) -> bool:
         if target is not None:
             report = push_ref(clone, wire.remote, "", ref, lease=target)
             if not report.taken:
-                raise PushFailed(wire.remote, ref, report.says)
+                raise PushFailed(wire.remote, ref, report.reason)
     return _delete(clone, ref) or was_here or target is not None
-
-
-def _text(clone: Clone, blob: str) -> str:
-    return clone.git.read("cat-file", "blob", blob).out.decode("utf-8", "replace")
 
 
 def _fetch_note(clone: Clone, wire: Wire, ref: str) -> None:
@@ -101,7 +98,7 @@ def _fetch_note(clone: Clone, wire: Wire, ref: str) -> None:
         timeout_seconds=NETWORK_TIMEOUT_SECONDS,
     )
     if answer.code != 0:
-        raise FetchFailed(wire.remote, answer.says)
+        raise FetchFailed(wire.remote, answer.stderr)
 
 
 def _delete(clone: Clone, ref: str) -> bool:

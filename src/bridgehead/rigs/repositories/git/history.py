@@ -11,7 +11,7 @@ from bridgehead.host.child import SignalsHeld
 from bridgehead.host.directories import make_dir
 from bridgehead.rigs.repositories.base import MAX_FILE_BYTES, PendingHistory
 from bridgehead.rigs.repositories.errors import GitFailed
-from bridgehead.rigs.repositories.git.command import Git, Running, demand
+from bridgehead.rigs.repositories.git.command import Git, Running, require_success
 from bridgehead.rigs.repositories.records import (
     SYMLINK,
     CommitRecord,
@@ -33,56 +33,6 @@ _DIFF = (
     "--no-textconv",
     "--ignore-submodules=none",
 )
-
-
-def compare(git: Git, local_head: str, remote_head: str) -> Incoming:
-    """Say what `remote_head` has that `local_head` lacks, from their merge base on."""
-    if local_head == remote_head:
-        return Incoming(local_head, remote_head, local_head, 0, 0, ())
-    base = merge_base(git, local_head, remote_head)
-    counted = git.read("rev-list", "--left-right", "--count", f"{local_head}...{remote_head}", "--")
-    ahead, behind = map(int, counted.text.split())
-    changes = diff(git, base or _empty_tree(git), remote_head) if behind else ()
-    return Incoming(local_head, remote_head, base, ahead, behind, changes)
-
-
-def merge_base(git: Git, one: str, other: str) -> str | None:
-    """Return the last commit both have; None for histories that never met."""
-    answer = git.ask("merge-base", one, other)
-    return answer.text.strip() if answer.code == 0 else None
-
-
-def diff(git: Git, before: str, after: str) -> tuple[PathChange, ...]:
-    """Return what changed between two trees, renames recognised."""
-    return tuple(parse_raw_diff(git.read(*_DIFF, before, after, "--").fields))
-
-
-def parse_raw_diff(fields: list[str]) -> Iterator[PathChange]:
-    """Read the output of `--raw -z` for two trees."""
-    remaining = iter(fields)
-    for described in remaining:
-        _, mode, _, blob, status = described.split(" ")
-        path = next(remaining)
-        old_path = None
-        if status[0] in "RC":
-            old_path, path = path, next(remaining)
-        yield PathChange(status[0], path, blob, mode, old_path)
-
-
-def committed_files(git: Git, commit: str) -> dict[str, TrackedFile]:
-    """Return everything a commit holds, by path."""
-    files = {}
-    for entry in git.read("ls-tree", "-r", "-z", "--full-tree", commit).fields:
-        described, _, path = entry.partition("\t")
-        mode, _, blob = described.split(" ")
-        files[path] = TrackedFile(blob, mode == SYMLINK)
-    return files
-
-
-def _empty_tree(git: Git) -> str:
-    return git.read("hash-object", "-t", "tree", "--stdin", stdin=b"").text.strip()
-
-
 _LOG = (
     "log",
     "-z",
@@ -108,23 +58,7 @@ _HEADERS = re.compile(
     r"commit ([0-9a-f]+)\ntree [0-9a-f]+((?:\nparent [0-9a-f]+)*)"
     r"\nauthor ([^\n]*?) ?<([^>\n]*)>[^\n]*\ncommitter [^\n]*?> *([0-9]*)[^\n]*((?:\n[^\n]+)*)"
 )
-
-
-def log_arguments(*revisions: str) -> tuple[str, ...]:
-    """Return the call whose output `parse_log` reads."""
-    return (*_LOG, *revisions, "--")
-
-
-def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
-    """Return the commits of `tip` that `base` lacks, parents before children."""
-    excluded = (f"^{base}",) if base else ()
-    return parse_log(git.read(*log_arguments(tip, *excluded)).text)
-
-
-def newest_commits(git: Git, head: str, most: int) -> list[CommitRecord]:
-    """Return the last commits of `head`, newest first."""
-    arguments = (word for word in log_arguments(f"--max-count={most}", head) if word != "--reverse")
-    return parse_log(git.read(*arguments).text)
+_MISSING = b" missing"
 
 
 def history(git: Git, head: str | None, after: str | None) -> History:
@@ -141,8 +75,25 @@ def history(git: Git, head: str | None, after: str | None) -> History:
     return History(tuple(commits_between(git, None, head)), from_start=True)
 
 
+def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
+    """Return the commits of `tip` that `base` lacks, parents before children."""
+    excluded = (f"^{base}",) if base else ()
+    return parse_log(git.read(*log_arguments(tip, *excluded)).text)
+
+
+def newest_commits(git: Git, head: str, most: int) -> list[CommitRecord]:
+    """Return the last commits of `head`, newest first."""
+    arguments = (word for word in log_arguments(f"--max-count={most}", head) if word != "--reverse")
+    return parse_log(git.read(*arguments).text)
+
+
+def log_arguments(*revisions: str) -> tuple[str, ...]:
+    """Return the call whose output `parse_log` reads."""
+    return (*_LOG, *revisions, "--")
+
+
 class GitHistory(PendingHistory):
-    """A log that git writes aside while we do something else."""
+    """A log that git writes into a file while we do something else."""
 
     def __init__(self, git: Git, head: str, scratch: Path) -> None:
         make_dir(scratch.parent)
@@ -156,13 +107,13 @@ class GitHistory(PendingHistory):
     def start(self) -> None:
         with SignalsHeld():
             self._running = self._git.start(
-                *log_arguments(self._head), aside=self._handle, settings=_SMALL_CACHE
+                *log_arguments(self._head), output_file=self._handle, settings=_SMALL_CACHE
             )
 
     def result(self) -> History:
         if self._running is None:
             raise RuntimeError("result before start")
-        answer = demand("log", self._running.answer())
+        answer = require_success("log", self._running.answer())
         return History(tuple(parse_log(answer.text)), from_start=True)
 
     def abandon(self) -> None:
@@ -172,17 +123,80 @@ class GitHistory(PendingHistory):
             os.close(self._handle)
 
 
-def is_ancestor(git: Git, commit: str, of: str) -> bool:
-    """Tell whether `commit` is `of` or stands somewhere below it; False for one that is not here at all."""
-    return commit == of or git.ask("merge-base", "--is-ancestor", commit, of).code == 0
-
-
 def ancestry(git: Git, head: str | None) -> dict[str, tuple[str, ...]]:
     """Return the parents of every commit of `head`."""
     if head is None:
         return {}
     lines = git.read("rev-list", "--parents", head, "--").text.splitlines()
     return {commit: tuple(parents) for commit, *parents in (line.split() for line in lines)}
+
+
+def is_ancestor(git: Git, commit: str, of: str) -> bool:
+    """Tell whether `commit` is `of` or stands somewhere below it; False for one that is not here at all."""
+    return commit == of or git.ask("merge-base", "--is-ancestor", commit, of).code == 0
+
+
+def merge_base(git: Git, one: str, other: str) -> str | None:
+    """Return the last commit both have; None for histories that never met."""
+    answer = git.ask("merge-base", one, other)
+    return answer.text.strip() if answer.code == 0 else None
+
+
+def compare(git: Git, local_head: str, remote_head: str) -> Incoming:
+    """Say what `remote_head` has that `local_head` lacks, from their merge base on."""
+    if local_head == remote_head:
+        return Incoming(local_head, remote_head, local_head, 0, 0, ())
+    base = merge_base(git, local_head, remote_head)
+    counted = git.read("rev-list", "--left-right", "--count", f"{local_head}...{remote_head}", "--")
+    ahead, behind = map(int, counted.text.split())
+    changes = diff(git, base or _empty_tree(git), remote_head) if behind else ()
+    return Incoming(local_head, remote_head, base, ahead, behind, changes)
+
+
+def diff(git: Git, before: str, after: str) -> tuple[PathChange, ...]:
+    """Return what changed between two trees, renames recognised."""
+    return tuple(parse_raw_diff(git.read(*_DIFF, before, after, "--").fields))
+
+
+def committed_files(git: Git, commit: str) -> dict[str, TrackedFile]:
+    """Return everything a commit holds, by path."""
+    files = {}
+    for entry in git.read("ls-tree", "-r", "-z", "--full-tree", commit).fields:
+        described, _, path = entry.partition("\t")
+        mode, _, blob = described.split(" ")
+        files[path] = TrackedFile(blob, mode == SYMLINK)
+    return files
+
+
+def _empty_tree(git: Git) -> str:
+    return git.read("hash-object", "-t", "tree", "--stdin", stdin=b"").text.strip()
+
+
+def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:
+    """Return contents by id; None for one that is too large for an envelope or not there."""
+    wanted = list(dict.fromkeys(ids))
+    if not wanted:
+        return {}
+    sizes = git.read("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(wanted)).text
+    small = [line.split()[0] for line in sizes.splitlines() if _fits(line)]
+    contents = (
+        dict(_parse_batch(git.read("cat-file", "--batch", "--buffer", stdin=_lines(small)).stdout))
+        if small
+        else {}
+    )
+    return {name: contents.get(name) for name in wanted}
+
+
+def parse_raw_diff(fields: list[str]) -> Iterator[PathChange]:
+    """Read the output of `--raw -z` for two trees."""
+    remaining = iter(fields)
+    for described in remaining:
+        _, mode, _, blob, status = described.split(" ")
+        path = next(remaining)
+        old_path = None
+        if status[0] in "RC":
+            old_path, path = path, next(remaining)
+        yield PathChange(status[0], path, blob, mode, old_path)
 
 
 def parse_log(output: str) -> list[CommitRecord]:
@@ -234,24 +248,6 @@ def _read_commit(record: str, changes: list[PathChange]) -> CommitRecord:
         message=record[read.end() + 6 :].replace("\n    ", "\n").rstrip("\n"),
         changes=tuple(changes),
     )
-
-
-_MISSING = b" missing"
-
-
-def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:
-    """Return contents by id; None for one that is too large for an envelope or not there."""
-    wanted = list(dict.fromkeys(ids))
-    if not wanted:
-        return {}
-    sizes = git.read("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(wanted)).text
-    small = [line.split()[0] for line in sizes.splitlines() if _fits(line)]
-    contents = (
-        dict(_parse_batch(git.read("cat-file", "--batch", "--buffer", stdin=_lines(small)).out))
-        if small
-        else {}
-    )
-    return {name: contents.get(name) for name in wanted}
 
 
 def _fits(line: str) -> bool:

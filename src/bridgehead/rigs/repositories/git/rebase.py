@@ -14,80 +14,13 @@ from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
 from bridgehead.rigs.envelope.names import envelope_at, next_filename
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
-from bridgehead.rigs.repositories.git.command import demand
+from bridgehead.rigs.repositories.git.command import require_success
 from bridgehead.rigs.repositories.git.envelope_commit import commit_tree_arguments, move_branch
 from bridgehead.rigs.repositories.git.history import commits_between, committed_files, merge_base
 from bridgehead.rigs.repositories.records import REGULAR, CommitRecord, Head, Rebuilt, Recovered
 from bridgehead.rigs.repositories.work_tree import names_in
 
 _NUMBERED = re.compile(f"({'|'.join(MESSAGE_TYPES)})(?:-[0-9]+)?")
-
-
-class PlannedTurn(NamedTuple):
-    """One envelope of a commit to be made again."""
-
-    old_path: str
-    path: str
-    blob: str
-
-
-class PlannedCommit(NamedTuple):
-    """One of our commits, with the names and the message it gets on the new tip."""
-
-    old_commit: str
-    turns: tuple[PlannedTurn, ...]
-    message: str
-    signed: bool
-
-
-def only_appends(commits: Iterable[CommitRecord]) -> bool:
-    """Tell whether every commit does nothing but add envelopes."""
-    return all(
-        len(commit.parents) <= 1
-        and commit.changes
-        and all(
-            change.status == "A" and change.mode == REGULAR and envelope_at(change.path)
-            for change in commit.changes
-        )
-        for commit in commits
-    )
-
-
-def plan_rebuild(
-    ours: Sequence[CommitRecord], theirs: Sequence[CommitRecord], taken: Mapping[str, set[str]]
-) -> list[PlannedCommit] | None:
-    """Return our commits as they are to be made, oldest first; None if either side did more than append.
-
-    `taken` holds, by thread, the names that are in use without us.
-    """
-    if not only_appends(ours) or not only_appends(theirs):
-        return None
-    used = {thread: set(names) for thread, names in taken.items()}
-    return [_plan_commit(commit, used) for commit in ours]
-
-
-def _plan_commit(commit: CommitRecord, used: dict[str, set[str]]) -> PlannedCommit:
-    turns = []
-    message = commit.message
-    for change in commit.changes:
-        thread, _, filename = change.path.partition("/")
-        names = used.setdefault(thread, set())
-        free = next_filename(_stem(filename), names) if filename in names else filename
-        names.add(free)
-        path = f"{thread}/{free}"
-        turns.append(PlannedTurn(change.path, path, change.blob))
-        if message.partition("\n")[0].endswith(f": {change.path}"):
-            message = message.replace(change.path, path, 1)
-    return PlannedCommit(commit.commit, tuple(turns), message, commit.signed)
-
-
-def _stem(filename: str) -> str:
-    """Return what a number is appended to: the type of `ACK-2.md`, the whole of any other name."""
-    stem = filename.removesuffix(".md")
-    numbered = _NUMBERED.fullmatch(stem)
-    return numbered[1] if numbered else stem
-
-
 _MAX_JOURNAL_BYTES = 64 * 1024
 
 
@@ -135,6 +68,71 @@ def _taken_names(clone: Clone, ours: Sequence[CommitRecord], tip: str) -> dict[s
     return taken
 
 
+class PlannedTurn(NamedTuple):
+    """One envelope of a commit to be made again."""
+
+    old_path: str
+    path: str
+    blob: str
+
+
+class PlannedCommit(NamedTuple):
+    """One of our commits, with the names and the message it gets on the new tip."""
+
+    old_commit: str
+    turns: tuple[PlannedTurn, ...]
+    message: str
+    signed: bool
+
+
+def plan_rebuild(
+    ours: Sequence[CommitRecord], theirs: Sequence[CommitRecord], taken: Mapping[str, set[str]]
+) -> list[PlannedCommit] | None:
+    """Return our commits as they are to be made, oldest first; None if either side did more than append.
+
+    `taken` holds, by thread, the names that are in use without us.
+    """
+    if not only_appends(ours) or not only_appends(theirs):
+        return None
+    used = {thread: set(names) for thread, names in taken.items()}
+    return [_plan_commit(commit, used) for commit in ours]
+
+
+def only_appends(commits: Iterable[CommitRecord]) -> bool:
+    """Tell whether every commit does nothing but add envelopes."""
+    return all(
+        len(commit.parents) <= 1
+        and commit.changes
+        and all(
+            change.status == "A" and change.mode == REGULAR and envelope_at(change.path)
+            for change in commit.changes
+        )
+        for commit in commits
+    )
+
+
+def _plan_commit(commit: CommitRecord, used: dict[str, set[str]]) -> PlannedCommit:
+    turns = []
+    message = commit.message
+    for change in commit.changes:
+        thread, _, filename = change.path.partition("/")
+        names = used.setdefault(thread, set())
+        free = next_filename(_stem(filename), names) if filename in names else filename
+        names.add(free)
+        path = f"{thread}/{free}"
+        turns.append(PlannedTurn(change.path, path, change.blob))
+        if message.partition("\n")[0].endswith(f": {change.path}"):
+            message = message.replace(change.path, path, 1)
+    return PlannedCommit(commit.commit, tuple(turns), message, commit.signed)
+
+
+def _stem(filename: str) -> str:
+    """Return what a number is appended to: the type of `ACK-2.md`, the whole of any other name."""
+    stem = filename.removesuffix(".md")
+    numbered = _NUMBERED.fullmatch(stem)
+    return numbered[1] if numbered else stem
+
+
 def _make_commits(clone: Clone, planned: Sequence[PlannedCommit], tip: str) -> list[str]:
     index = clone.location.rebuild_index
     make_dir(index.parent)
@@ -158,10 +156,10 @@ def _make_commit(clone: Clone, plan: PlannedCommit, tree: str, parent: str) -> s
     answer = clone.git.ask(
         *commit_tree_arguments(tree, (parent,), sign=plan.signed),
         stdin=(plan.message + "\n").encode("utf-8", "surrogateescape"),
-        surroundings=_same_people(clone, plan.old_commit),
+        variables=_same_people(clone, plan.old_commit),
     )
     if answer.code != 0:
-        raise GitFailed(f"{plan.turns[0].old_path} could not be committed on the new tip", answer.says)
+        raise GitFailed(f"{plan.turns[0].old_path} could not be committed on the new tip", answer.stderr)
     return answer.text.strip()
 
 
@@ -203,4 +201,4 @@ def _settle(clone: Clone, old: str, new: str) -> str:
 
 def _switch(clone: Clone, before: str, after: str) -> None:
     """Take index and work tree from one commit to the other; what the user has changed stays or stops it."""
-    demand("read-tree", clone.write_index("read-tree", "-m", "-u", before, after))
+    require_success("read-tree", clone.write_index("read-tree", "-m", "-u", before, after))

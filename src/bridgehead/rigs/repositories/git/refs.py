@@ -25,7 +25,7 @@ class PushReport:
         flag, self.summary = _reported(answer, ref)
         self.taken = answer.code == 0 and flag in _TAKEN
         self.raced = flag == "!" and any(race in self.summary for race in _RACES)
-        self.says = self.summary or answer.says
+        self.reason = self.summary or answer.stderr
 
 
 def push_ref(clone: Clone, remote: str, source: str, ref: str, *, lease: str | None = None) -> PushReport:
@@ -53,7 +53,7 @@ def remote_ref(clone: Clone, remote: str, ref: str) -> str | None:
     """Ask the remote what a ref points to; None if it has no such ref. Raises ConnectionError if it cannot be asked."""
     answer = clone.git.ask("ls-remote", "--quiet", "--", remote, ref, timeout_seconds=NETWORK_TIMEOUT_SECONDS)
     if answer.code != 0:
-        raise ConnectionError(answer.says)
+        raise ConnectionError(answer.stderr)
     for line in answer.text.splitlines():
         target, _, name = line.partition("\t")
         if name == ref:

@@ -71,11 +71,11 @@ class GitRepository(WorkTree, Repository):
         from bridgehead.rigs.repositories.git.rebase import recover_rebuild
 
         rebuilt = recover_rebuild(self._clone)
-        intention = commit_journal.read_intention(self._clone)
-        if intention is None:
+        entry = commit_journal.read_journal(self._clone)
+        if entry is None:
             commit_journal.forget(self._clone)
             return rebuilt
-        return commit_journal.settle(self._clone, intention)
+        return commit_journal.settle(self._clone, entry)
 
     # identity and settings
 
@@ -161,7 +161,7 @@ class GitRepository(WorkTree, Repository):
             return super().begin_history(head, after)
         try:
             return GitHistory(self._clone.git, head, self.private_dir / "history")
-        except (OSError, FileError):  # no place to write it aside
+        except (OSError, FileError):  # no place to write it
             return super().begin_history(head, after)
 
     def newest_commits(self, head: str, most: int) -> list[CommitRecord]:

@@ -1,6 +1,4 @@
-"""Look at a work tree: where HEAD is, what git tracks, what differs, which names lie in the thread directories
-(rigs §8).
-"""
+"""Look at a work tree: HEAD, what git tracks, what differs, and the names in thread directories (rigs §8)."""
 
 from __future__ import annotations
 
@@ -13,29 +11,13 @@ from typing import NamedTuple
 from bridgehead.host.child import SignalsHeld
 from bridgehead.rigs.envelope.names import is_thread_directory
 from bridgehead.rigs.repositories.base import Survey
-from bridgehead.rigs.repositories.git.command import Git, Running, demand
+from bridgehead.rigs.repositories.git.command import Git, Running, require_success
 from bridgehead.rigs.repositories.records import SYMLINK, DirtyFile, TrackedFile
 from bridgehead.rigs.repositories.work_tree import names_in
 
 _WHOLE_NAMES = (2, 3)  # versions of the format that do not shorten names
 _ENTRIES_ELSEWHERE = (b"link", b"sdir")  # a split index; directories that stand for their files
-
-
-def may_list(index_file: Path, path: str) -> bool:
-    """Tell whether an index could list `path`; only a no is certain."""
-    try:
-        content = index_file.read_bytes()
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    whole = int.from_bytes(content[4:8], "big") in _WHOLE_NAMES
-    return not whole or any(
-        name in content for name in (path.encode("utf-8", "surrogateescape"), *_ENTRIES_ELSEWHERE)
-    )
-
-
-ARGUMENTS = (
+STATUS_ARGUMENTS = (
     "status",
     "--porcelain=v2",
     "-z",
@@ -45,6 +27,61 @@ ARGUMENTS = (
     "--find-renames",
 )
 _FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}
+_MODE_END = 6
+
+
+class GitSurvey(Survey):
+    """One look; everything lazy is computed from what was seen then."""
+
+    def __init__(self, git: Git, top_level: Path, thread: str | None) -> None:
+        limits = ("--", thread) if thread else ("--",)
+        index: Running | None = None
+        try:
+            with SignalsHeld():
+                index = git.start("ls-files", "--stage", "-z", *limits)
+            state = parse_status(require_success("status", git.ask(*STATUS_ARGUMENTS, *limits)).fields)
+            self.index_text = require_success("ls-files", index.answer()).text
+        except BaseException:
+            if index is not None:
+                index.abandon()
+            raise
+        self.head = state.commit
+        self.branch = state.branch
+        self.ahead = state.ahead
+        self.dirty = state.dirty
+        self._top_level = top_level
+        self._thread = thread
+
+    def tracked(self) -> Mapping[str, TrackedFile]:
+        return self._tracked
+
+    def tracked_paths(self) -> set[str]:
+        entries = self.index_text.split("\0")[:-1]
+        start = entries[0].index("\t") + 1 if entries else 0  # mode, id and stage are as long in all of them
+        return {entry[start:] for entry in entries}
+
+    def names(self) -> Mapping[str, Sequence[str]]:
+        return self._names
+
+    @cached_property
+    def _tracked(self) -> dict[str, TrackedFile]:
+        files = {}
+        for entry in self.index_text.split("\0")[:-1]:
+            if entry.endswith(".md"):
+                described, _, path = entry.partition("\t")
+                blob = described[_MODE_END + 1 : -2] if described.endswith("0") else None
+                files[path] = TrackedFile(blob, described.startswith(SYMLINK))
+        return files
+
+    @cached_property
+    def _names(self) -> dict[str, list[str]]:
+        threads = [self._thread] if self._thread else names_in(self._top_level)
+        found = (
+            (thread, names_in(f"{self._top_level}/{thread}"))
+            for thread in threads
+            if is_thread_directory(thread)
+        )
+        return {thread: names for thread, names in found if names}
 
 
 class WorkTreeState(NamedTuple):
@@ -88,58 +125,15 @@ def _dirty_files(entries: list[str]) -> Iterator[DirtyFile]:
             yield DirtyFile(fields[1].replace(".", " "), fields[-1], origin)
 
 
-_MODE_END = 6
-
-
-class GitSurvey(Survey):
-    """One look; everything lazy is computed from what was seen then."""
-
-    def __init__(self, git: Git, top_level: Path, thread: str | None) -> None:
-        limits = ("--", thread) if thread else ("--",)
-        index: Running | None = None
-        try:
-            with SignalsHeld():
-                index = git.start("ls-files", "--stage", "-z", *limits)
-            state = parse_status(demand("status", git.ask(*ARGUMENTS, *limits)).fields)
-            self.index_text = demand("ls-files", index.answer()).text
-        except BaseException:
-            if index is not None:
-                index.abandon()
-            raise
-        self.head = state.commit
-        self.branch = state.branch
-        self.ahead = state.ahead
-        self.dirty = state.dirty
-        self._top_level = top_level
-        self._thread = thread
-
-    def tracked(self) -> Mapping[str, TrackedFile]:
-        return self._tracked
-
-    def tracked_paths(self) -> set[str]:
-        entries = self.index_text.split("\0")[:-1]
-        start = entries[0].index("\t") + 1 if entries else 0  # mode, id and stage are as long in all of them
-        return {entry[start:] for entry in entries}
-
-    def names(self) -> Mapping[str, Sequence[str]]:
-        return self._names
-
-    @cached_property
-    def _tracked(self) -> dict[str, TrackedFile]:
-        files = {}
-        for entry in self.index_text.split("\0")[:-1]:
-            if entry.endswith(".md"):
-                described, _, path = entry.partition("\t")
-                blob = described[_MODE_END + 1 : -2] if described.endswith("0") else None
-                files[path] = TrackedFile(blob, described.startswith(SYMLINK))
-        return files
-
-    @cached_property
-    def _names(self) -> dict[str, list[str]]:
-        threads = [self._thread] if self._thread else names_in(self._top_level)
-        found = (
-            (thread, names_in(f"{self._top_level}/{thread}"))
-            for thread in threads
-            if is_thread_directory(thread)
-        )
-        return {thread: names for thread, names in found if names}
+def may_list(index_file: Path, path: str) -> bool:
+    """Tell whether an index could list `path`; only a no is certain."""
+    try:
+        content = index_file.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    whole = int.from_bytes(content[4:8], "big") in _WHOLE_NAMES
+    return not whole or any(
+        name in content for name in (path.encode("utf-8", "surrogateescape"), *_ENTRIES_ELSEWHERE)
+    )

@@ -1,6 +1,4 @@
-"""Push and fetch: which branch the other rigs read, moving commits to and from it, locks a killed fetch left (rigs
-§8, §9.3).
-"""
+"""Push, fetch and fast-forward: moving commits to and from the branch the other rigs read (rigs §8, §9.3)."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from bridgehead.rigs.repositories.errors import (
     PushFailed,
 )
 from bridgehead.rigs.repositories.git.clone import Clone
-from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, GitAnswer, demand
+from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, GitAnswer, require_success
 from bridgehead.rigs.repositories.git.freeze import FETCHED_FREEZES
 from bridgehead.rigs.repositories.git.history import diff
 from bridgehead.rigs.repositories.git.refs import push_ref
@@ -27,32 +25,6 @@ from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, 
 _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
 _BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 _OURS_TO_CLEAR = ("refs/remotes/", "refs/bridge/")
-
-
-def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
-    """Remove the locks a refusal names if they are old; True if there were any, so that trying again makes sense."""
-    named = {Path(name) for name in _BLOCKED.findall(refused.says)}
-    stale = [lock for lock in named if _is_fetched_ref(clone, lock) and _is_stale(lock)]
-    for lock in stale:
-        lock.unlink(missing_ok=True)
-    return bool(stale)
-
-
-def _is_fetched_ref(clone: Clone, lock: Path) -> bool:
-    try:
-        ref = lock.relative_to(clone.location.common_dir).as_posix()
-    except ValueError:
-        return False
-    return ref.startswith(_OURS_TO_CLEAR) and ".." not in lock.parts
-
-
-def _is_stale(lock: Path) -> bool:
-    try:
-        return time.time() - lock.lstat().st_mtime > _STALE_SECONDS
-    except FileNotFoundError:
-        return True  # it was given back meanwhile
-
-
 _BRANCHES = "refs/heads/"
 _HEAD_FIELDS = ("HEAD", "refname", "objectname", "upstream", "upstream:remotename", "upstream:remoteref")
 _HEAD_FORMAT = "".join(f"%({field})%00" for field in _HEAD_FIELDS)
@@ -117,8 +89,8 @@ def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:
     if report.taken:
         return Pushed(commit)
     if report.raced:
-        return Raced(report.says)
-    raise PushFailed(wire.remote, wire.branch, report.says)
+        return Raced(report.reason)
+    raise PushFailed(wire.remote, wire.branch, report.reason)
 
 
 def fetch(clone: Clone, wire: Wire) -> str:
@@ -127,7 +99,7 @@ def fetch(clone: Clone, wire: Wire) -> str:
     if answer.code != 0 and clear_stale_locks(clone, answer):
         answer = _fetch(clone, wire)
     if answer.code != 0:
-        raise FetchFailed(wire.remote, answer.says)
+        raise FetchFailed(wire.remote, answer.stderr)
     return clone.git.read("rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}").text.strip()
 
 
@@ -148,6 +120,30 @@ def _fetch(clone: Clone, wire: Wire) -> GitAnswer:
     )
 
 
+def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
+    """Remove the locks a refusal names if they are old; True if there were any, so that trying again makes sense."""
+    named = {Path(name) for name in _BLOCKED.findall(refused.stderr)}
+    stale = [lock for lock in named if _is_fetched_ref(clone, lock) and _is_stale(lock)]
+    for lock in stale:
+        lock.unlink(missing_ok=True)
+    return bool(stale)
+
+
+def _is_fetched_ref(clone: Clone, lock: Path) -> bool:
+    try:
+        ref = lock.relative_to(clone.location.common_dir).as_posix()
+    except ValueError:
+        return False
+    return ref.startswith(_OURS_TO_CLEAR) and ".." not in lock.parts
+
+
+def _is_stale(lock: Path) -> bool:
+    try:
+        return time.time() - lock.lstat().st_mtime > _STALE_SECONDS
+    except FileNotFoundError:
+        return True  # it was given back meanwhile
+
+
 def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
     """Move branch, index and work tree to `commit`, which HEAD must be an ancestor of."""
     if head.commit is None:
@@ -165,9 +161,9 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
         commit,
         shielded=True,
     )
-    if answer.code != 0 and (named := _paths_named(answer.says)):
+    if answer.code != 0 and (named := _paths_named(answer.stderr)):
         return InTheWay(named)
-    demand("merge", answer)
+    require_success("merge", answer)
     return None
 
 
@@ -187,6 +183,6 @@ def _blocker(clone: Clone, path: str) -> str | None:
     return None
 
 
-def _paths_named(says: str) -> tuple[str, ...]:
+def _paths_named(stderr: str) -> tuple[str, ...]:
     """Return the files git lists, one per line behind a tab, when it will not overwrite them."""
-    return tuple(line.strip() for line in says.splitlines() if line.startswith("\t"))
+    return tuple(line.strip() for line in stderr.splitlines() if line.startswith("\t"))

@@ -92,8 +92,8 @@ class Approvals(Protocol):
 class Notices(Protocol):
     """What the rest of the product has to tell people (design §1)."""
 
-    def follow(self, tell: Callable[[Notice], None]) -> Callable[[], None]:
-        """Call `tell` with each new notice, from another thread, until the returned function is called."""
+    def follow(self, notify: Callable[[Notice], None]) -> Callable[[], None]:
+        """Call `notify` with each new notice, from another thread, until the returned function is called."""
         ...
 
     def open_items(self) -> list[Notice]:
@@ -125,7 +125,7 @@ class Agent(Protocol):
     async def ask(self, question: AgentQuestion) -> AgentAnswer: ...
 
 
-class Outside(msgspec.Struct, frozen=True):
+class BusServices(msgspec.Struct, frozen=True):
     """What the rest of the product lends to a running bus."""
 
     announcer: Announcer = LogAnnouncer()

@@ -106,7 +106,11 @@ class Admission:
 
     def _consider(self, participant: Participant, message: Message, hops: int) -> Admitted | Denied | Ignored:
         terms = participant.terms
-        if not terms.takes_freely(message.type) or has_malformed_carrier(message) or has_twin_marker(message):
+        if (
+            not terms.freely_published(message.type)
+            or has_malformed_carrier(message)
+            or has_twin_marker(message)
+        ):
             if (objection := self._objection(participant, message)) is not None:
                 return objection
             message = (to_spec(message) or message) if terms.speaks_legacy else message

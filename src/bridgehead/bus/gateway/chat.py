@@ -72,7 +72,7 @@ class ChatEndpoint:
             del self._links[next(iter(self._links))]
         return f"/chat?t={token}"
 
-    # -- Room -----------------------------------------------------------------------------------------------------
+    # -- Site -----------------------------------------------------------------------------------------------------
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != "/chat":
@@ -158,9 +158,11 @@ class ChatSocket(RawConnection):
     # -- ParticipantConnection ------------------------------------------------------------------------------------
 
     def welcome(self, source: str) -> None:
-        may_answer = self._gateway.desk.may(self._page.id, Grant.APPROVE)
+        may_answer = self._gateway.pending_answers.may(self._page.id, Grant.APPROVE)
         self._tell({"welcome": {"participant": self._page.id, "may_answer": may_answer}})
-        self._gateway.desk.recall(self._page.id, lambda notice: self._tell({"notice": notice.to_data()}))
+        self._gateway.pending_answers.recall(
+            self._page.id, lambda notice: self._tell({"notice": notice.to_data()})
+        )
 
     def deliver(self, delivery: Delivery) -> None:
         message = msgspec.json.decode(delivery.body)
@@ -182,7 +184,7 @@ class ChatSocket(RawConnection):
 
     def _answer(self, given: ItemAnswer) -> None:
         if self._gateway.relay.admits(self._page.id):
-            self._gateway.desk.answer(self._page.id, given, self._answered)
+            self._gateway.pending_answers.answer(self._page.id, given, self._answered)
 
     def _answered(self, frame: bytes) -> None:
         answered = msgspec.json.decode(frame)

@@ -18,7 +18,7 @@ from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
 
-MAX_ERRANDS: Final = 64
+MAX_AT_ONCE: Final = 64
 """Answers and look-ups under way at once; each occupies a worker thread."""
 
 
@@ -29,7 +29,7 @@ class PendingAnswers:
         self._known = known
         self._approvals = approvals
         self._notices = notices
-        self._errands: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def may(self, participant_id: str, grant: Grant) -> bool:
         """Whether the record in force gives this right; a changed record counts at once (bus §10.3)."""
@@ -53,17 +53,17 @@ class PendingAnswers:
             self._run(_recall(self._notices, tell))
 
     def close(self) -> None:
-        for errand in self._errands:
-            errand.cancel()
+        for work in self._tasks:
+            work.cancel()
 
     @property
     def _is_busy(self) -> bool:
-        return len(self._errands) >= MAX_ERRANDS
+        return len(self._tasks) >= MAX_AT_ONCE
 
-    def _run(self, errand: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(errand)
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 async def _answer(approvals: Approvals, by: str, given: ItemAnswer, tell: Callable[[bytes], None]) -> None:

@@ -108,13 +108,13 @@ class BusStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def participants_listed(
-    known: Iterable[Participant], enrolled: Iterable[ParticipantRecord], ledger: OutcomeCounters
+    known: Iterable[Participant], enrolled: Iterable[ParticipantRecord], counters: OutcomeCounters
 ) -> tuple[ParticipantStatus, ...]:
     """Those who are known and those who are enrolled but away; the connected ones first, then by name."""
     present = {participant.id: participant for participant in known}
     away = (record for record in enrolled if record.id not in present)
     standing = sorted(present.values(), key=lambda participant: (not participant.connected, participant.id))
-    listed = [_standing(participant, ledger) for participant in standing[:MAX_LISTED]]
+    listed = [_standing(participant, counters) for participant in standing[:MAX_LISTED]]
     listed += [absent(record) for record in sorted(away, key=lambda record: record.id)]
     return tuple(listed[:MAX_LISTED])
 
@@ -126,11 +126,11 @@ def absent(record: ParticipantRecord) -> ParticipantStatus:
     )
 
 
-def outcomes_counted(ledger: OutcomeCounters) -> tuple[OutcomeCount, ...]:
-    return tuple(OutcomeCount(*kind, count) for kind, count in sorted(ledger.outcomes.items()))
+def outcomes_counted(counters: OutcomeCounters) -> tuple[OutcomeCount, ...]:
+    return tuple(OutcomeCount(*kind, count) for kind, count in sorted(counters.outcomes.items()))
 
 
-def _standing(participant: Participant, ledger: OutcomeCounters) -> ParticipantStatus:
+def _standing(participant: Participant, counters: OutcomeCounters) -> ParticipantStatus:
     return ParticipantStatus(
         id=participant.id,
         role=participant.record.role,
@@ -141,7 +141,7 @@ def _standing(participant: Participant, ledger: OutcomeCounters) -> ParticipantS
         held=len(participant.held),
         queued=len(participant.queued),
         skills=tuple(sorted({skill for _session, skill in participant.skills})),
-        outcomes=dict(ledger.of(participant.id)),
+        outcomes=dict(counters.of(participant.id)),
     )
 
 
@@ -189,7 +189,7 @@ class LinkStates:
         return announce
 
 
-def described(message: Message, at: str, *, with_data: bool) -> dict[str, Any]:
+def message_facts(message: Message, at: str, *, with_data: bool) -> dict[str, Any]:
     """The facts of a message; its payload only `with_data`."""
     source = message.context.get("source")
     facts: dict[str, Any] = {
@@ -215,7 +215,7 @@ def message_line(facts: dict[str, Any]) -> str:
 
 RATE_SECONDS: Final = 120
 MAX_HEADS: Final = 300
-MAX_KEPT_BYTES: Final = 64 * 1024
+MAX_CONTENT_BYTES: Final = 64 * 1024
 """A larger message is shown by its head only, so that watching never fills memory."""
 WATCHED_S: Final = 20.0
 """How long after the last look messages are still noted."""
@@ -250,22 +250,22 @@ class Tail:
     def __init__(self) -> None:
         self._noted: deque[_Noted] = deque(maxlen=MAX_HEADS)
         self._number = 0
-        self._looked_at: float | None = None
+        self._read_at: float | None = None
 
     @property
     def is_watched(self) -> bool:
-        return self._looked_at is not None
+        return self._read_at is not None
 
     def look(self, after: int, now: float) -> tuple[MessageHead, ...]:
         """Heads with a number above `after`, oldest first; from now on messages are noted."""
-        self._looked_at = now
+        self._read_at = now
         return tuple(noted.head for noted in self._noted if noted.head.number > after)
 
     def note(self, message: Message, at: str) -> None:
         self._number += 1
-        facts = described(message, at, with_data=False)
+        facts = message_facts(message, at, with_data=False)
         head = MessageHead(**{**facts, "destination": tuple(facts["destination"])}, number=self._number)
-        self._noted.append(_Noted(head, message if head.bytes <= MAX_KEPT_BYTES else None))
+        self._noted.append(_Noted(head, message if head.bytes <= MAX_CONTENT_BYTES else None))
 
     def content(self, number: int) -> MessageContent | None:
         """What a message carries; None when it is gone, or too large to be kept."""
@@ -276,6 +276,6 @@ class Tail:
 
     def rest(self, now: float) -> None:
         """Forget everything once nobody has looked for a while."""
-        if self._looked_at is not None and now - self._looked_at >= WATCHED_S:
-            self._looked_at = None
+        if self._read_at is not None and now - self._read_at >= WATCHED_S:
+            self._read_at = None
             self._noted.clear()

@@ -22,15 +22,15 @@ LONGEST_WAIT_S: Final = 30.0
 class Dialled(Protocol):
     """Something that can be connected to: a hub's transport, an upstream bridge."""
 
-    async def connect(self, ear: Any) -> None: ...
+    async def connect(self, listener: Any) -> None: ...
 
     async def close(self) -> None: ...
 
 
-class LinkedListener(Protocol):
-    """Who is told about the link and what comes through it."""
+class LinkListener(Protocol):
+    """Learns what becomes of the link and what comes through it."""
 
-    def heard(self, message: Message) -> None: ...
+    def received(self, message: Message) -> None: ...
 
     def ignored(self, reason: str) -> None: ...
 
@@ -45,17 +45,17 @@ class HubLink:
     def __init__(
         self,
         dialled: Dialled,
-        ear: LinkedListener,
+        listener: LinkListener,
         announce: Callable[[HealthEvent], None],
         *,
         first_wait_s: float = FIRST_WAIT_S,
         jitter: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self._dialled = dialled
-        self._ear = ear
-        # The Ear of the transport: what the hub says is the ear's affair, what becomes of the link is ours.
-        self.heard = ear.heard
-        self.ignored = ear.ignored
+        self._listener = listener
+        # The transport's listener: messages go straight on, what becomes of the link is ours.
+        self.received = listener.received
+        self.ignored = listener.ignored
         self._announce = announce
         self._first_wait_s = first_wait_s
         self._jitter = jitter
@@ -87,11 +87,11 @@ class HubLink:
         await self._dialled.close()
         self._say(self.health.stop(self._now()))
 
-    # -- Ear of the transport -------------------------------------------------------------------------------------
+    # -- HubListener of the transport -----------------------------------------------------------------------------
 
     def lost(self, reason: str) -> None:
         self._up.clear()
-        self._ear.lost(reason)
+        self._listener.lost(reason)
         # The words of the other side are for the log; the event has a code (B-73).
         _log.warning("the link was lost: %s", reason)
         self._say(self.health.lost(self._now(), "connection_lost"))
@@ -130,7 +130,7 @@ class HubLink:
         if not self._down.is_set():
             self._up.set()
             self._say(self.health.opened(self._now()))
-            self._ear.opened()
+            self._listener.opened()
         return False
 
     async def _pause(self, seconds: float) -> None:

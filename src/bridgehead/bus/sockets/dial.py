@@ -185,7 +185,7 @@ class ConnectionEnded(BridgeheadError):
         self.reason = reason
 
 
-class Mailbox:
+class ClientConversation:
     """The conversation of a client: `dial` it, then `receive` until it raises `ConnectionEnded`."""
 
     def __init__(self) -> None:
@@ -193,9 +193,9 @@ class Mailbox:
         self._waiting: deque[bytes] = deque()
         self._reading = True
         self._ended: ConnectionEnded | None = None
-        self._news = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._changed = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._writable.set()
 
     @property
     def ended(self) -> ConnectionEnded | None:
@@ -203,17 +203,17 @@ class Mailbox:
         return self._ended
 
     @property
-    def has_room(self) -> bool:
+    def is_writable(self) -> bool:
         """Whether the far side keeps up, so that `send` does not wait."""
-        return self._room.is_set()
+        return self._writable.is_set()
 
     async def receive(self) -> bytes:
         """The next message; what arrived before the end is still handed out."""
         while not self._waiting:
             if self._ended is not None:
                 raise self._ended
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
         message = self._waiting.popleft()
         if not self._reading and len(self._waiting) <= FULL // 2:
             self._reading = True
@@ -222,7 +222,7 @@ class Mailbox:
 
     async def send(self, payload: bytes) -> None:
         """Send one message, waiting while the far side does not keep up."""
-        await self._room.wait()
+        await self._writable.wait()
         if self._ended is not None:
             raise self._ended
         self.peer.send(payload)
@@ -232,8 +232,8 @@ class Mailbox:
         if self._ended is None:
             self.peer.close(code, reason)
         while self._ended is None:
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
     # -- Conversation ---------------------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class Mailbox:
 
     def received(self, payload: bytes, *, text: bool) -> None:
         self._waiting.append(payload)
-        self._news.set()
+        self._changed.set()
         if self._reading and len(self._waiting) >= FULL:
             self._reading = False
             self.peer.pause_reading()
@@ -254,12 +254,12 @@ class Mailbox:
         pass
 
     def paused(self) -> None:
-        self._room.clear()
+        self._writable.clear()
 
     def resumed(self) -> None:
-        self._room.set()
+        self._writable.set()
 
     def closed(self, code: int, reason: str) -> None:
         self._ended = ConnectionEnded(code, reason)
-        self._room.set()
-        self._news.set()
+        self._writable.set()
+        self._changed.set()

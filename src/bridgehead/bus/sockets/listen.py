@@ -33,28 +33,28 @@ SECURITY_HEADERS: Final = (
 )
 
 
-class Doors:
+class HttpConnections:
     """All connections of one listener that are not WebSockets yet."""
 
     def __init__(self, site: Site, take_over: TakeOver, *, limit: int = 512) -> None:
         self.site = site
         self.take_over = take_over
         self._limit = limit
-        self._open: set[Door] = set()
+        self._open: set[HttpConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __call__(self) -> Door:
-        return Door(self)
+    def __call__(self) -> HttpConnection:
+        return HttpConnection(self)
 
-    def entered(self, door: Door) -> bool:
-        """Whether one more stranger can be attended to."""
+    def add(self, connection: HttpConnection) -> bool:
+        """Whether there may be one more."""
         if len(self._open) >= self._limit:
             return False
-        self._open.add(door)
+        self._open.add(connection)
         return True
 
-    def left(self, door: Door) -> None:
-        self._open.discard(door)
+    def discard(self, connection: HttpConnection) -> None:
+        self._open.discard(connection)
 
     def run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -62,18 +62,18 @@ class Doors:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """Nobody is attended to any longer."""
-        for door in list(self._open):
-            door.abort()
+        """End them all."""
+        for connection in list(self._open):
+            connection.abort()
         for task in list(self._tasks):
             task.cancel()
 
 
-class Door(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection from its first byte to the end of its request."""
 
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
+    def __init__(self, connections: HttpConnections) -> None:
+        self._connections = connections
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         self._head = b""
         self._request: Request | None = None
@@ -83,7 +83,7 @@ class Door(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if not self._doors.entered(self):
+        if not self._connections.add(self):
             self._transport.abort()
             return
         self._deadline = asyncio.get_running_loop().call_later(ARRIVAL_S, self.abort)
@@ -123,22 +123,22 @@ class Door(asyncio.Protocol):
                 assert self._request is not None
                 self._disarm()
                 complete = msgspec.structs.replace(self._request, body=b"".join(self._body))
-                self._doors.run(self._respond(complete))
+                self._connections.run(self._respond(complete))
                 return
             else:
                 return
 
     def _decide(self, request: Request) -> None:
-        decision = self._doors.site.upgrade(request)
+        decision = self._connections.site.upgrade(request)
         if isinstance(decision, Answer):
             self._answer(decision)
             return
         self._leave()
-        self._doors.take_over(self._transport, self._head, decision)
+        self._connections.take_over(self._transport, self._head, decision)
 
     async def _respond(self, request: Request) -> None:
         try:
-            answer = await self._doors.site.respond(request)
+            answer = await self._connections.site.respond(request)
         except Exception:  # the listener outlives one bad request
             _log.exception("a request to %s failed", request.path)
             answer = Answer(500, b"internal error\n")
@@ -155,7 +155,7 @@ class Door(asyncio.Protocol):
 
     def _leave(self) -> None:
         self._disarm()
-        self._doors.left(self)
+        self._connections.discard(self)
 
 
 def _response(answer: Answer) -> bytes:
@@ -220,9 +220,9 @@ BACKLOG: Final = 1024
 class Listener:
     """One open listener."""
 
-    def __init__(self, server: asyncio.AbstractServer, doors: Doors, address: str) -> None:
+    def __init__(self, server: asyncio.AbstractServer, connections: HttpConnections, address: str) -> None:
         self._server = server
-        self._doors = doors
+        self._connections = connections
         self.address = address
 
     @property
@@ -232,7 +232,7 @@ class Listener:
     async def close(self) -> None:
         """No new connections; open WebSockets belong to the site and are closed by it."""
         self._server.close()
-        self._doors.close()
+        self._connections.close()
 
 
 async def listen(
@@ -242,30 +242,30 @@ async def listen(
     *,
     tls: ssl.SSLContext | None = None,
     library_name: LibraryName | None = None,
-    strangers: int = 512,
+    max_pending: int = 512,
 ) -> Listener:
     """Serve `site` on a TCP address; port 0 takes a free one."""
-    doors = Doors(site, library(library_name).take_over, limit=strangers)
+    connections = HttpConnections(site, library(library_name).take_over, limit=max_pending)
     try:
         server = await asyncio.get_running_loop().create_server(
-            doors, host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=5 if tls else None
+            connections, host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=5 if tls else None
         )
     except OSError as error:
         raise AddressInUse(f"{host}:{port}", error) from error
     bound = server.sockets[0].getsockname()
-    return Listener(server, doors, f"{bound[0]}:{bound[1]}")
+    return Listener(server, connections, f"{bound[0]}:{bound[1]}")
 
 
 async def listen_unix(site: Site, path: Path) -> Listener:
     """Serve `site` on a Unix socket that only its owner can reach."""
     # picows sets TCP options on every socket, so Unix sockets are served by the other library.
-    doors = Doors(site, library("websockets").take_over)
+    connections = HttpConnections(site, library("websockets").take_over)
     try:
-        server = await asyncio.get_running_loop().create_unix_server(doors, str(path))
+        server = await asyncio.get_running_loop().create_unix_server(connections, str(path))
         path.chmod(0o600)
     except OSError as error:
         raise AddressInUse(str(path), error) from error
-    return Listener(server, doors, str(path))
+    return Listener(server, connections, str(path))
 
 
 class AddressInUse(BridgeheadError):

@@ -1,4 +1,4 @@
-"""What a bridge needs of a hub: to hear every message in order, and to put messages on it."""
+"""What a bridge needs of a hub: to get every message in order, and to put messages on it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from bridgehead.errors import BridgeheadError
 
 
 class HubListener(Protocol):
-    """Who is told what the hub carries. Called on the event loop, in the order of the hub."""
+    """Gets what the hub carries. Called on the event loop, in the order of the hub."""
 
-    def heard(self, message: Message) -> None: ...
+    def received(self, message: Message) -> None: ...
 
     def ignored(self, reason: str) -> None:
         """A frame that is no message was dropped."""
@@ -35,7 +35,7 @@ class Transport(Protocol):
 
     scheme: ClassVar[str]
 
-    async def connect(self, ear: HubListener) -> None:
+    async def connect(self, listener: HubListener) -> None:
         """Be on the hub when this returns; raises `HubRefused` or any other `BridgeheadError`."""
         ...
 

@@ -82,12 +82,12 @@ async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Clie
         from nats.errors import Error
     except ImportError as error:
         raise NatsMissing from error
-    told = False
+    reported = False
 
     async def ended(*_reason: object) -> None:
-        nonlocal told
-        if not told:
-            told = True
+        nonlocal reported
+        if not reported:
+            reported = True
             lost("the NATS server went away")
 
     async def noted(error: Exception) -> None:

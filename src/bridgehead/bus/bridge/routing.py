@@ -44,10 +44,6 @@ Match = tuple[Participant, str]
 """A participant and the signal that led to it."""
 
 
-def _ordinal(match: Match) -> int:
-    return match[0].ordinal
-
-
 class Router:
     """The outbound side of one bridge."""
 
@@ -92,7 +88,11 @@ class Router:
                 found.setdefault(participant, signal)
         if offer.message.type in self._beyond_sessions:
             self._match_topic(offer, found, addressed=bool(addressed))
-        return list(found.items()) if len(found) < 2 else sorted(found.items(), key=_ordinal)
+        return (
+            list(found.items())
+            if len(found) < 2
+            else sorted(found.items(), key=lambda match: match[0].ordinal)
+        )
 
     def only_recipient(self, message: Message) -> Participant | None:
         """The one participant that uses the session of an echo that can concern nobody else (B-21)."""

@@ -181,9 +181,9 @@ class FramedConnection(RawConnection):
             self._ref = sent.ref
             self._gateway.relay.take(self._participant, payload, sent.m, sent.hops)
         else:
-            self._look_closer(payload)
+            self._take_other_frame(payload)
 
-    def _look_closer(self, payload: bytes) -> None:
+    def _take_other_frame(self, payload: bytes) -> None:
         """A frame that is no plain message."""
         self._ref = msgspec.UNSET
         frame = frames.read(payload)

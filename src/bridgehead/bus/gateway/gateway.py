@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -21,7 +21,7 @@ from bridgehead.bus.gateway.pending_answers import PendingAnswers
 from bridgehead.bus.interfaces import Announcer, Approvals, LogAnnouncer, Notices
 from bridgehead.bus.participants.record import HARD_FRAME_BYTES, ParticipantRecord, Role
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Request, Site, Upgrade
 from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
 from bridgehead.bus.sockets.origin import own_names, refusal
 from bridgehead.bus.wire import frames
@@ -43,7 +43,7 @@ BUSY: Final = Answer(503, b"too many strangers at the door\n")
 
 
 class GatewaySettings(msgspec.Struct, frozen=True):
-    """How a gateway treats those who knock."""
+    """How a gateway treats those who connect."""
 
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -53,14 +53,6 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     failed_attempts: int = 20
     ping_s: float = PING_S
     silence_s: float = SILENCE_S
-
-
-class Endpoint(Protocol):
-    """A part of the site below one path: chat, webhooks, metrics, pairing."""
-
-    def upgrade(self, request: Request) -> Upgrade | Answer: ...
-
-    async def respond(self, request: Request) -> Answer: ...
 
 
 class Gateway:
@@ -83,7 +75,7 @@ class Gateway:
         self.settings = settings or GatewaySettings()
         self.binding = binding
         self.heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
-        self.endpoints: dict[str, Endpoint] = {}
+        self.endpoints: dict[str, Site] = {}
         """First segment of the path to what is served below it."""
         self.pending_answers = PendingAnswers(relay.bridge.known, approvals, notices)
         self._announcer = announcer or LogAnnouncer()

@@ -144,12 +144,13 @@ class PairingSocket:
             self._participant = check_participant_id(name)
         except ConfigError:
             return False
-        if self._is_taken(name):
+        credential = self._endpoint.gateway.directory.credentials.get(name)
+        if credential is not None and not credential.revoked:
             self._refuse("this name is taken")
             return True
         self._commitment = commitment
         self._step = self._revealed
-        self._tell({"l2": "pair", "nonce": to_base64(self._nonce)})
+        self._send({"l2": "pair", "nonce": to_base64(self._nonce)})
         return True
 
     def _revealed(self, frame: dict[str, Any]) -> bool:
@@ -162,10 +163,6 @@ class PairingSocket:
         code = pairing_code(self._participant, nonce, self._nonce, self._endpoint.gateway.binding)
         self._task = asyncio.get_running_loop().create_task(self._wait_for_answer(code))
         return True
-
-    def _is_taken(self, name: str) -> bool:
-        credential = self._endpoint.gateway.directory.credentials.get(name)
-        return credential is not None and not credential.revoked
 
     async def _wait_for_answer(self, code: str) -> None:
         approvals = self._endpoint.approvals
@@ -199,13 +196,13 @@ class PairingSocket:
             self._refuse("the bridge could not enrol it")
             return
         endpoint.gateway.reload()
-        self._tell({"l2": "paired", "join": msgspec.to_builtins(join)})
+        self._send({"l2": "paired", "join": msgspec.to_builtins(join)})
         self._peer.close(1000, "paired")
 
     def _refuse(self, why: str) -> None:
         self._peer.close(CloseCode.NOT_AUTHENTICATED, why)
 
-    def _tell(self, frame: dict[str, Any]) -> None:
+    def _send(self, frame: dict[str, Any]) -> None:
         self._peer.send(msgspec.json.encode(frame))
 
 

@@ -1,6 +1,6 @@
 """Pending items and the participants who may know of them or answer them (design §1).
 
-An answer goes the one way every answer goes, so it is taken once, and whoever comes second is told who was first.
+An answer is taken once, wherever it is given; whoever comes second learns who was first.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class PendingAnswers:
         participant = self._known.get(participant_id)
         return participant is not None and participant.record.has(grant)
 
-    def answer(self, participant_id: str, given: ItemAnswer, tell: Callable[[bytes], None]) -> None:
+    def answer(self, participant_id: str, given: ItemAnswer, reply: Callable[[bytes], None]) -> None:
         """Give a participant's answer to a pending item and read back what became of it."""
         if not self.may(participant_id, Grant.APPROVE):
-            tell(frames.answered(given.id, ok=False, sentence="this participant may not answer"))
+            reply(frames.answered(given.id, ok=False, sentence="this participant may not answer"))
         elif self._approvals is None:
-            tell(frames.answered(given.id, ok=False, sentence="nothing can be answered here"))
+            reply(frames.answered(given.id, ok=False, sentence="nothing can be answered here"))
         elif self._is_busy:
-            tell(frames.answered(given.id, ok=False, sentence="too many answers at once; try again"))
+            reply(frames.answered(given.id, ok=False, sentence="too many answers at once; try again"))
         else:
-            self._run(_answer(self._approvals, f"bus {participant_id}", given, tell))
+            self._run(_answer(self._approvals, f"bus {participant_id}", given, reply))
 
-    def recall(self, participant_id: str, tell: Callable[[Notice], None]) -> None:
-        """Tell a page that was just opened what waits, if it may know."""
+    def send_open_items(self, participant_id: str, send: Callable[[Notice], None]) -> None:
+        """Send what waits to a page that was just opened, if it may know."""
         if self._notices is not None and self.may(participant_id, Grant.NOTICES) and not self._is_busy:
-            self._run(_recall(self._notices, tell))
+            self._run(_send_open_items(self._notices, send))
 
     def close(self) -> None:
         for work in self._tasks:
@@ -66,18 +66,18 @@ class PendingAnswers:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _answer(approvals: Approvals, by: str, given: ItemAnswer, tell: Callable[[bytes], None]) -> None:
+async def _answer(approvals: Approvals, by: str, given: ItemAnswer, reply: Callable[[bytes], None]) -> None:
     try:
         await asyncio.to_thread(approvals.answer, given.id, given.text, by)
     except BridgeheadError as error:
-        tell(frames.answered(given.id, ok=False, sentence=error.message))
+        reply(frames.answered(given.id, ok=False, sentence=error.message))
     else:
-        tell(frames.answered(given.id, ok=True, sentence=f"{given.id} was answered: {given.text}"))
+        reply(frames.answered(given.id, ok=True, sentence=f"{given.id} was answered: {given.text}"))
 
 
-async def _recall(notices: Notices, tell: Callable[[Notice], None]) -> None:
+async def _send_open_items(notices: Notices, send: Callable[[Notice], None]) -> None:
     try:
         for notice in await asyncio.to_thread(notices.open_items):
-            tell(notice)
+            send(notice)
     except BridgeheadError as error:
         _log.warning("what waits could not be read: %s", error.message)

@@ -113,8 +113,8 @@ def participants_listed(
     """Those who are known and those who are enrolled but away; the connected ones first, then by name."""
     present = {participant.id: participant for participant in known}
     away = (record for record in enrolled if record.id not in present)
-    standing = sorted(present.values(), key=lambda participant: (not participant.connected, participant.id))
-    listed = [_standing(participant, counters) for participant in standing[:MAX_LISTED]]
+    ordered = sorted(present.values(), key=lambda participant: (not participant.connected, participant.id))
+    listed = [_present(participant, counters) for participant in ordered[:MAX_LISTED]]
     listed += [absent(record) for record in sorted(away, key=lambda record: record.id)]
     return tuple(listed[:MAX_LISTED])
 
@@ -130,7 +130,7 @@ def outcomes_counted(counters: OutcomeCounters) -> tuple[OutcomeCount, ...]:
     return tuple(OutcomeCount(*kind, count) for kind, count in sorted(counters.outcomes.items()))
 
 
-def _standing(participant: Participant, counters: OutcomeCounters) -> ParticipantStatus:
+def _present(participant: Participant, counters: OutcomeCounters) -> ParticipantStatus:
     return ParticipantStatus(
         id=participant.id,
         role=participant.record.role,
@@ -156,7 +156,7 @@ class LinkStates:
         self._announcer = announcer
         self._clock = clock
         self._publish = publish
-        self._said: dict[str, tuple[HealthEvent, str, float]] = {}
+        self._latest: dict[str, tuple[HealthEvent, str, float]] = {}
 
     @property
     def links(self) -> tuple[LinkStatus, ...]:
@@ -164,7 +164,7 @@ class LinkStates:
         now = self._clock.monotonic()
         return tuple(
             LinkStatus(link, believed(event, now - said_at), event.reason, at)
-            for link, (event, at, said_at) in self._said.items()
+            for link, (event, at, said_at) in self._latest.items()
         )
 
     def announcing(self, link: str) -> Callable[[HealthEvent], None]:
@@ -181,7 +181,7 @@ class LinkStates:
                 "ttl_s": event.ttl_s,
                 "refresh": event.refresh,
             }
-            self._said[link] = (event, facts["at"], self._clock.monotonic())
+            self._latest[link] = (event, facts["at"], self._clock.monotonic())
             self._announcer.announce("bus.bridge.health", facts)
             if self._publish is not None and not event.refresh:
                 self._publish(Message(HEALTH, facts, {"source": self._bridge_id}))
@@ -256,7 +256,7 @@ class Tail:
     def is_watched(self) -> bool:
         return self._read_at is not None
 
-    def look(self, after: int, now: float) -> tuple[MessageHead, ...]:
+    def heads(self, after: int, now: float) -> tuple[MessageHead, ...]:
         """Heads with a number above `after`, oldest first; from now on messages are noted."""
         self._read_at = now
         return tuple(noted.head for noted in self._noted if noted.head.number > after)
@@ -274,7 +274,7 @@ class Tail:
                 return MessageContent(number, noted.message.data, noted.message.context)
         return None
 
-    def rest(self, now: float) -> None:
+    def expire(self, now: float) -> None:
         """Forget everything once nobody has looked for a while."""
         if self._read_at is not None and now - self._read_at >= WATCHED_S:
             self._read_at = None

@@ -137,7 +137,7 @@ class StatusSite:
         return NOT_FOUND
 
     def _status(self, after: int) -> BusStatus:
-        heads = self._tail.look(after, self._clock.monotonic())
+        heads = self._tail.heads(after, self._clock.monotonic())
         self._relay.watcher = self._note
         return self._describe(self.rates.recent, heads)
 
@@ -148,7 +148,7 @@ class StatusSite:
         bridge = self._relay.bridge
         while True:
             self.rates.sample(bridge.taken, bridge.offered)
-            self._tail.rest(self._clock.monotonic())
+            self._tail.expire(self._clock.monotonic())
             if not self._tail.is_watched:
                 self._relay.watcher = None
             await asyncio.sleep(SAMPLE_S)

@@ -61,13 +61,13 @@ class HubLink:
         self._jitter = jitter
         self.health = LinkHealth()
         self._down = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._retry_now = asyncio.Event()
         self._up = asyncio.Event()
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._say(self.health.start(self._now()))
+        self._report(self.health.start(self._now()))
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep_up()), loop.create_task(self._refresh())]
 
@@ -77,15 +77,15 @@ class HubLink:
 
     def reload(self) -> None:
         """The configuration changed; credentials that were refused are tried again at once."""
-        self._say(self.health.reloaded(self._now()))
-        self._hurry.set()
+        self._report(self.health.reloaded(self._now()))
+        self._retry_now.set()
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._dialled.close()
-        self._say(self.health.stop(self._now()))
+        self._report(self.health.stop(self._now()))
 
     # -- HubListener of the transport -----------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class HubLink:
         self._listener.lost(reason)
         # The words of the other side are for the log; the event has a code (B-73).
         _log.warning("the link was lost: %s", reason)
-        self._say(self.health.lost(self._now(), "connection_lost"))
+        self._report(self.health.lost(self._now(), "connection_lost"))
         self._down.set()
 
     # -- inside ---------------------------------------------------------------------------------------------------
@@ -111,33 +111,33 @@ class HubLink:
 
     async def _dial(self) -> bool:
         """One attempt; True when we were refused."""
-        self._say(self.health.dialled(self._now()))
+        self._report(self.health.dialled(self._now()))
         self._down.clear()
         try:
             await self._dialled.connect(self)
         except HubRefused as error:
             _log.warning("%s", error)
-            self._say(self.health.refused(self._now(), "refused"))
+            self._report(self.health.refused(self._now(), "refused"))
             return True
         except BridgeheadError as error:
             _log.info("%s", error)
-            self._say(self.health.lost(self._now()))
+            self._report(self.health.lost(self._now()))
             return False
         except Exception:  # a transport is a guest; the link goes on trying
             _log.exception("dialling failed")
-            self._say(self.health.lost(self._now()))
+            self._report(self.health.lost(self._now()))
             return False
         if not self._down.is_set():
             self._up.set()
-            self._say(self.health.opened(self._now()))
+            self._report(self.health.opened(self._now()))
             self._listener.opened()
         return False
 
     async def _pause(self, seconds: float) -> None:
-        self._hurry.clear()
+        self._retry_now.clear()
         try:
             async with asyncio.timeout(seconds):
-                await self._hurry.wait()
+                await self._retry_now.wait()
         except TimeoutError:
             pass
 
@@ -148,9 +148,9 @@ class HubLink:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(due):
                     await self._changed.wait()
-            self._say(self.health.tick(self._now()))
+            self._report(self.health.tick(self._now()))
 
-    def _say(self, event: HealthEvent | None) -> None:
+    def _report(self, event: HealthEvent | None) -> None:
         if event is not None:
             self._changed.set()
             self._announce(event)

@@ -1,6 +1,4 @@
-"""What a running bridge says about itself: participants, rates, outcomes, links, heads of recent messages. Plain
-data.
-"""
+"""What a running bridge says about itself: participants, rates, outcomes, links, heads of recent messages."""
 
 from __future__ import annotations
 
@@ -22,6 +20,12 @@ from bridgehead.host.clock import Clock, iso_ms
 
 MAX_LISTED = 500
 """Participants listed at most; the connected ones come first."""
+RATE_SECONDS: Final = 120
+MAX_HEADS: Final = 300
+MAX_CONTENT_BYTES: Final = 64 * 1024
+"""A larger message is shown by its head only, so that watching never fills memory."""
+WATCHED_S: Final = 20.0
+"""How long after the last look messages are still noted."""
 
 
 class ParticipantStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,17 +123,6 @@ def participants_listed(
     return tuple(listed[:MAX_LISTED])
 
 
-def absent(record: ParticipantRecord) -> ParticipantStatus:
-    """A participant that is enrolled and not there."""
-    return ParticipantStatus(
-        id=record.id, role=record.role, mode=record.mode, state="absent", site=record.site_determination
-    )
-
-
-def outcomes_counted(counters: OutcomeCounters) -> tuple[OutcomeCount, ...]:
-    return tuple(OutcomeCount(*kind, count) for kind, count in sorted(counters.outcomes.items()))
-
-
 def _present(participant: Participant, counters: OutcomeCounters) -> ParticipantStatus:
     return ParticipantStatus(
         id=participant.id,
@@ -143,6 +136,17 @@ def _present(participant: Participant, counters: OutcomeCounters) -> Participant
         skills=tuple(sorted({skill for _session, skill in participant.skills})),
         outcomes=dict(counters.of(participant.id)),
     )
+
+
+def absent(record: ParticipantRecord) -> ParticipantStatus:
+    """A participant that is enrolled and not there."""
+    return ParticipantStatus(
+        id=record.id, role=record.role, mode=record.mode, state="absent", site=record.site_determination
+    )
+
+
+def outcomes_counted(counters: OutcomeCounters) -> tuple[OutcomeCount, ...]:
+    return tuple(OutcomeCount(*kind, count) for kind, count in sorted(counters.outcomes.items()))
 
 
 class LinkStates:
@@ -187,38 +191,6 @@ class LinkStates:
                 self._publish(Message(HEALTH, facts, {"source": self._bridge_id}))
 
         return announce
-
-
-def message_facts(message: Message, at: str, *, with_data: bool) -> dict[str, Any]:
-    """The facts of a message; its payload only `with_data`."""
-    source = message.context.get("source")
-    facts: dict[str, Any] = {
-        "at": at,
-        "topic": message.type,
-        "source": source if isinstance(source, str) else None,
-        "destination": list(destinations(message.context)),
-        "session_id": context_session_id(message.context),
-        "bytes": len(encode(message)),
-    }
-    return {**facts, "data": message.data} if with_data else facts
-
-
-def message_line(facts: dict[str, Any]) -> str:
-    """The facts for a reader: `10:15:02  ovos.utterance.speak  core → kitchen  default  182 B`."""
-    to = ", ".join(facts["destination"]) or "everybody"
-    shown = (
-        f"{facts['at'][11:19]}  {facts['topic']}  {facts['source'] or '?'} → {to}  "
-        f"{facts['session_id']}  {facts['bytes']} B"
-    )
-    return f"{shown}  {facts['data']}" if "data" in facts else shown
-
-
-RATE_SECONDS: Final = 120
-MAX_HEADS: Final = 300
-MAX_CONTENT_BYTES: Final = 64 * 1024
-"""A larger message is shown by its head only, so that watching never fills memory."""
-WATCHED_S: Final = 20.0
-"""How long after the last look messages are still noted."""
 
 
 class Rates:
@@ -279,3 +251,27 @@ class Tail:
         if self._read_at is not None and now - self._read_at >= WATCHED_S:
             self._read_at = None
             self._noted.clear()
+
+
+def message_facts(message: Message, at: str, *, with_data: bool) -> dict[str, Any]:
+    """The facts of a message; its payload only `with_data`."""
+    source = message.context.get("source")
+    facts: dict[str, Any] = {
+        "at": at,
+        "topic": message.type,
+        "source": source if isinstance(source, str) else None,
+        "destination": list(destinations(message.context)),
+        "session_id": context_session_id(message.context),
+        "bytes": len(encode(message)),
+    }
+    return {**facts, "data": message.data} if with_data else facts
+
+
+def message_line(facts: dict[str, Any]) -> str:
+    """The facts for a reader: `10:15:02  ovos.utterance.speak  core → kitchen  default  182 B`."""
+    to = ", ".join(facts["destination"]) or "everybody"
+    shown = (
+        f"{facts['at'][11:19]}  {facts['topic']}  {facts['source'] or '?'} → {to}  "
+        f"{facts['session_id']}  {facts['bytes']} B"
+    )
+    return f"{shown}  {facts['data']}" if "data" in facts else shown

@@ -21,6 +21,13 @@ WAIT_S: Final = 30.0
 LONGEST_WAIT_S: Final = 300.0
 MAX_WAITING: Final = 64
 SCHEMA_VERSION: Final = "1.0"
+_REFUSED_STATUS: Final = {
+    "rate_limited": 429,
+    "too_large": 413,
+    "policy_denied": 403,
+    "revoked": 401,
+    "going_away": 503,
+}
 
 
 class WebhookEndpoint:
@@ -95,16 +102,6 @@ class WebhookEndpoint:
             self._gateway.relay.leave(participant_id, participant)
 
 
-class _WebhookCall:
-    """One request that waits for its end marker."""
-
-    def __init__(self) -> None:
-        self.speak: list[dict[str, Any]] = []
-        self.handled = False
-        self.refusal: dict[str, Any] | None = None
-        self.over = asyncio.Event()
-
-
 class WebhookParticipant:
     """The connection of one webhook participant: there while at least one request waits."""
 
@@ -145,6 +142,16 @@ class WebhookParticipant:
             call.over.set()
 
 
+class _WebhookCall:
+    """One request that waits for its end marker."""
+
+    def __init__(self) -> None:
+        self.speak: list[dict[str, Any]] = []
+        self.handled = False
+        self.refusal: dict[str, Any] | None = None
+        self.over = asyncio.Event()
+
+
 def _read_text(request: Request) -> dict[str, Any] | Answer:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
@@ -178,15 +185,6 @@ def _wait(request: Request, default: float) -> float | None:
 
 def _wants_plain(request: Request) -> bool:
     return request.headers.get("accept", "").partition(",")[0].partition(";")[0].strip() == "text/plain"
-
-
-_REFUSED_STATUS: Final = {
-    "rate_limited": 429,
-    "too_large": 413,
-    "policy_denied": 403,
-    "revoked": 401,
-    "going_away": 503,
-}
 
 
 def _answer(call: _WebhookCall, *, plain: bool) -> Answer:

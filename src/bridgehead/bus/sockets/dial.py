@@ -1,6 +1,4 @@
-"""Opening a WebSocket to somebody else's listener, and waiting on it: what arrives is kept in order, within
-bounds.
-"""
+"""Opening a WebSocket to somebody else's listener; a client's conversation keeps what arrives in order, within bounds."""
 
 from __future__ import annotations
 
@@ -21,6 +19,7 @@ from bridgehead.errors import BridgeheadError, UserError
 
 DIAL_S: Final = 10.0
 MAX_MESSAGE_BYTES: Final = 26 * 1024 * 1024
+FULL: Final = 1024
 # First probe after 20 s of silence, given up after 60 s.
 _KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 60_000}
 
@@ -129,62 +128,6 @@ def _cause(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-class BadUrl(UserError):
-    """An address that is no WebSocket URL."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"{url!r} is no WebSocket URL", hint="write ws://host:port/path or wss://host:port/path"
-        )
-
-
-class Unreachable(BridgeheadError):
-    """Nobody answered, or not as a WebSocket server does."""
-
-    def __init__(self, url: str, cause: str) -> None:
-        super().__init__(
-            f"{_safe(url)} cannot be reached: {cause}", hint="check the address and that it is served"
-        )
-
-
-class DialRefused(BridgeheadError):
-    """The server answered the upgrade with a refusal."""
-
-    def __init__(self, url: str, status: int) -> None:
-        super().__init__(
-            f"{_safe(url)} refused the connection (HTTP {status})",
-            hint="check the join file; `bridgehead bus participant add` makes a new one",
-        )
-        self.status = status
-
-
-class WrongCertificate(BridgeheadError):
-    """The server showed another certificate than the join file names."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"{_safe(url)} shows another certificate than the one it was paired with; nothing was sent",
-            hint="if the bridge was set up anew, enrol this participant again",
-        )
-
-
-def _safe(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-FULL: Final = 1024
-
-
-class ConnectionEnded(BridgeheadError):
-    """The far side closed the connection, or it broke."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(f"the connection ended ({code}{' ' + reason if reason else ''})")
-        self.code = code
-        self.reason = reason
-
-
 class ClientConversation:
     """The conversation of a client: `dial` it, then `receive` until it raises `ConnectionEnded`."""
 
@@ -263,3 +206,56 @@ class ClientConversation:
         self._ended = ConnectionEnded(code, reason)
         self._writable.set()
         self._changed.set()
+
+
+class BadUrl(UserError):
+    """An address that is no WebSocket URL."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"{url!r} is no WebSocket URL", hint="write ws://host:port/path or wss://host:port/path"
+        )
+
+
+class Unreachable(BridgeheadError):
+    """Nobody answered, or not as a WebSocket server does."""
+
+    def __init__(self, url: str, cause: str) -> None:
+        super().__init__(
+            f"{_safe(url)} cannot be reached: {cause}", hint="check the address and that it is served"
+        )
+
+
+class DialRefused(BridgeheadError):
+    """The server answered the upgrade with a refusal."""
+
+    def __init__(self, url: str, status: int) -> None:
+        super().__init__(
+            f"{_safe(url)} refused the connection (HTTP {status})",
+            hint="check the join file; `bridgehead bus participant add` makes a new one",
+        )
+        self.status = status
+
+
+class WrongCertificate(BridgeheadError):
+    """The server showed another certificate than the join file names."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"{_safe(url)} shows another certificate than the one it was paired with; nothing was sent",
+            hint="if the bridge was set up anew, enrol this participant again",
+        )
+
+
+class ConnectionEnded(BridgeheadError):
+    """The far side closed the connection, or it broke."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(f"the connection ended ({code}{' ' + reason if reason else ''})")
+        self.code = code
+        self.reason = reason
+
+
+def _safe(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -20,17 +20,85 @@ from bridgehead.bus.sockets.libraries import LibraryName, TakeOver, library
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
-
+BACKLOG: Final = 1024
 HEAD_BYTES: Final = 16 * 1024
 BODY_BYTES: Final = 256 * 1024
 ARRIVAL_S: Final = 5.0
 """How long a request may take to arrive, handshake of the WebSocket included."""
-
 SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 )
+_PHRASES: Final = {
+    200: "OK",
+    204: "No Content",
+    302: "Found",
+    303: "See Other",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    426: "Upgrade Required",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+class Listener:
+    """One open listener."""
+
+    def __init__(self, server: asyncio.AbstractServer, connections: HttpConnections, address: str) -> None:
+        self._server = server
+        self._connections = connections
+        self.address = address
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    async def close(self) -> None:
+        """No new connections; open WebSockets belong to the site and are closed by it."""
+        self._server.close()
+        self._connections.close()
+
+
+async def listen(
+    site: Site,
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None = None,
+    library_name: LibraryName | None = None,
+    max_pending: int = 512,
+) -> Listener:
+    """Serve `site` on a TCP address; port 0 takes a free one."""
+    connections = HttpConnections(site, library(library_name).take_over, limit=max_pending)
+    try:
+        server = await asyncio.get_running_loop().create_server(
+            connections, host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=5 if tls else None
+        )
+    except OSError as error:
+        raise AddressInUse(f"{host}:{port}", error) from error
+    bound = server.sockets[0].getsockname()
+    return Listener(server, connections, f"{bound[0]}:{bound[1]}")
+
+
+async def listen_unix(site: Site, path: Path) -> Listener:
+    """Serve `site` on a Unix socket that only its owner can reach."""
+    # picows sets TCP options on every socket, so Unix sockets are served by the other library.
+    connections = HttpConnections(site, library("websockets").take_over)
+    try:
+        server = await asyncio.get_running_loop().create_unix_server(connections, str(path))
+        path.chmod(0o600)
+    except OSError as error:
+        raise AddressInUse(str(path), error) from error
+    return Listener(server, connections, str(path))
 
 
 class HttpConnections:
@@ -158,43 +226,6 @@ class HttpConnection(asyncio.Protocol):
         self._connections.discard(self)
 
 
-def _response(answer: Answer) -> bytes:
-    headers = [
-        ("Content-Type", answer.content_type),
-        ("Content-Length", str(len(answer.body))),
-        ("Connection", "close"),
-        *(pair for pair in SECURITY_HEADERS if pair[0] not in {name for name, _ in answer.headers}),
-        *answer.headers,
-    ]
-    lines = [f"HTTP/1.1 {answer.status} {_PHRASES.get(answer.status, 'Answer')}"]
-    lines += [f"{name}: {value}" for name, value in headers]
-    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + answer.body
-
-
-_PHRASES: Final = {
-    200: "OK",
-    204: "No Content",
-    302: "Found",
-    303: "See Other",
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    413: "Content Too Large",
-    415: "Unsupported Media Type",
-    426: "Upgrade Required",
-    429: "Too Many Requests",
-    431: "Request Header Fields Too Large",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-}
-
-
-def _wants_websocket(request: Request) -> bool:
-    return request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket"
-
-
 def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
     headers: dict[str, str] = {}
     for raw_name, raw_value in event.headers:
@@ -214,58 +245,21 @@ def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
     )
 
 
-BACKLOG: Final = 1024
+def _wants_websocket(request: Request) -> bool:
+    return request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket"
 
 
-class Listener:
-    """One open listener."""
-
-    def __init__(self, server: asyncio.AbstractServer, connections: HttpConnections, address: str) -> None:
-        self._server = server
-        self._connections = connections
-        self.address = address
-
-    @property
-    def port(self) -> int:
-        return int(self.address.rpartition(":")[2])
-
-    async def close(self) -> None:
-        """No new connections; open WebSockets belong to the site and are closed by it."""
-        self._server.close()
-        self._connections.close()
-
-
-async def listen(
-    site: Site,
-    host: str,
-    port: int,
-    *,
-    tls: ssl.SSLContext | None = None,
-    library_name: LibraryName | None = None,
-    max_pending: int = 512,
-) -> Listener:
-    """Serve `site` on a TCP address; port 0 takes a free one."""
-    connections = HttpConnections(site, library(library_name).take_over, limit=max_pending)
-    try:
-        server = await asyncio.get_running_loop().create_server(
-            connections, host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=5 if tls else None
-        )
-    except OSError as error:
-        raise AddressInUse(f"{host}:{port}", error) from error
-    bound = server.sockets[0].getsockname()
-    return Listener(server, connections, f"{bound[0]}:{bound[1]}")
-
-
-async def listen_unix(site: Site, path: Path) -> Listener:
-    """Serve `site` on a Unix socket that only its owner can reach."""
-    # picows sets TCP options on every socket, so Unix sockets are served by the other library.
-    connections = HttpConnections(site, library("websockets").take_over)
-    try:
-        server = await asyncio.get_running_loop().create_unix_server(connections, str(path))
-        path.chmod(0o600)
-    except OSError as error:
-        raise AddressInUse(str(path), error) from error
-    return Listener(server, connections, str(path))
+def _response(answer: Answer) -> bytes:
+    headers = [
+        ("Content-Type", answer.content_type),
+        ("Content-Length", str(len(answer.body))),
+        ("Connection", "close"),
+        *(pair for pair in SECURITY_HEADERS if pair[0] not in {name for name, _ in answer.headers}),
+        *answer.headers,
+    ]
+    lines = [f"HTTP/1.1 {answer.status} {_PHRASES.get(answer.status, 'Answer')}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + answer.body
 
 
 class AddressInUse(BridgeheadError):

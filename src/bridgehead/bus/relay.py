@@ -239,7 +239,7 @@ class Relay:
     def _execute(self, effects: list[Effect]) -> None:
         pending = self._pending
         pending.extend(effects)
-        # Writing to an embedded hub is heard at once, in the middle of this; that waits its turn.
+        # An embedded hub sends back what is written to it at once, in the middle of this; that waits its turn.
         if self._busy:
             return
         self._busy = True

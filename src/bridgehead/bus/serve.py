@@ -189,7 +189,8 @@ class BusServer:
             self.settings.bridge,
             secret=secret,
             random_word=lambda: secrets.token_hex(3),
-            own_hub=self._speaks_spec,
+            # Our own hub uses specification names, and so does the fabric, which ends at hubs of ours.
+            own_hub=self.hub is not None or self._registry is not None,
             remembered=state.load(),
             records=self._directory.records,
             is_enrolled=lambda participant_id: participant_id in self._directory.records,
@@ -211,11 +212,6 @@ class BusServer:
         self.link = HubLink(transport, self.relay, self._link_states.announcing("hub"), jitter=_jitter)
         self._closing.push_async_callback(self.link.stop)
         self._closing.push_async_callback(self.relay.stop)
-
-    @property
-    def _speaks_spec(self) -> bool:
-        """Our own hub speaks specification names, and so does the fabric, which ends at hubs of ours."""
-        return self.hub is not None or self._registry is not None
 
     def _transport(self) -> Transport:
         if self.hub is not None:

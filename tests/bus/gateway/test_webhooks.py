@@ -26,11 +26,11 @@ def test_a_body_that_cannot_be_read_is_the_clients_mistake(body: bytes) -> None:
 
 def test_words_with_an_odd_utterance_id_go_to_the_one_who_has_waited_longest() -> None:
     async def main() -> None:
-        seat, call = WebhookParticipant(), _WebhookCall()
-        seat.waiting["u1"] = call
+        participant, call = WebhookParticipant(), _WebhookCall()
+        participant.waiting["u1"] = call
         for odd in ([], {}, 5, ""):
             said = Message("ovos.utterance.speak", {"utterance": "hm"}, {"utterance_id": odd})
-            seat.deliver(Delivery(said.type, encode(said), 1, None, 0.0))
+            participant.deliver(Delivery(said.type, encode(said), 1, None, 0.0))
         assert msgspec.json.encode(call.speak).count(b"hm") == 4
 
     asyncio.run(main())

@@ -49,7 +49,7 @@ class OutcomeCounters:
         self.count: Final = self._unadded.append
         """Note one outcome; `book_if_due` keeps what is noted from growing."""
         self._outcomes: Counter[Kind] = Counter()
-        self._own: dict[str, Counter[Kind]] = {}
+        self._by_participant: dict[str, Counter[Kind]] = {}
         self.hub_ignored: Counter[str] = Counter()
         self._to_bus = Histogram()
         self._to_participant = Histogram()
@@ -70,11 +70,11 @@ class OutcomeCounters:
                 (self._to_bus if direction == "in" else self._to_participant).note(waited_s, times)
 
     def _counter_of(self, participant_id: str) -> Counter[Kind]:
-        own = self._own.get(participant_id)
+        own = self._by_participant.get(participant_id)
         if own is None:
-            while len(self._own) >= MAX_PARTICIPANTS:
-                del self._own[next(iter(self._own))]
-            own = self._own[participant_id] = Counter()
+            while len(self._by_participant) >= MAX_PARTICIPANTS:
+                del self._by_participant[next(iter(self._by_participant))]
+            own = self._by_participant[participant_id] = Counter()
         return own
 
     @property
@@ -90,11 +90,14 @@ class OutcomeCounters:
     def of(self, participant_id: str) -> Counter[str]:
         """The outcomes of one participant."""
         self._add_up()
-        return Counter(dict(_named(self._own.get(participant_id, Counter()))))
+        own = self._by_participant.get(participant_id, Counter())
+        return Counter(
+            {f"{kind[0]} {kind[1]}" + (f":{kind[2]}" if kind[2] else ""): own[kind] for kind in own}
+        )
 
     def forget(self, participant_id: str) -> None:
         self._add_up()
-        self._own.pop(participant_id, None)
+        self._by_participant.pop(participant_id, None)
 
     def prometheus(self, figures: Iterable[tuple[str, str, int]] = ()) -> str:
         """All counters as text; `figures` are (name, meaning, value) of this moment."""
@@ -120,8 +123,3 @@ class OutcomeCounters:
             kind = "counter" if name.endswith("_total") else "gauge"
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value}"]
         return "\n".join(lines) + "\n"
-
-
-def _named(own: Counter[Kind]) -> Iterator[tuple[str, int]]:
-    for (direction, outcome, reason), count in own.items():
-        yield f"{direction} {outcome}" + (f":{reason}" if reason else ""), count

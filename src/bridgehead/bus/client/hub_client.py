@@ -1,4 +1,4 @@
-"""A member of a hub: hears everything, says anything. For tools on the machine of the hub, not for participants."""
+"""A member of a hub: receives everything, may send anything. For tools on the hub's machine, not for participants."""
 
 from __future__ import annotations
 

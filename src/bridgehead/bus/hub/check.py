@@ -19,13 +19,13 @@ from bridgehead.bus.sockets.dial import (
     Unreachable,
     dial,
 )
+from bridgehead.bus.transports.base import is_encrypted
 from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
 from bridgehead.bus.wire.topics import HANDLED, MATCHED, UNMATCHED
 from bridgehead.errors import BridgeheadError
 
 State = Literal["fine", "look", "broken"]
 PROBE: Final = "bridgehead.check.probe"
-_ENCRYPTED: Final = {"ciphertext", "tag", "nonce"}
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ async def check_hub(options: CheckOptions) -> list[Finding]:
     try:
         findings += await _greeting(conversation)
         findings += await _echo(conversation)
-        findings += await _open_door(options)
+        findings += await _origin(options)
         findings += await _traffic(conversation, options)
     except ConnectionEnded as ended:
         findings.append(
@@ -87,21 +87,19 @@ async def _greeting(conversation: ClientConversation) -> list[Finding]:
             value = decode_json(await conversation.receive())
     except TimeoutError:
         return [Finding("hub-silent", "look", "the hub did not greet; it may not be a message bus")]
-    if isinstance(value, dict) and value.keys() >= _ENCRYPTED:
-        return [_encrypted()]
+    if is_encrypted(value):
+        return [
+            Finding(
+                "hub-encrypted",
+                "broken",
+                "messages are encrypted with websocket.secret_key, which is not supported",
+                "remove websocket.secret_key from the hub's configuration",
+            )
+        ]
     read = read_value(value)
     if isinstance(read, Malformed):
         return [Finding("hub-greeting", "broken", f"the hub's first frame is no message ({read.reason})")]
     return [Finding("hub-greeting", "fine", f"it greets with {read.message.type!r}")]
-
-
-def _encrypted() -> Finding:
-    return Finding(
-        "hub-encrypted",
-        "broken",
-        "messages are encrypted with websocket.secret_key, which is not supported",
-        "remove websocket.secret_key from the hub's configuration",
-    )
 
 
 async def _echo(conversation: ClientConversation) -> list[Finding]:
@@ -125,7 +123,7 @@ async def _echo(conversation: ClientConversation) -> list[Finding]:
         ]
 
 
-async def _open_door(options: CheckOptions) -> list[Finding]:
+async def _origin(options: CheckOptions) -> list[Finding]:
     """A page in a browser must not be able to use the bus."""
     page = (("Origin", "http://page.invalid"),)
     conversation = ClientConversation()

@@ -39,7 +39,7 @@ _log: Final = logging.getLogger("bridgehead.bus.hub")
 GOING_AWAY: Final = 1001
 MIB: Final = 1024 * 1024
 
-Listener = Callable[[Message], None]
+OnMessage = Callable[[Message], None]
 
 
 class HubSettings(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Hub:
         self.counts: Counter[str] = Counter()
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._members: dict[HubMember, None] = {}
-        self._listeners: tuple[tuple[object, Listener, bool], ...] = ()
+        self._listeners: tuple[tuple[object, OnMessage, bool], ...] = ()
         """Every listener with its token and whether it gets its own messages too."""
         self._pending: deque[tuple[Message, object]] = deque()
         self._unsent: list[_Published] = []
@@ -123,7 +123,7 @@ class Hub:
         self._members.pop(member, None)
         self._heartbeat.forget(member)
 
-    def listen(self, listener: Listener, *, echo: bool = True) -> object:
+    def listen(self, listener: OnMessage, *, echo: bool = True) -> object:
         """Get every message inside this process; the returned token names the listener when it publishes."""
         token = object()
         self._listeners = (*self._listeners, (token, listener, echo))

@@ -143,7 +143,7 @@ class HubLink:
 
     async def _refresh(self) -> None:
         while (due := self.health.next_refresh) is not None:
-            # A change may bring the next refresh forward: a lost link is to be heard of more often (B-74).
+            # A change may bring the next refresh forward: a lost link is announced more often (B-74).
             self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(due):

@@ -113,18 +113,18 @@ class Upstream:
                 self._relay.offer(effect.message)
         self._set_alarm()
 
-    def _escalate(self, escalation: Escalate) -> None:
+    def _escalate(self, effect: Escalate) -> None:
         if len(self._sending) >= MAX_SENDING:
             _log.warning("the upstream bridge does not keep up; a question stays here")
             return
-        task = asyncio.get_running_loop().create_task(self._send(escalation))
+        task = asyncio.get_running_loop().create_task(self._send(effect))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send(self, escalation: Escalate) -> None:
+    async def _send(self, effect: Escalate) -> None:
         if self._satellite is not None:
             try:
-                await self._satellite.send(escalation.message, hops=escalation.hops)
+                await self._satellite.send(effect.message, hops=effect.hops)
             except ConnectionEnded:
                 pass  # the reader notices too, and gives up what was open
 

@@ -1,4 +1,4 @@
-"""Opening a WebSocket to somebody else's listener; a client's conversation keeps what arrives in order, within bounds."""
+"""Opening a WebSocket to somebody else's listener; the client's side keeps what arrives in order, within bounds."""
 
 from __future__ import annotations
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from bridgehead.bus.wire.message import Message
 from bridgehead.errors import BridgeheadError
+
+_ENCRYPTED_KEYS: Final = {"ciphertext", "tag", "nonce"}
 
 
 class HubListener(Protocol):
@@ -48,6 +50,11 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def is_encrypted(value: object) -> bool:
+    """Whether a decoded frame is an encrypted message of the reference bus."""
+    return isinstance(value, dict) and value.keys() >= _ENCRYPTED_KEYS
 
 
 class HubRefused(BridgeheadError):

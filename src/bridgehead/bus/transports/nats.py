@@ -1,7 +1,7 @@
 """A fabric of many hubs over core NATS (bus §13): at most once, in order for each publisher, nothing kept.
 
 A bridge publishes what its participants say and subscribes to what is addressed to them, so the traffic of others
-never reaches it. What it publishes it also hears itself, as it would from a hub.
+never reaches it. What it publishes it also receives itself, as it would from a hub.
 """
 
 from __future__ import annotations

@@ -7,11 +7,10 @@ from typing import ClassVar, Final
 from bridgehead.bus.sockets.base import Peer
 from bridgehead.bus.sockets.dial import DialRefused, Target, dial
 from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
-from bridgehead.bus.transports.base import Audience, EncryptedHub, HubListener, HubRefused
+from bridgehead.bus.transports.base import Audience, EncryptedHub, HubListener, HubRefused, is_encrypted
 from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
 
 MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024
-_ENCRYPTED: Final = {"ciphertext", "tag", "nonce"}
 
 
 class WebSocketTransport:
@@ -97,7 +96,7 @@ class _HubConversation:
         read = read_value(value)
         if not isinstance(read, Malformed):
             self._listener.received(read.message)
-        elif isinstance(value, dict) and value.keys() >= _ENCRYPTED:
+        elif is_encrypted(value):
             self._end(EncryptedHub(self._url).message)
         else:
             self._listener.ignored("malformed")

@@ -17,7 +17,7 @@ from bridgehead.bus.access.credentials import make_token, token_hash
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.client.hub_client import HubClient
 from bridgehead.bus.hub.hub import Hub
-from bridgehead.bus.interfaces import Outside
+from bridgehead.bus.interfaces import BusServices
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import BusSettings
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
@@ -78,7 +78,7 @@ async def _bridge(
         **table,
     }
     folder = StateFolder(Path(tempfile.mkdtemp()))
-    server = BusServer(BusSettings.parse(settings), folder, Outside())
+    server = BusServer(BusSettings.parse(settings), folder, BusServices())
     await server.start()
     await server.link.connected()
     if server.hub is not None:

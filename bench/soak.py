@@ -82,7 +82,7 @@ class Visitor:
             pass
         finally:
             if dice.random() < 0.5:
-                satellite._mailbox.peer.abort()
+                satellite._conversation.peer.abort()
             else:
                 await satellite.close(goodbye=dice.random() < 0.5)
 
@@ -100,7 +100,7 @@ class Visitor:
     async def _litter(self, satellite: Satellite) -> None:
         for garbage in GARBAGE:
             self._seen.sent += 1
-            await satellite._mailbox.send(garbage)
+            await satellite._conversation.send(garbage)
 
     async def _flood(self, satellite: Satellite) -> None:
         for _ in range(200):
@@ -109,7 +109,7 @@ class Visitor:
             await satellite.send(Message("ovos.stop", {}, {"session": session}))
 
     async def _stop_reading(self, satellite: Satellite) -> None:
-        satellite._mailbox.peer.pause_reading()
+        satellite._conversation.peer.pause_reading()
         for _ in range(50):
             self._seen.sent += 1
             await satellite.say("x" * 2000)

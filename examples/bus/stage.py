@@ -12,7 +12,7 @@ from bridgehead.bus.access.enrolment import Enrolment, enrol
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.client.participant import Incoming, Satellite
-from bridgehead.bus.interfaces import Agent, Outside
+from bridgehead.bus.interfaces import Agent, BusServices
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import BusSettings
 from bridgehead.bus.wire.message import Message
@@ -26,7 +26,7 @@ async def running_bus(
     """A bus that is gone when the example is over."""
     settings = BusSettings.parse({"listen": "127.0.0.1:0", "hub_listen": "127.0.0.1:0", **table})
     with tempfile.TemporaryDirectory(prefix="bridgehead-example-") as folder:
-        server = BusServer(settings, StateFolder(Path(folder)), Outside(agent=agent), upstream=upstream)
+        server = BusServer(settings, StateFolder(Path(folder)), BusServices(agent=agent), upstream=upstream)
         await server.start()
         await server.link.connected()
         if server.upstream is not None:

@@ -56,7 +56,7 @@ def test_a_council_that_finished_is_told_to_those_who_hold_the_grant_and_to_nobo
             assert message.data == council
             assert message.context == {"source": "bridgehead", "destination": kitchen.source}
             assert await told(one, "notice") == council
-            assert server.relay.ledger.of("den") == {}
+            assert server.relay.counters.of("den") == {}
             for participant in (kitchen, den, one):
                 await participant.close()
 

@@ -11,7 +11,7 @@ import pytest
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.views import BusView, bus_view, message_content
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.gateway.status import MAX_HEADS, MAX_KEPT_BYTES, WATCHED_S, Rates, Tail
+from bridgehead.bus.gateway.status import MAX_CONTENT_BYTES, MAX_HEADS, WATCHED_S, Rates, Tail
 from bridgehead.bus.gateway.status_site import RunningBridge, read_running, running_url, write_running
 from bridgehead.bus.wire.message import Message
 from bus.support.running import run, until
@@ -54,7 +54,7 @@ def test_a_running_bus_shows_participants_rates_outcomes_health_and_heads_withou
 
                 later = await asyncio.to_thread(bus_view, assembly, after=heads[-1].number)
                 assert later.status is not None and later.status.tail == ()
-                await until(lambda: any(rate.taken for rate in server.door.rates.recent))
+                await until(lambda: any(rate.taken for rate in server.status_site.rates.recent))
 
     run(scenario())
 
@@ -107,18 +107,18 @@ def test_without_a_running_bus_the_view_says_so_and_names_who_is_enrolled(
 
 def test_watching_keeps_a_bounded_number_of_small_messages_and_forgets_when_nobody_looks() -> None:
     tail = Tail()
-    tail.look(0, now=0.0)
+    tail.heads(0, now=0.0)
     for number in range(MAX_HEADS + 5):
         tail.note(Message("a", {"n": number}), "2026-01-01T00:00:00.000Z")
-    tail.note(Message("b", {"audio": "x" * MAX_KEPT_BYTES}), "2026-01-01T00:00:00.000Z")
+    tail.note(Message("b", {"audio": "x" * MAX_CONTENT_BYTES}), "2026-01-01T00:00:00.000Z")
 
-    heads = tail.look(0, now=1.0)
+    heads = tail.heads(0, now=1.0)
     assert len(heads) == MAX_HEADS and heads[-1].topic == "b"
     assert tail.content(heads[-1].number) is None, "too large to be kept"
     assert tail.content(heads[-2].number) is not None
 
-    tail.rest(now=1.0 + WATCHED_S)
-    assert not tail.is_watched and tail.look(0, now=30.0) == ()
+    tail.expire(now=1.0 + WATCHED_S)
+    assert not tail.is_watched and tail.heads(0, now=30.0) == ()
 
 
 def test_rates_are_differences_of_growing_counters() -> None:

@@ -249,7 +249,7 @@ def test_routing(case: dict[str, Any]) -> None:
             bridge.disconnected(described["id"], 0.0)
         elif state == "expired":
             bridge.disconnected(described["id"], 0.0, goodbye=True)
-    effects = bridge.heard(message(case["bus_message"]), 0.0)
+    effects = bridge.hub_sent(message(case["bus_message"]), 0.0)
     actual = {
         "deliver": routed([described["id"] for described in case["participants"]], bridge, effects),
         "emit_on_bus": bus_messages(effects),
@@ -298,7 +298,7 @@ class Sequence:
         return self.bridge.received(step["participant"], frame, self.now, hops=step.get("hops", 0))
 
     def do_bus(self, step: dict[str, Any]) -> list[Effect]:
-        return self.bridge.heard(message(step["message"]), self.now)
+        return self.bridge.hub_sent(message(step["message"]), self.now)
 
     def do_stall(self, step: dict[str, Any]) -> list[Effect]:
         self.bridge.stalled(step["participant"])
@@ -369,7 +369,7 @@ def test_assistant(case: dict[str, Any]) -> None:
     now = 0.0
     for step in case["steps"]:
         if step["do"] == "bus":
-            effects = assistant.heard(message(step["message"]), now)
+            effects = assistant.received(message(step["message"]), now)
         elif step["do"] == "advance":
             now += step["seconds"]
             effects = assistant.tick(now)

@@ -108,14 +108,14 @@ class HubIgnored(msgspec.Struct, frozen=True):
     reason: str
 
 
-class SourceKept(msgspec.Struct, frozen=True):
+class RememberSource(msgspec.Struct, frozen=True):
     """Remember the participant's source beyond this process."""
 
     participant: str
     source: str
 
 
-class HubIdKept(msgspec.Struct, frozen=True):
+class RememberHubId(msgspec.Struct, frozen=True):
     """Remember which hub session stands for the participant's local one."""
 
     participant: str
@@ -123,14 +123,14 @@ class HubIdKept(msgspec.Struct, frozen=True):
     local_id: str
 
 
-class HubIdDropped(msgspec.Struct, frozen=True):
+class ForgetHubId(msgspec.Struct, frozen=True):
     """A mapping was given up to keep the map bounded."""
 
     participant: str
     hub_id: str
 
 
-class SkillKept(msgspec.Struct, frozen=True):
+class RememberSkill(msgspec.Struct, frozen=True):
     """Remember that the participant registered this skill, so that it can be deregistered after a restart."""
 
     participant: str
@@ -138,7 +138,7 @@ class SkillKept(msgspec.Struct, frozen=True):
     skill_id: str
 
 
-class SkillDropped(msgspec.Struct, frozen=True):
+class ForgetSkill(msgspec.Struct, frozen=True):
     """The skill is deregistered."""
 
     participant: str
@@ -146,5 +146,5 @@ class SkillDropped(msgspec.Struct, frozen=True):
     skill_id: str
 
 
-Remembered = SourceKept | HubIdKept | HubIdDropped | SkillKept | SkillDropped
-Effect = ToBus | ToParticipant | Refused | Joined | Left | Close | Outcome | HubIgnored | Remembered
+StateChange = RememberSource | RememberHubId | ForgetHubId | RememberSkill | ForgetSkill
+Effect = ToBus | ToParticipant | Refused | Joined | Left | Close | Outcome | HubIgnored | StateChange

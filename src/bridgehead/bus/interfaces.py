@@ -1,4 +1,4 @@
-"""Notices for people on the bus (design §1), and answers to pending items typed as a line. Pure."""
+"""What a bus needs of the rest of the product: announcements, approvals, notices for people, an agent (design §1)."""
 
 from __future__ import annotations
 
@@ -12,41 +12,8 @@ import msgspec
 from bridgehead.bus.wire.session import Session
 from bridgehead.host.clock import Clock, SystemClock
 
-_ANSWER: Final = re.compile(r"/?answer\s+([a-z]-[0-9a-f]+)\s+(\S.*)", re.DOTALL | re.IGNORECASE)
-
-
-class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `bridgehead.notice` carries. `kind` says what `id` names; a pending item says how it is answered."""
-
-    kind: str
-    id: str
-    title: str
-    status: str
-    """finished, failed or needs_you; for a pending item also answered and withdrawn."""
-    choices: tuple[str, ...] = ()
-    """The only answers a pending item takes; empty when any text will do."""
-    by: str | None = None
-    """Who answered."""
-
-    def to_data(self) -> dict[str, Any]:
-        built: dict[str, Any] = msgspec.to_builtins(self)
-        return built
-
-
-class ItemAnswer(msgspec.Struct, frozen=True):
-    """An answer to a pending item."""
-
-    id: str
-    text: str
-
-
-def typed_answer(line: object) -> ItemAnswer | None:
-    """`answer q-12 yes` as an answer; None for anything else, which is meant for the assistant."""
-    match = _ANSWER.fullmatch(line.strip()) if isinstance(line, str) else None
-    return None if match is None else ItemAnswer(match[1].lower(), match[2].strip())
-
-
 _log: Final = logging.getLogger("bridgehead.bus")
+_ANSWER: Final = re.compile(r"/?answer\s+([a-z]-[0-9a-f]+)\s+(\S.*)", re.DOTALL | re.IGNORECASE)
 
 
 class Announcer(Protocol):
@@ -89,16 +56,47 @@ class Approvals(Protocol):
         ...
 
 
+class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What `bridgehead.notice` carries. `kind` says what `id` names; a pending item says how it is answered."""
+
+    kind: str
+    id: str
+    title: str
+    status: str
+    """finished, failed or needs_you; for a pending item also answered and withdrawn."""
+    choices: tuple[str, ...] = ()
+    """The only answers a pending item takes; empty when any text will do."""
+    by: str | None = None
+    """Who answered."""
+
+    def to_data(self) -> dict[str, Any]:
+        built: dict[str, Any] = msgspec.to_builtins(self)
+        return built
+
+
 class Notices(Protocol):
     """What the rest of the product has to tell people (design §1)."""
 
-    def follow(self, tell: Callable[[Notice], None]) -> Callable[[], None]:
-        """Call `tell` with each new notice, from another thread, until the returned function is called."""
+    def follow(self, notify: Callable[[Notice], None]) -> Callable[[], None]:
+        """Call `notify` with each new notice, from another thread, until the returned function is called."""
         ...
 
     def open_items(self) -> list[Notice]:
         """What waits for someone now, for a page that has just been opened. Called in a worker thread."""
         ...
+
+
+class ItemAnswer(msgspec.Struct, frozen=True):
+    """An answer to a pending item."""
+
+    id: str
+    text: str
+
+
+def typed_answer(line: object) -> ItemAnswer | None:
+    """`answer q-12 yes` as an answer; None for anything else, which is meant for the assistant."""
+    match = _ANSWER.fullmatch(line.strip()) if isinstance(line, str) else None
+    return None if match is None else ItemAnswer(match[1].lower(), match[2].strip())
 
 
 class AgentQuestion(msgspec.Struct, frozen=True):
@@ -125,7 +123,7 @@ class Agent(Protocol):
     async def ask(self, question: AgentQuestion) -> AgentAnswer: ...
 
 
-class Outside(msgspec.Struct, frozen=True):
+class BusServices(msgspec.Struct, frozen=True):
     """What the rest of the product lends to a running bus."""
 
     announcer: Announcer = LogAnnouncer()

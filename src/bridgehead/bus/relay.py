@@ -19,17 +19,17 @@ from bridgehead.bus.actions import (
     CloseCode,
     Delivery,
     Effect,
-    HubIdDropped,
-    HubIdKept,
+    ForgetHubId,
+    ForgetSkill,
     HubIgnored,
     Joined,
     Left,
     Outcome,
     Refused,
-    Remembered,
-    SkillDropped,
-    SkillKept,
-    SourceKept,
+    RememberHubId,
+    RememberSkill,
+    RememberSource,
+    StateChange,
     ToBus,
     ToParticipant,
 )
@@ -73,25 +73,25 @@ class Relay:
         bridge: Bridge,
         transport: Transport,
         *,
-        ledger: OutcomeCounters | None = None,
+        counters: OutcomeCounters | None = None,
         state: StateStore | None = None,
         announcer: Announcer | None = None,
         clock: Clock | None = None,
         debug: bool = False,
     ) -> None:
         self.bridge = bridge
-        self.ledger = ledger or OutcomeCounters()
+        self.counters = counters or OutcomeCounters()
         self._transport = transport
         self._state = state or MemoryState()
         self._announcer = announcer or LogAnnouncer()
         self._clock = clock or SystemClock()
         self._now = self._clock.monotonic
         self._connections: dict[str, ParticipantConnection] = {}
-        self._coming: ParticipantConnection | None = None
-        self._to_do: deque[Effect] = deque()
+        self._joining: ParticipantConnection | None = None
+        self._pending: deque[Effect] = deque()
         self._busy = False
-        self._told_changes = 0
-        self._changes: list[Remembered] = []
+        self._audience_changes = 0
+        self._changes: list[StateChange] = []
         self._saving: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
@@ -102,13 +102,15 @@ class Relay:
         self._carry_out: dict[type, Callable[[Any], None]] = {
             ToBus: self._write,
             ToParticipant: self._deliver,
-            Outcome: self._count_aloud if debug else self.ledger.count,
+            Outcome: self._count_and_announce if debug else self.counters.count,
             Refused: self._refuse,
             Joined: self._joined,
             Left: self._left,
             Close: self._close,
             HubIgnored: self._hub_ignored,
-            **dict.fromkeys((SourceKept, HubIdKept, HubIdDropped, SkillKept, SkillDropped), self._keep),
+            **dict.fromkeys(
+                (RememberSource, RememberHubId, ForgetHubId, RememberSkill, ForgetSkill), self._keep
+            ),
         }
 
     # -- participants ---------------------------------------------------------------------------------------------
@@ -119,9 +121,9 @@ class Relay:
         """An authenticated participant is there; it is welcomed with its source."""
         if not record.ephemeral and self.bridge.known.get(record.id) is None:
             self.bridge.recall(record, self._state.recall(record.id), self._now())
-        self._execute(self.bridge.tick(self._now()))  # by itself, because there may be no room for one more
+        self._execute(self.bridge.tick(self._now()))  # by itself, because the bridge may be full
         effects = self.bridge.connected(record, self._now(), claim=claim)
-        self._coming = connection
+        self._joining = connection
         self._execute(effects)
 
     def leave(self, participant_id: str, connection: ParticipantConnection, *, goodbye: bool = False) -> None:
@@ -151,7 +153,7 @@ class Relay:
     def revoke(self, participant_id: str) -> None:
         """The participant's credential is gone: close, clean up, forget (bus §10.3)."""
         self._execute(self.bridge.revoked(participant_id, self._now()))
-        self.ledger.forget(participant_id)
+        self.counters.forget(participant_id)
 
     def moved(self, participant_id: str) -> None:
         """The participant is now connected to another bridge of the same deployment."""
@@ -170,19 +172,19 @@ class Relay:
 
     # -- the hub --------------------------------------------------------------------------------------------------
 
-    def heard(self, message: Message) -> None:
+    def received(self, message: Message) -> None:
         """The hub carried a message."""
         if self.watcher is not None:
             self.watcher(message)
         if self.filter is None or not self.filter.holds_back(message):
-            self._execute(self.bridge.heard(message, self._now()))
+            self._execute(self.bridge.hub_sent(message, self._now()))
 
     def offer(self, message: Message) -> None:
         """Offer a hub message to the participants it concerns."""
-        self._execute(self.bridge.heard(message, self._now()))
+        self._execute(self.bridge.hub_sent(message, self._now()))
 
     def ignored(self, reason: str) -> None:
-        self.ledger.hub_ignored[reason] += 1
+        self.counters.hub_ignored[reason] += 1
 
     def opened(self) -> None:
         """The hub can be written to."""
@@ -235,22 +237,22 @@ class Relay:
     # -- carrying out ---------------------------------------------------------------------------------------------
 
     def _execute(self, effects: list[Effect]) -> None:
-        to_do = self._to_do
-        to_do.extend(effects)
-        # Writing to an embedded hub is heard at once, in the middle of this; that waits its turn.
+        pending = self._pending
+        pending.extend(effects)
+        # An embedded hub sends back what is written to it at once, in the middle of this; that waits its turn.
         if self._busy:
             return
         self._busy = True
         carry_out = self._carry_out
         try:
-            while to_do:
-                effect = to_do.popleft()
+            while pending:
+                effect = pending.popleft()
                 carry_out[type(effect)](effect)
         finally:
             self._busy = False
-        self.ledger.book_if_due()
-        if self.bridge.known.changes != self._told_changes:
-            self._told_changes = self.bridge.known.changes
+        self.counters.add_up_if_due()
+        if self.bridge.known.changes != self._audience_changes:
+            self._audience_changes = self.bridge.known.changes
             self._transport.expect(self.bridge.known)
 
     def _write(self, effect: ToBus) -> None:
@@ -259,9 +261,9 @@ class Relay:
 
     def _correct_outcome(self) -> None:
         """The hub took nothing after all; the outcome of what was to be written comes right behind it."""
-        outcome = self._to_do[0] if self._to_do else None
+        outcome = self._pending[0] if self._pending else None
         if isinstance(outcome, Outcome) and outcome.direction == "in" and outcome.outcome == "delivered":
-            self._to_do[0] = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
+            self._pending[0] = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
 
     def _deliver(self, effect: ToParticipant) -> None:
         connection = self._connections.get(effect.participant)
@@ -279,8 +281,8 @@ class Relay:
             connection.close(effect.code)
 
     def _joined(self, effect: Joined) -> None:
-        assert self._coming is not None
-        self._connections[effect.participant], self._coming = self._coming, None
+        assert self._joining is not None
+        self._connections[effect.participant], self._joining = self._joining, None
         self._connections[effect.participant].welcome(effect.source)
         self._state.present(effect.participant)
         self._announce("bus.joined", participant=effect.participant, source=effect.source, first=effect.first)
@@ -289,8 +291,8 @@ class Relay:
         self._announce("bus.left", participant=effect.participant, gone=effect.gone, reason=effect.reason)
         self._set_alarm()
 
-    def _count_aloud(self, outcome: Outcome) -> None:
-        self.ledger.count(outcome)
+    def _count_and_announce(self, outcome: Outcome) -> None:
+        self.counters.count(outcome)
         self._announce(
             "bus.message.outcome",
             participant=outcome.participant,
@@ -312,7 +314,7 @@ class Relay:
 
     # -- remembering ----------------------------------------------------------------------------------------------
 
-    def _keep(self, change: Remembered) -> None:
+    def _keep(self, change: StateChange) -> None:
         self._changes.append(change)
         if self._saving is None:
             self._saving = asyncio.get_running_loop().create_task(self._save())

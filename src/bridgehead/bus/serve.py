@@ -37,7 +37,7 @@ from bridgehead.bus.gateway.webhooks import WebhookEndpoint
 from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.hub.upstream import Upstream
-from bridgehead.bus.interfaces import Agent, Notice, Notices, Outside
+from bridgehead.bus.interfaces import Agent, BusServices, Notice, Notices
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.settings import Address, BusSettings
@@ -61,33 +61,33 @@ class BusServer:
         self,
         settings: BusSettings,
         folder: StateFolder,
-        outside: Outside,
+        services: BusServices,
         *,
         upstream: JoinFile | None = None,
     ) -> None:
         self.settings = settings
         self.folder = folder
-        self._outside = outside
+        self._services = services
         self._upstream_join = upstream
         self.hub: Hub | None = None
         self.relay: Relay
         self.gateway: Gateway
         self.chat: ChatEndpoint
-        self.door: StatusSite
+        self.status_site: StatusSite
         self.link: HubLink
         self.upstream: Upstream | None = None
         self.fabric_link: HubLink | None = None
         self._registry: NatsRegistry | None = None
-        self._tell_fabric: Callable[[Audience], None] | None = None
+        self._fabric_expects: Callable[[Audience], None] | None = None
         self._closing = AsyncExitStack()
         self.gateway_address = ""
         self.hub_address = ""
         self._cert_sha256: str | None = None
-        self._since = iso_ms(outside.clock.now())
-        self._board = LinkStates(
+        self._since = iso_ms(services.clock.now())
+        self._link_states = LinkStates(
             settings.bridge.bridge_id,
-            outside.announcer,
-            outside.clock,
+            services.announcer,
+            services.clock,
             (lambda message: self.relay.publish(message)) if settings.bridge.health_on_bus else None,
         )
 
@@ -101,7 +101,7 @@ class BusServer:
             await self._join_fabric()
             await self._start_bridge()
             await self._start_gateway()
-            await self._open_operator_door()
+            await self._open_status_site()
         except BaseException:
             await self.stop()
             raise
@@ -109,21 +109,23 @@ class BusServer:
         if self.fabric_link is not None:
             self.fabric_link.start()
         if self._upstream_join is not None:
-            self.upstream = Upstream(self.relay, self._upstream_join, self._board.announcing("upstream"))
+            self.upstream = Upstream(
+                self.relay, self._upstream_join, self._link_states.announcing("upstream")
+            )
             self.upstream.start()
             self._closing.push_async_callback(self.upstream.stop)
-        if self.hub is not None and self._outside.agent is not None:
-            self._start_assistant(self.hub, self._outside.agent)
-        if self._outside.notices is not None:
-            self._follow_notices(self._outside.notices)
+        if self.hub is not None and self._services.agent is not None:
+            self._start_assistant(self.hub, self._services.agent)
+        if self._services.notices is not None:
+            self._follow_notices(self._services.notices)
 
     def _follow_notices(self, notices: Notices) -> None:
         loop = asyncio.get_running_loop()
 
-        def tell(notice: Notice) -> None:
+        def pass_on(notice: Notice) -> None:
             loop.call_soon_threadsafe(self.notify, notice)
 
-        self._closing.callback(notices.follow(tell))
+        self._closing.callback(notices.follow(pass_on))
 
     def _start_assistant(self, hub: Hub, agent: Agent) -> None:
         serving = self.settings.serving
@@ -162,8 +164,8 @@ class BusServer:
         await self._registry.open()
         if self.hub is not None:
             fabric = Fabric(self.hub, url, serving.deployment, self._registry, bridge.group_topics)
-            self._tell_fabric = fabric.expect
-            self.fabric_link = keep_up(fabric, self._board.announcing("fabric"))
+            self._fabric_expects = fabric.expect
+            self.fabric_link = keep_up(fabric, self._link_states.announcing("fabric"))
             self._closing.push_async_callback(self.fabric_link.stop)
 
     @property
@@ -187,42 +189,38 @@ class BusServer:
             self.settings.bridge,
             secret=secret,
             random_word=lambda: secrets.token_hex(3),
-            own_hub=self._speaks_spec,
+            # Our own hub uses specification names, and so does the fabric, which ends at hubs of ours.
+            own_hub=self.hub is not None or self._registry is not None,
             remembered=state.load(),
             records=self._directory.records,
             is_enrolled=lambda participant_id: participant_id in self._directory.records,
-            now=self._outside.clock.monotonic(),
+            now=self._services.clock.monotonic(),
         )
         transport = self._transport()
         self.relay = Relay(
             bridge,
             transport,
             state=state,
-            announcer=self._outside.announcer,
-            clock=self._outside.clock,
+            announcer=self._services.announcer,
+            clock=self._services.clock,
             debug=self.settings.serving.debug_outcomes,
         )
         bridge.hub_lost()  # until the link says otherwise
         if self._registry is not None:
             self._registry.moved = self.relay.moved
             self._registry.renew(lambda: list(self.relay.connected), self.relay.clean_up)
-        self.link = HubLink(transport, self.relay, self._board.announcing("hub"), jitter=_jitter)
+        self.link = HubLink(transport, self.relay, self._link_states.announcing("hub"), jitter=_jitter)
         self._closing.push_async_callback(self.link.stop)
         self._closing.push_async_callback(self.relay.stop)
 
-    @property
-    def _speaks_spec(self) -> bool:
-        """Our own hub speaks specification names, and so does the fabric, which ends at hubs of ours."""
-        return self.hub is not None or self._registry is not None
-
     def _transport(self) -> Transport:
         if self.hub is not None:
-            return MemoryTransport(self.hub, self._tell_fabric)
+            return MemoryTransport(self.hub, self._fabric_expects)
         serving = self.settings.serving
         return transport_for(str(serving.hub), token=serving.hub_token, deployment=serving.deployment)
 
     async def _start_gateway(self) -> None:
-        serving, outside = self.settings.serving, self._outside
+        serving, services = self.settings.serving, self._services
         tls = TlsFiles.prepare(self.settings, self.folder)
         self.gateway = Gateway(
             self.relay,
@@ -231,15 +229,15 @@ class BusServer:
                 serving.origins, serving.hosts, client_certificates=serving.client_ca is not None
             ),
             binding=NO_BINDING if tls is None else certificate_binding(tls.certificate),
-            approvals=outside.approvals,
-            notices=outside.notices,
-            announcer=outside.announcer,
-            clock=outside.clock,
+            approvals=services.approvals,
+            notices=services.notices,
+            announcer=services.announcer,
+            clock=services.clock,
         )
         self.chat = ChatEndpoint(
             self.gateway, grants=frozenset(serving.chat_grants), lang=serving.assistant_lang
         )
-        self.gateway.rooms |= {
+        self.gateway.endpoints |= {
             "chat": self.chat,
             "hook": WebhookEndpoint(self.gateway, wait_s=serving.hook_wait_s),
             "metrics": MetricsEndpoint(self.relay, self.hub),
@@ -251,20 +249,20 @@ class BusServer:
         self.gateway_address = self._opened(
             await listen(self.gateway, address.host, address.port, tls=context)
         )
-        if serving.pairing and outside.approvals is not None:
-            self.gateway.rooms["pair"] = PairingEndpoint(
+        if serving.pairing and services.approvals is not None:
+            self.gateway.endpoints["pair"] = PairingEndpoint(
                 self.gateway,
                 self.folder,
-                outside.approvals,
+                services.approvals,
                 url=self.join_url,
                 cert_sha256=self._cert_sha256,
             )
         self.gateway.watch_files()
 
-    async def _open_operator_door(self) -> None:
-        self.door = StatusSite(self.relay, self._status, self._outside.clock)
-        await self.door.open(self.folder, self.join_url, self._cert_sha256)
-        self._closing.push_async_callback(self.door.close, self.folder)
+    async def _open_status_site(self) -> None:
+        self.status_site = StatusSite(self.relay, self._status, self._services.clock)
+        await self.status_site.open(self.folder, self.join_url, self._cert_sha256)
+        self._closing.push_async_callback(self.status_site.close, self.folder)
 
     # -- what others ask ------------------------------------------------------------------------------------------
 
@@ -281,19 +279,19 @@ class BusServer:
         return f"{scheme}://{reached_at}{self.chat.new_link()}"
 
     def _status(self, rates: tuple[Rate, ...], tail: tuple[MessageHead, ...]) -> BusStatus:
-        bridge, ledger = self.relay.bridge, self.relay.ledger
+        bridge, counters = self.relay.bridge, self.relay.counters
         return BusStatus(
             bridge=self.settings.bridge.bridge_id,
             since=self._since,
-            at=iso_ms(self._outside.clock.now()),
+            at=iso_ms(self._services.clock.now()),
             hub=self.hub_url,
             gateway=self.join_url,
             known=len(bridge.known),
-            participants=participants_listed(bridge.known, self._directory.records.values(), ledger),
+            participants=participants_listed(bridge.known, self._directory.records.values(), counters),
             rates=rates,
-            outcomes=outcomes_counted(ledger),
-            hub_ignored=dict(ledger.hub_ignored),
-            links=self._board.links,
+            outcomes=outcomes_counted(counters),
+            hub_ignored=dict(counters.hub_ignored),
+            links=self._link_states.links,
             problem=self._directory.problem,
             tail=tail,
         )
@@ -305,12 +303,12 @@ class BusServer:
 
     def notify(self, notice: Notice) -> int:
         """Send a notice to every participant with the grant `notices`; how many there are (design §1)."""
-        told = [p for p in self.relay.bridge.known if p.record.has(Grant.NOTICES)]
-        for participant in told:
+        recipients = [p for p in self.relay.bridge.known if p.record.has(Grant.NOTICES)]
+        for participant in recipients:
             context = {"source": self.settings.bridge.bridge_id, "destination": participant.source}
             if not self.relay.publish(Message(NOTICE, notice.to_data(), context)):
                 _log.warning("a notice did not reach %s: the hub is away", participant.id)
-        return len(told)
+        return len(recipients)
 
     # -- stop -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The [bus] table (bus §17): options of the bridge, addresses, files, what is served, and the URL of a bridge
+"""The [bus] table (bus §17): options of the bridge, addresses, files, what is served; which URLs of a bridge are safe
 (§10.1). Pure.
 """
 
@@ -15,43 +15,6 @@ import msgspec
 from bridgehead.bus.bridge.settings import BadBusSetting, BridgeSettings
 from bridgehead.bus.participants.record import Grant
 from bridgehead.errors import ConfigError, UserError
-
-
-def is_loopback(host: str) -> bool:
-    """Whether this host can only be the machine itself."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def url_problem(url: str) -> str | None:
-    """Why no participant should connect to `url`, None if it may."""
-    try:
-        parts = urlsplit(url)
-        host, is_usable = parts.hostname, parts.port != 0 and url.isprintable() and " " not in url
-    except ValueError:
-        host, is_usable = None, False
-    if not host or not is_usable or parts.scheme not in ("ws", "wss"):
-        return "is no WebSocket URL"
-    if parts.scheme == "ws" and not is_loopback(host):
-        return "is not encrypted and leaves this machine"
-    return None
-
-
-def check_bridge_url(url: str) -> None:
-    if problem := url_problem(url):
-        raise NoBridgeUrl(url, problem)
-
-
-class NoBridgeUrl(UserError):
-    """A bridge cannot be reached there, or not safely."""
-
-    def __init__(self, url: str, problem: str) -> None:
-        super().__init__(f"{url!r} {problem}", hint="write wss://host:port/bridge/v1")
-
 
 HUB_ADDRESS: Final = "127.0.0.1:8181"
 GATEWAY_ADDRESS: Final = "127.0.0.1:8182"
@@ -155,6 +118,35 @@ class BusSettings(msgspec.Struct, frozen=True):
         return self.serving.tls_cert is not None or not Address.parse(self.serving.listen).is_loopback
 
 
+def is_loopback(host: str) -> bool:
+    """Whether this host can only be the machine itself."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def url_problem(url: str) -> str | None:
+    """Why no participant should connect to `url`, None if it may."""
+    try:
+        parts = urlsplit(url)
+        host, is_usable = parts.hostname, parts.port != 0 and url.isprintable() and " " not in url
+    except ValueError:
+        host, is_usable = None, False
+    if not host or not is_usable or parts.scheme not in ("ws", "wss"):
+        return "is no WebSocket URL"
+    if parts.scheme == "ws" and not is_loopback(host):
+        return "is not encrypted and leaves this machine"
+    return None
+
+
+def check_bridge_url(url: str) -> None:
+    if problem := url_problem(url):
+        raise NoBridgeUrl(url, problem)
+
+
 class BadAddress(ConfigError):
     """Not an address to listen on."""
 
@@ -172,3 +164,10 @@ class HubBeyondLoopback(ConfigError):
             f"the hub cannot listen on {address}: whoever reaches it sees and says everything",
             hint="let other machines join through the gateway (listen), which authenticates them",
         )
+
+
+class NoBridgeUrl(UserError):
+    """A bridge cannot be reached there, or not safely."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"{url!r} {problem}", hint="write wss://host:port/bridge/v1")

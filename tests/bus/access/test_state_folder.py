@@ -11,7 +11,7 @@ from bridgehead.bus.access.enrolled import REST_S, EnrolledParticipants, Enrolme
 from bridgehead.bus.access.enrolment import Enrolment, enrol, listing, parse_duration, revoke, set_key
 from bridgehead.bus.access.join_file import BadJoinFile, read_join_file
 from bridgehead.bus.access.state_folder import StateFolder
-from bridgehead.bus.bridge.admission_trial import judge
+from bridgehead.bus.bridge.admission_trial import try_admission
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.bridge.state_store import BridgeStateUnusable, SqliteState
 from bridgehead.bus.participants.limits import TokenBucket, ViolationCount, frame_may_be_deep, is_deeper_than
@@ -236,11 +236,11 @@ def test_a_join_file_that_is_none_is_refused(tmp_path: Path, content: str) -> No
 def test_policy_can_be_tried_without_a_bus() -> None:
     record = parse_record("den", {"policy": {"blacklisted_skills": ["shell"]}})
     settings = BridgeSettings()
-    admitted = judge(settings, record, b'{"type":"ovos.stop"}', bytes(32))
+    admitted = try_admission(settings, record, b'{"type":"ovos.stop"}', bytes(32))
     assert admitted.admitted and admitted.bus[0]["context"]["session"]["blacklisted_skills"] == ["shell"]
-    refused = judge(settings, record, b'{"type":"x.y"}', bytes(32))
+    refused = try_admission(settings, record, b'{"type":"x.y"}', bytes(32))
     assert refused.refused == {"code": "policy_denied", "field": "type", "value": "x.y"}
-    dropped = judge(settings, record, b'{"type":"ovos.session.sync"}', bytes(32))
+    dropped = try_admission(settings, record, b'{"type":"ovos.session.sync"}', bytes(32))
     assert not dropped.admitted and dropped.sentence() == "dropped without an error"
 
 

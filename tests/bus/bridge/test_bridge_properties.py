@@ -46,7 +46,7 @@ class Conversation:
             name, frame("ovos.utterance.handle", {"text": text}, session=session), self.now
         )
         for message in self.take(sent):
-            self.take(self.bridge.heard(message, self.now))
+            self.take(self.bridge.hub_sent(message, self.now))
             if self.random.random() < 0.1:
                 self.take(self.bridge.disconnected(name, self.now))
             self.answer(message, text)
@@ -70,7 +70,7 @@ class Conversation:
             del context["destination"]
         elif style == "array":
             context["destination"] = [context["destination"], "audio"]
-        self.take(self.bridge.heard(Message(answer.type, answer.data, context), self.now))
+        self.take(self.bridge.hub_sent(Message(answer.type, answer.data, context), self.now))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -176,7 +176,7 @@ class Accounting(RuleBasedStateMachine):
     @rule()
     def echo(self) -> None:
         for message in self.echoes[:3]:
-            self.account(self.bridge.heard(message, self.now))
+            self.account(self.bridge.hub_sent(message, self.now))
         del self.echoes[:3]
 
     @rule(
@@ -194,7 +194,7 @@ class Accounting(RuleBasedStateMachine):
             context["session"] = {"session_id": next(iter(participant.sessions))}
         elif style == "site":
             context["session"] = {"session_id": "zz", "site_id": "home"}
-        self.account(self.bridge.heard(Message(topic, {"utterance": "x" * size}, context), self.now))
+        self.account(self.bridge.hub_sent(Message(topic, {"utterance": "x" * size}, context), self.now))
 
     @rule(name=st.sampled_from(NAMES))
     def stall(self, name: str) -> None:

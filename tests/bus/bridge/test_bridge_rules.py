@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.actions import SkillDropped
+from bridgehead.bus.actions import ForgetSkill
 from bridgehead.bus.assistant.assistant import Assistant
 from bridgehead.bus.hub.health import LinkHealth
 from bridgehead.bus.participants.participants import RememberedState
@@ -40,8 +40,8 @@ def test_a_stopped_link_never_says_anything_again() -> None:
 @pytest.mark.parametrize("topic", ["ovos.utterance.handle", "ovos.stop"])
 def test_the_assistant_runs_nothing_for_a_malformed_carrier(topic: str) -> None:
     assistant = Assistant()
-    assistant.heard(Message("ovos.utterance.handle", {"utterances": ["hi"]}), 0)
-    assert assistant.heard(Message(topic, {"utterances": ["hi"]}, {"session": "s1"}), 0) == []
+    assistant.received(Message("ovos.utterance.handle", {"utterances": ["hi"]}), 0)
+    assert assistant.received(Message(topic, {"utterances": ["hi"]}, {"session": "s1"}), 0) == []
 
 
 def test_skills_are_deregistered_in_the_order_they_were_registered() -> None:
@@ -61,7 +61,7 @@ def test_a_name_denied_twice_by_policy_is_denied_once() -> None:
 def test_a_null_language_in_the_stored_session_is_no_language() -> None:
     bridge = make_bridge()
     bridge.connected(make_record("sms", mode="manage", managed_session_id="m", lang="pt-PT"), 0)
-    bridge.heard(handled_in({"session_id": "m", "lang": None}), 0)
+    bridge.hub_sent(handled_in({"session_id": "m", "lang": None}), 0)
     [utterance] = written(bridge.received("sms", b'{"text":"bom dia"}', 0))
     assert utterance.context["session"] == {"session_id": "m", "lang": "pt-PT"}
 
@@ -80,16 +80,16 @@ def test_pings_of_two_skills_are_no_copies_of_each_other() -> None:
     bridge.received("p1", frame(REGISTER, {"skill_id": "a.skill"}, session={"session_id": "s"}), 0)
     session = {"session": {"session_id": "s"}}
     pings = [Message(f"{skill}.converse.ping", {}, session) for skill in ("a.skill", "b.skill", "ovos")]
-    assert [len(handed_over(bridge.heard(ping, 0))) for ping in pings] == [1, 1, 0]
+    assert [len(handed_over(bridge.hub_sent(ping, 0))) for ping in pings] == [1, 1, 0]
 
 
 def test_readiness_that_names_a_hardened_skill_host_still_reaches_it() -> None:
     bridge = make_bridge(hardened=True)
     bridge.connected(make_record("p1", role="skill_host"), 0)
     ready = Message("mycroft.ready", {}, {"destination": "p1"})
-    assert handed_over(bridge.heard(ready, 0)) == []
+    assert handed_over(bridge.hub_sent(ready, 0)) == []
     bridge.received("p1", frame(REGISTER, {"skill_id": "a.skill"}), 0)
-    assert len(handed_over(bridge.heard(ready, 0))) == 1
+    assert len(handed_over(bridge.hub_sent(ready, 0))) == 1
 
 
 def test_sessions_remembered_from_a_time_without_translation_are_translated_after_it() -> None:
@@ -138,16 +138,16 @@ def test_a_managed_participant_hears_its_session_after_a_restart_before_it_speak
     speak = Message(
         "ovos.utterance.speak", {"utterance": "the tea is ready"}, {"session": {"session_id": "m"}}
     )
-    assert handed_over(bridge.heard(speak, 1)) == []
+    assert handed_over(bridge.hub_sent(speak, 1)) == []
     assert len(handed_over(bridge.connected(record, 2))) == 1, "it was held meanwhile"
-    assert len(handed_over(bridge.heard(speak, 3))) == 1
+    assert len(handed_over(bridge.hub_sent(speak, 3))) == 1
 
 
 def test_skills_of_a_participant_removed_while_no_bridge_ran_are_deregistered_once() -> None:
     past = RememberedState({"gone": "gone"}, {}, {"gone": (("h", "lamp"),)})
     bridge = make_bridge(remembered=past, records={})
     opened = bridge.hub_opened(0)
-    assert SkillDropped("gone", "h", "lamp") in opened
+    assert ForgetSkill("gone", "h", "lamp") in opened
     [deregistration] = written(opened)
     assert deregistration.type == "ovos.skill.deregister"
     assert deregistration.context["session"] == {"session_id": "h"}
@@ -157,7 +157,7 @@ def test_skills_of_a_participant_removed_while_no_bridge_ran_are_deregistered_on
 def test_whoever_is_enrolled_under_a_revoked_name_does_not_inherit_the_conversation() -> None:
     bridge, record = make_bridge(), make_record("sms", mode="manage", managed_session_id="m")
     bridge.connected(record, 0)
-    bridge.heard(handled_in({"session_id": "m", "intent_context": {"person": {"value": "Bob"}}}), 0)
+    bridge.hub_sent(handled_in({"session_id": "m", "intent_context": {"person": {"value": "Bob"}}}), 0)
     bridge.revoked("sms", 1)
     bridge.connected(record, 2)
     [utterance] = written(bridge.received("sms", b'{"text":"hi"}', 3))

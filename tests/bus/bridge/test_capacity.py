@@ -23,7 +23,7 @@ class Written:
     def __init__(self) -> None:
         self.messages: list[Message] = []
 
-    async def connect(self, ear: HubListener) -> None: ...
+    async def connect(self, listener: HubListener) -> None: ...
 
     def send(self, message: Message) -> bool:
         self.messages.append(message)

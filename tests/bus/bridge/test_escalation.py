@@ -122,7 +122,7 @@ def test_local_first_then_remote_with_one_end_marker(tmp_path: Path) -> None:
                     remote = await kitchen.ask("why")
                     assert (local.text, remote.text) == ("done", "because")
                     assert remote.handled
-                    handled = small.relay.ledger.of("kitchen")["out delivered"]
+                    handled = small.relay.counters.of("kitchen")["out delivered"]
                     assert handled == 4, "two answers, two end markers, nothing else"
 
     run(main())

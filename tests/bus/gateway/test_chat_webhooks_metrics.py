@@ -11,7 +11,7 @@ import pytest
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion, Notice
-from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.errors import UserError
 from bus.support.pages import enter, page, told
 from bus.support.running import run, until
@@ -233,7 +233,9 @@ def test_a_program_without_an_origin_does_not_pass_for_a_page(tmp_path: Path) ->
         async with served_bus(tmp_path) as server:
             cookie = await enter(server)
             with pytest.raises(DialRefused) as refused:
-                await dial(Target(f"ws://{server.gateway_address}/chat", (("Cookie", cookie),)), Mailbox())
+                await dial(
+                    Target(f"ws://{server.gateway_address}/chat", (("Cookie", cookie),)), ClientConversation()
+                )
             assert refused.value.status == 403
 
     run(main())
@@ -280,9 +282,9 @@ class Desk:
 @pytest.mark.parametrize("granted", [True, False])
 def test_notices_and_answers_need_their_grants(tmp_path: Path, granted: bool) -> None:
     async def main() -> None:
-        desk = Desk()
+        pending_answers = Desk()
         grants = ["notices", "approve"] if granted else []
-        async with served_bus(tmp_path, approvals=desk, chat_grants=grants) as server:
+        async with served_bus(tmp_path, approvals=pending_answers, chat_grants=grants) as server:
             one = await page(server, await enter(server))
             welcome = await told(one, "welcome")
             assert welcome["may_answer"] is granted
@@ -296,7 +298,9 @@ def test_notices_and_answers_need_their_grants(tmp_path: Path, granted: bool) ->
             replies = [await told(one, "answered") for _ in range(2)]
             assert [reply["ok"] for reply in replies] == [granted, False]
             assert all(reply["id"] == "q-7" for reply in replies)
-            assert desk.answered == ({"q-7": ("yes", f"bus {welcome['participant']}")} if granted else {})
+            assert pending_answers.answered == (
+                {"q-7": ("yes", f"bus {welcome['participant']}")} if granted else {}
+            )
             await one.close()
 
     run(main())

@@ -12,7 +12,14 @@ import pytest
 from bridgehead.bus.access.credentials import NO_BINDING, NONCE_BYTES, Challenge
 from bridgehead.bus.client.participant import NotAdmitted, NotOurBridge, Satellite
 from bridgehead.bus.gateway.connections import AUTHENTICATION_S
-from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, WrongCertificate, dial
+from bridgehead.bus.sockets.dial import (
+    ClientConversation,
+    ConnectionEnded,
+    DialRefused,
+    Target,
+    WrongCertificate,
+    dial,
+)
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bus.support.gateways import HANDLE, House, next_message, open_house, utterance
@@ -58,14 +65,14 @@ def test_the_claim_is_used_where_it_is_free(tmp_path: Path) -> None:
 
 async def knock(house: House, answer: dict[str, Any] | None) -> ConnectionEnded:
     """Open the framed profile, answer the challenge with this frame, and see how it ends."""
-    mailbox = Mailbox()
-    await dial(Target(house.url, subprotocol="bridgehead.v1"), mailbox)
-    await mailbox.receive()
+    conversation = ClientConversation()
+    await dial(Target(house.url, subprotocol="bridgehead.v1"), conversation)
+    await conversation.receive()
     if answer is not None:
-        await mailbox.send(msgspec.json.encode(answer))
+        await conversation.send(msgspec.json.encode(answer))
     with pytest.raises(ConnectionEnded) as ended:
         while True:
-            frame = json.loads(await mailbox.receive())
+            frame = json.loads(await conversation.receive())
             assert frame == {"l2": "err", "code": "not_authenticated"}
     return ended.value
 
@@ -116,17 +123,17 @@ def test_a_recorded_answer_to_an_earlier_challenge_is_worth_nothing(tmp_path: Pa
     async def main() -> None:
         async with open_house(tmp_path) as house:
             join = house.enrol("kitchen")
-            mailbox = Mailbox()
-            await dial(Target(house.url, subprotocol="bridgehead.v1"), mailbox)
-            nonce = from_base64(json.loads(await mailbox.receive())["nonce"])
+            conversation = ClientConversation()
+            await dial(Target(house.url, subprotocol="bridgehead.v1"), conversation)
+            nonce = from_base64(json.loads(await conversation.receive())["nonce"])
             key = from_base64(join.key)
             assert nonce is not None and key is not None
             challenge = Challenge("kitchen", nonce, bytes(NONCE_BYTES), NO_BINDING)
             proof = frames.auth("kitchen", challenge.client_nonce, challenge.client_mac(key), None)
-            await mailbox.send(proof)
-            assert json.loads(await mailbox.receive())["l2"] == "welcome"
+            await conversation.send(proof)
+            assert json.loads(await conversation.receive())["l2"] == "welcome"
             assert (await knock(house, json.loads(proof))).code == 4001
-            await mailbox.close()
+            await conversation.close()
 
     run(main())
 
@@ -162,7 +169,7 @@ def test_the_token_counts_only_in_its_header(tmp_path: Path) -> None:
                 Target(url, (("Cookie", f"token={join.token}"),)),
             ):
                 with pytest.raises(DialRefused) as refused:
-                    await dial(target, Mailbox())
+                    await dial(target, ClientConversation())
                 assert refused.value.status == 401
 
     run(main())
@@ -177,7 +184,7 @@ def test_too_many_failures_from_one_address_close_the_door_for_a_while(tmp_path:
             statuses = []
             for target in (*[wrong] * 3, Target(url, (("Authorization", f"Bearer {join.token}"),))):
                 with pytest.raises(DialRefused) as refused:
-                    await dial(target, Mailbox())
+                    await dial(target, ClientConversation())
                 statuses.append(refused.value.status)
             assert statuses == [401, 401, 401, 429]
 
@@ -194,7 +201,7 @@ def test_no_page_reaches_the_participants_paths_even_with_a_token(
             join = house.enrol("study", token=True)
             headers = (("Authorization", f"Bearer {join.token}"), ("Origin", origin.format(port=house.port)))
             with pytest.raises(DialRefused) as refused:
-                await dial(Target(house.url.replace("/bridge/v1", path), headers), Mailbox())
+                await dial(Target(house.url.replace("/bridge/v1", path), headers), ClientConversation())
             assert refused.value.status == 403
 
     run(main())
@@ -206,7 +213,7 @@ def test_a_name_rebound_to_this_machine_is_turned_away(tmp_path: Path) -> None:
             join = house.enrol("study", token=True)
             headers = (("Authorization", f"Bearer {join.token}"), ("Host", "evil.example"))
             with pytest.raises(DialRefused) as refused:
-                await dial(Target(house.url, headers), Mailbox())
+                await dial(Target(house.url, headers), ClientConversation())
             assert refused.value.status == 403
 
     run(main())
@@ -214,13 +221,13 @@ def test_a_name_rebound_to_this_machine_is_turned_away(tmp_path: Path) -> None:
 
 def test_strangers_are_limited_in_number_and_bytes(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path, gateway={"max_strangers": 2}) as house:
-            strangers = [Mailbox(), Mailbox()]
-            for mailbox in strangers:
-                await dial(Target(house.url, subprotocol="bridgehead.v1"), mailbox)
-                await mailbox.receive()
+        async with open_house(tmp_path, gateway={"max_handshakes": 2}) as house:
+            strangers = [ClientConversation(), ClientConversation()]
+            for conversation in strangers:
+                await dial(Target(house.url, subprotocol="bridgehead.v1"), conversation)
+                await conversation.receive()
             with pytest.raises(DialRefused) as refused:
-                await dial(Target(house.url, subprotocol="bridgehead.v1"), Mailbox())
+                await dial(Target(house.url, subprotocol="bridgehead.v1"), ClientConversation())
             assert refused.value.status == 503
             await strangers[0].send(b"x" * 20_000)
             with pytest.raises(ConnectionEnded):

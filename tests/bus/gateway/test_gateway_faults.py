@@ -26,7 +26,7 @@ def test_a_flood_of_frames_that_are_no_messages_ends_the_connection_too(tmp_path
             flooder = await house.satellite("flooder", limits=limits)
             calm = await house.satellite("calm")
             for number in range(20):
-                await flooder._mailbox.send(frames.ping(number))
+                await flooder._conversation.send(frames.ping(number))
             with pytest.raises(ConnectionEnded) as ended:
                 while True:
                     await flooder.receive()
@@ -43,13 +43,13 @@ def test_who_sends_pings_and_reads_nothing_is_cut_off(tmp_path: Path) -> None:
         async with open_house(tmp_path) as house:
             plenty = {"messages_per_second": 1e9, "burst": 1_000_000_000}
             deaf = await house.satellite("deaf", limits=plenty)
-            deaf._mailbox.peer.pause_reading()
+            deaf._conversation.peer.pause_reading()
             ping = msgspec.json.encode({"l2": "ping", "t": "x" * 100_000})
             while "deaf" in house.relay.connected:
-                deaf._mailbox.peer.send(ping)
+                deaf._conversation.peer.send(ping)
                 await asyncio.sleep(0)
-                assert deaf._mailbox.peer.unsent < 64 * 1024 * 1024
-            deaf._mailbox.peer.abort()
+                assert deaf._conversation.peer.unsent < 64 * 1024 * 1024
+            deaf._conversation.peer.abort()
 
     run(main())
 
@@ -64,7 +64,7 @@ def test_a_connection_that_ended_is_freed_without_waiting_for_the_collector(
             connection = weakref.ref(house.relay._connections["visitor"])
             peer = weakref.ref(connection()._peer)  # type: ignore[union-attr]
             if ending == "abort":
-                visitor._mailbox.peer.abort()
+                visitor._conversation.peer.abort()
             else:
                 await visitor.close(goodbye=ending == "goodbye")
             await until(lambda: connection() is None and peer() is None)

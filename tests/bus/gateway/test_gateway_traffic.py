@@ -12,7 +12,7 @@ import pytest
 from bridgehead.bus.access.enrolment import revoke, set_key
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import Incoming, MessageRefused, NotAdmitted, Satellite
-from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire.message import Message
 from bus.support.gateways import HANDLE, next_message, open_house, utterance
 from bus.support.running import run, until
@@ -24,11 +24,11 @@ def test_a_refusal_names_the_reason_and_the_reference_and_keeps_the_connection(t
     async def main() -> None:
         async with open_house(tmp_path) as house:
             satellite = await house.satellite("kitchen")
-            await satellite._mailbox.send(b'{"l2":"msg","m":{"type":"secret.topic"},"ref":"r7"}')
-            await satellite._mailbox.send(b'{"l2":"msg","m":5}')
-            await satellite._mailbox.send(b"{oops")
-            await satellite._mailbox.send(b'{"l2":"what"}')
-            await satellite._mailbox.send(b'{"l2":"msg","m":{"type":"ovos.stop"},"hops":99}')
+            await satellite._conversation.send(b'{"l2":"msg","m":{"type":"secret.topic"},"ref":"r7"}')
+            await satellite._conversation.send(b'{"l2":"msg","m":5}')
+            await satellite._conversation.send(b"{oops")
+            await satellite._conversation.send(b'{"l2":"what"}')
+            await satellite._conversation.send(b'{"l2":"msg","m":{"type":"ovos.stop"},"hops":99}')
             assert [await satellite.receive() for _ in range(5)] == [
                 MessageRefused("policy_denied", {"field": "type", "value": "secret.topic", "ref": "r7"}),
                 MessageRefused("malformed", {"reason": "not_object"}),
@@ -50,7 +50,7 @@ def test_frames_too_large_too_deep_or_too_many_are_refused(tmp_path: Path) -> No
             satellite = await house.satellite("kitchen", limits=limits)
             await satellite.send(utterance("x" * 6000))
             deep = b'{"l2":"msg","m":{"type":"ovos.stop","data":{"x":' + b"[" * 70 + b"]" * 70 + b"}}}"
-            await satellite._mailbox.send(deep)
+            await satellite._conversation.send(deep)
             for text in ("one", "two"):
                 await satellite.send(utterance(text))
             refused = [await satellite.receive() for _ in range(3)]
@@ -83,7 +83,7 @@ def test_a_frame_above_the_hard_bound_is_not_read_to_its_end(tmp_path: Path) -> 
     async def main() -> None:
         async with open_house(tmp_path) as house:
             satellite = await house.satellite("kitchen")
-            await satellite._mailbox.send(b"x" * (17 * 1024 * 1024))
+            await satellite._conversation.send(b"x" * (17 * 1024 * 1024))
             with pytest.raises(ConnectionEnded):
                 await satellite.receive()
             assert house.heard == []
@@ -114,17 +114,17 @@ def test_the_raw_profile_carries_bare_messages_and_no_errors(tmp_path: Path) -> 
     async def main() -> None:
         async with open_house(tmp_path) as house:
             join = house.enrol("study", token=True, names="legacy")
-            mailbox = Mailbox()
+            conversation = ClientConversation()
             headers = (("Authorization", f"Bearer {join.token}"), ("X-Bridgehead-Claimed-Id", "den"))
-            await dial(Target(house.url.replace("/v1", "/raw"), headers), mailbox)
-            await mailbox.send(b'{"type":"not.allowed"}')
-            await mailbox.send(b'{"type":"recognizer_loop:utterance","data":{"utterances":["hi"]}}')
+            await dial(Target(house.url.replace("/v1", "/raw"), headers), conversation)
+            await conversation.send(b'{"type":"not.allowed"}')
+            await conversation.send(b'{"type":"recognizer_loop:utterance","data":{"utterances":["hi"]}}')
             (entry,) = await house.until_heard(HANDLE)
             assert entry.context["source"] == "den"
             house.hub.publish(entry.reply("ovos.utterance.speak", {"utterance": "hello"}))
-            spoken = json.loads(await mailbox.receive())
+            spoken = json.loads(await conversation.receive())
             assert spoken["type"] == "speak" and spoken["data"]["expect_response"] is False
-            await mailbox.close()
+            await conversation.close()
 
     run(main())
 
@@ -135,7 +135,7 @@ def test_a_peer_may_not_use_the_raw_profile(tmp_path: Path) -> None:
             join = house.enrol("other", token=True, role="peer")
             target = Target(house.url.replace("/v1", "/raw"), (("Authorization", f"Bearer {join.token}"),))
             with pytest.raises(DialRefused) as refused:
-                await dial(target, Mailbox())
+                await dial(target, ClientConversation())
             assert refused.value.status == 403
 
     run(main())
@@ -244,13 +244,13 @@ def test_half_open_participants_are_found_and_get_their_grace(tmp_path: Path) ->
     async def main() -> None:
         async with open_house(tmp_path, gateway={"ping_s": 0.02, "silence_s": 0.1}) as house:
             silent = await house.satellite("silent")
-            silent._mailbox.peer.pause_reading()
+            silent._conversation.peer.pause_reading()
             alive = await house.satellite("alive")
             hearing = asyncio.ensure_future(alive.receive())  # answers pings meanwhile
             await until(lambda: list(house.relay.connected) == ["alive"])
             assert house.relay.bridge.known.get("silent") is not None
             hearing.cancel()
-            silent._mailbox.peer.abort()
+            silent._conversation.peer.abort()
             await alive.close()
 
     run(main())
@@ -264,7 +264,7 @@ def test_a_slow_participant_is_cut_off_and_nobody_else_waits(tmp_path: Path) -> 
             for satellite in (slow, quick):
                 await satellite.send(utterance("hi"))
             await house.until_heard(HANDLE, 2)
-            slow._mailbox.peer.pause_reading()
+            slow._conversation.peer.pause_reading()
             entries = {m.context["source"]: m for m in house.heard}
             rounds = 0
             while "slow" in house.relay.connected:
@@ -274,9 +274,9 @@ def test_a_slow_participant_is_cut_off_and_nobody_else_waits(tmp_path: Path) -> 
                     )
                 rounds += 1
                 await next_message(quick)
-            assert house.relay.ledger.outcomes["out", "dropped", "slow_consumer"] >= 1
-            assert house.relay.ledger.of("quick")["out delivered"] == rounds
-            slow._mailbox.peer.abort()
+            assert house.relay.counters.outcomes["out", "dropped", "slow_consumer"] >= 1
+            assert house.relay.counters.of("quick")["out delivered"] == rounds
+            slow._conversation.peer.abort()
             await quick.close()
 
     run(main())

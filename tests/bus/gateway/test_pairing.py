@@ -15,7 +15,7 @@ from bridgehead.bus.client.participant import Satellite
 from bridgehead.bus.gateway import pairing
 from bridgehead.bus.gateway.pairing import PairingEndpoint, PairingRefused, pair, pairing_code
 from bridgehead.bus.interfaces import ApprovalRequest
-from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire.frames import to_base64
 from bus.support.running import run, until
 from bus.support.serving import Served, served_bus
@@ -41,30 +41,30 @@ class Desk:
     def answer(self, item_id: str, text: str, by: str) -> None: ...
 
 
-async def ask_to_join(server: Served, desk: Desk, participant: str, answer: str) -> Any:
+async def ask_to_join(server: Served, pending_answers: Desk, participant: str, answer: str) -> Any:
     """A device asks; the person compares the digits and answers."""
-    room = server.gateway.rooms["pair"]
-    assert isinstance(room, PairingEndpoint)
-    room.poll_s = 0.01
+    endpoint = server.gateway.endpoints["pair"]
+    assert isinstance(endpoint, PairingEndpoint)
+    endpoint.poll_s = 0.01
     shown: list[str] = []
     url = server.join_url.replace("/bridge/v1", "/pair")
     device = asyncio.ensure_future(pair(url, participant, shown.append))
-    await until(lambda: bool(desk.asked) or device.done())
-    if desk.asked:
-        assert shown[0] in desk.asked[-1].title and shown[0] in desk.asked[-1].prompt
-        desk.answers[desk.asked[-1].key] = answer
+    await until(lambda: bool(pending_answers.asked) or device.done())
+    if pending_answers.asked:
+        assert shown[0] in pending_answers.asked[-1].title and shown[0] in pending_answers.asked[-1].prompt
+        pending_answers.answers[pending_answers.asked[-1].key] = answer
     return await device
 
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -> None:
     async def main() -> None:
-        desk = Desk()
+        pending_answers = Desk()
         table = {"client_ca": None, "tls_cert": None} if not secure else _certificate(tmp_path)
         async with served_bus(
-            tmp_path / "bus", agent=ScriptedAgent(), approvals=desk, pairing=True, **table
+            tmp_path / "bus", agent=ScriptedAgent(), approvals=pending_answers, pairing=True, **table
         ) as server:
-            join = await ask_to_join(server, desk, "den", "yes")
+            join = await ask_to_join(server, pending_answers, "den", "yes")
             assert (join.cert_sha256 is not None) is secure
             async with await Satellite.connect(join) as satellite:
                 assert (await satellite.ask("hi")).text == "You said: hi"
@@ -83,10 +83,10 @@ def _certificate(folder: Path) -> dict[str, str]:
 
 def test_no_means_no(tmp_path: Path) -> None:
     async def main() -> None:
-        desk = Desk()
-        async with served_bus(tmp_path, approvals=desk, pairing=True) as server:
+        pending_answers = Desk()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
             with pytest.raises(PairingRefused, match="operator"):
-                await ask_to_join(server, desk, "den", "no")
+                await ask_to_join(server, pending_answers, "den", "no")
             assert server.folder.credentials() == {}
 
     run(main())
@@ -94,13 +94,13 @@ def test_no_means_no(tmp_path: Path) -> None:
 
 def test_a_device_that_goes_away_takes_its_question_with_it(tmp_path: Path) -> None:
     async def main() -> None:
-        desk = Desk()
-        async with served_bus(tmp_path, approvals=desk, pairing=True) as server:
+        pending_answers = Desk()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
             url = server.join_url.replace("/bridge/v1", "/pair")
             device = asyncio.ensure_future(pair(url, "den", lambda _code: None))
-            await until(lambda: bool(desk.asked))
+            await until(lambda: bool(pending_answers.asked))
             device.cancel()
-            await until(lambda: desk.withdrawn == [desk.asked[0].key])
+            await until(lambda: pending_answers.withdrawn == [pending_answers.asked[0].key])
 
     run(main())
 
@@ -138,16 +138,16 @@ HELLO = {"l2": "pair", "participant": "den", "commit": COMMIT}
 )
 def test_a_device_that_does_not_keep_to_the_steps_is_turned_out(tmp_path: Path, frames: list[Any]) -> None:
     async def main() -> None:
-        desk = Desk()
-        async with served_bus(tmp_path, approvals=desk, pairing=True) as server:
-            mailbox = Mailbox()
-            await dial(Target(server.join_url.replace("/bridge/v1", "/pair")), mailbox)
+        pending_answers = Desk()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+            conversation = ClientConversation()
+            await dial(Target(server.join_url.replace("/bridge/v1", "/pair")), conversation)
             for frame in frames:
-                await mailbox.send(json.dumps(frame).encode())
+                await conversation.send(json.dumps(frame).encode())
             with pytest.raises(ConnectionEnded):
                 while True:
-                    await mailbox.receive()
-            assert desk.asked == []
+                    await conversation.receive()
+            assert pending_answers.asked == []
 
     run(main())
 
@@ -171,10 +171,10 @@ def test_only_so_many_devices_wait_at_once(tmp_path: Path, monkeypatch: pytest.M
     async def main() -> None:
         async with served_bus(tmp_path, approvals=Desk(), pairing=True) as server:
             url = server.join_url.replace("/bridge/v1", "/pair")
-            waiting = Mailbox()
+            waiting = ClientConversation()
             await dial(Target(url), waiting)
             with pytest.raises(DialRefused) as refused:
-                await dial(Target(url), Mailbox())
+                await dial(Target(url), ClientConversation())
             assert refused.value.status == 503
             waiting.peer.abort()
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bridgehead.bus.actions import Delivery
-from bridgehead.bus.gateway.webhooks import WebhookParticipant, _read_text, _Round
+from bridgehead.bus.gateway.webhooks import WebhookParticipant, _read_text, _WebhookCall
 from bridgehead.bus.sockets.base import Answer, Request
 from bridgehead.bus.wire.message import Message, encode
 
@@ -26,11 +26,11 @@ def test_a_body_that_cannot_be_read_is_the_clients_mistake(body: bytes) -> None:
 
 def test_words_with_an_odd_utterance_id_go_to_the_one_who_has_waited_longest() -> None:
     async def main() -> None:
-        seat, round_ = WebhookParticipant(), _Round()
-        seat.waiting["u1"] = round_
+        participant, call = WebhookParticipant(), _WebhookCall()
+        participant.waiting["u1"] = call
         for odd in ([], {}, 5, ""):
             said = Message("ovos.utterance.speak", {"utterance": "hm"}, {"utterance_id": odd})
-            seat.deliver(Delivery(said.type, encode(said), 1, None, 0.0))
-        assert msgspec.json.encode(round_.speak).count(b"hm") == 4
+            participant.deliver(Delivery(said.type, encode(said), 1, None, 0.0))
+        assert msgspec.json.encode(call.speak).count(b"hm") == 4
 
     asyncio.run(main())

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire.message import Message
 from bus.support.hubs import member, needs_ovos, ovos_environment, run_ovos, served_hub
 from bus.support.running import run, until
@@ -193,7 +193,7 @@ def test_pages_and_foreign_names_are_turned_away_before_the_upgrade(
             headers = [("Origin", origin.format(netloc=urlsplit(url).netloc))] if origin else []
             headers += [("Host", host)] if host else []
             try:
-                await dial(Target(url, tuple(headers)), Mailbox())
+                await dial(Target(url, tuple(headers)), ClientConversation())
             except DialRefused as refused:
                 assert refused.status == 403 and not admitted
                 assert hub.members == 0
@@ -211,7 +211,7 @@ def test_a_hub_with_a_token_admits_only_those_who_show_it(authorization: str | N
         async with served_hub(token="secret") as (_hub, url):
             headers = (("Authorization", authorization),) if authorization else ()
             try:
-                await dial(Target(url, headers), Mailbox())
+                await dial(Target(url, headers), ClientConversation())
             except DialRefused as refused:
                 assert refused.status == status
             else:
@@ -230,7 +230,7 @@ def test_other_paths_do_not_exist_and_a_plain_request_is_no_upgrade() -> None:
                 assert (await reader.read()).split(b" ")[1] == status
                 writer.close()
             with pytest.raises(DialRefused) as refused:
-                await dial(Target(url.replace("/core", "/other")), Mailbox())
+                await dial(Target(url.replace("/core", "/other")), ClientConversation())
             assert refused.value.status == 404
 
     run(main())

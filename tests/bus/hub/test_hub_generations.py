@@ -38,19 +38,19 @@ class Hub:
     """Lets the link in once and is not there any more after that."""
 
     def __init__(self) -> None:
-        self.ear: Any = None
+        self.listener: Any = None
 
-    async def connect(self, ear: Any) -> None:
-        if self.ear is not None:
+    async def connect(self, listener: Any) -> None:
+        if self.listener is not None:
             await asyncio.Event().wait()
-        self.ear = ear
+        self.listener = listener
 
     async def close(self) -> None:
         pass
 
 
 class Nobody:
-    def heard(self, message: Message) -> None: ...
+    def received(self, message: Message) -> None: ...
 
     def ignored(self, reason: str) -> None: ...
 
@@ -74,7 +74,7 @@ def test_a_lost_link_is_refreshed_at_the_pace_of_a_lost_link() -> None:
         await link.connected()
         await asyncio.sleep(40)
         times = [now()]
-        hub.ear.lost("gone")
+        hub.listener.lost("gone")
         times += [await refreshed.get(), await refreshed.get()]
         await link.stop()
         assert all(29 < later - earlier < 60 for earlier, later in itertools.pairwise(times))

@@ -89,10 +89,10 @@ def test_a_satellite_speaks_through_a_real_messagebus_to_a_legacy_core(tmp_path:
                     assert (spoken.text, spoken.handled) == (f"you said hello {number}", True)
                     assert spoken.speak[0]["listen"] is False
                 await satellites[0].ask("bye")
-                outcomes = server.relay.ledger.outcomes
+                outcomes = server.relay.counters.outcomes
                 assert outcomes["out", "dropped", "echo"] == 3
                 assert outcomes["out", "dropped", "hardened"] >= 3, "handler events stay inside"
-                assert not server.relay.ledger.hub_ignored
+                assert not server.relay.counters.hub_ignored
                 for satellite in satellites:
                     await satellite.close()
             await core
@@ -113,13 +113,13 @@ def test_garbage_on_a_real_messagebus_does_not_shake_the_bridge(tmp_path: Path) 
                 b'{"type":"a","context":{"session":"s"}}',
                 b'{"type":"a.b","data":[]}',
             ):
-                await hostile._mailbox.send(bad)
+                await hostile._conversation.send(bad)
             satellite = await server.satellite("kitchen")
             await hostile.send(
                 Message("ovos.utterance.speak", {"utterance": "hi"}, {"destination": "kitchen"})
             )
             assert (await next_message(satellite)).data["utterance"] == "hi"
-            assert server.relay.ledger.hub_ignored["malformed"] == 4
+            assert server.relay.counters.hub_ignored["malformed"] == 4
             await satellite.close()
             await hostile.close()
 
@@ -168,7 +168,7 @@ def test_an_unmodified_bus_program_takes_part_through_the_side_car(tmp_path: Pat
             await listener.close()
             await sidecar.close()
             # The stock client asks for the default session when it connects; that is no violation.
-            assert server.relay.ledger.outcomes["in", "dropped", "session_bootstrap"] == 1
+            assert server.relay.counters.outcomes["in", "dropped", "session_bootstrap"] == 1
 
     run(main())
 

@@ -29,7 +29,7 @@ from bus.support.serving import served_bus
 WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
-class Ear:
+class RecordingListener:
     """Remembers what a transport told it."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Ear:
         self.losses: list[str] = []
         self.openings = 0
 
-    def heard(self, message: Message) -> None:
+    def received(self, message: Message) -> None:
         self.messages.append(message)
 
     def ignored(self, reason: str) -> None:
@@ -74,20 +74,22 @@ PLACES = {"memory": memory_place, "websocket": websocket_place}
 def test_every_transport_hears_everything_in_one_order_itself_included(place: str) -> None:
     async def main() -> None:
         async with PLACES[place]() as make:
-            ears = [Ear(), Ear()]
+            recordings = [RecordingListener(), RecordingListener()]
             transports = [make(), make()]
-            for transport, ear in zip(transports, ears, strict=True):
-                await transport.connect(ear)
+            for transport, recording in zip(transports, recordings, strict=True):
+                await transport.connect(recording)
             for number in range(50):
                 assert transports[0].send(Message("n.n", {"n": number}, {"session": {"x": "ü"}}))
-            for ear in ears:
-                await until(lambda ear=ear: len([m for m in ear.messages if m.type == "n.n"]) == 50)
-                numbers = [message.data["n"] for message in ear.messages if message.type == "n.n"]
+            for recording in recordings:
+                await until(
+                    lambda recording=recording: len([m for m in recording.messages if m.type == "n.n"]) == 50
+                )
+                numbers = [message.data["n"] for message in recording.messages if message.type == "n.n"]
                 assert numbers == list(range(50))
             for transport in transports:
                 await transport.close()
             assert not transports[0].send(Message("n.n"))
-            assert ears[0].losses == []
+            assert recordings[0].losses == []
 
     run(main())
 
@@ -96,11 +98,11 @@ def test_every_transport_hears_everything_in_one_order_itself_included(place: st
 def test_every_transport_can_be_connected_again(place: str) -> None:
     async def main() -> None:
         async with PLACES[place]() as make:
-            transport, ear = make(), Ear()
+            transport, recording = make(), RecordingListener()
             for round_ in range(3):
-                await transport.connect(ear)
+                await transport.connect(recording)
                 transport.send(Message("round", {"n": round_}))
-                await until(lambda round_=round_: Message("round", {"n": round_}) in ear.messages)
+                await until(lambda round_=round_: Message("round", {"n": round_}) in recording.messages)
                 await transport.close()
 
     run(main())
@@ -111,19 +113,21 @@ def test_every_transport_can_be_connected_again(place: str) -> None:
 
 def test_a_hub_that_vanishes_is_dialled_again_and_health_says_so() -> None:
     async def main() -> None:
-        port, ear = free_port(), Ear()
+        port, recording = free_port(), RecordingListener()
         said: list[HealthEvent] = []
-        link = HubLink(WebSocketTransport(f"ws://127.0.0.1:{port}/core"), ear, said.append, first_wait_s=0.01)
+        link = HubLink(
+            WebSocketTransport(f"ws://127.0.0.1:{port}/core"), recording, said.append, first_wait_s=0.01
+        )
         link.start()
         for round_ in range(2):
             hub = Hub()
             listener = await listen(hub, "127.0.0.1", port)
             await link.connected()
             hub.publish(Message("hello", {"n": round_}))
-            await until(lambda round_=round_: Message("hello", {"n": round_}) in ear.messages)
+            await until(lambda round_=round_: Message("hello", {"n": round_}) in recording.messages)
             await listener.close()
             await hub.close()
-            await until(lambda round_=round_: len(ear.losses) == round_ + 1)
+            await until(lambda round_=round_: len(recording.losses) == round_ + 1)
         await link.stop()
         assert [str(event.state) for event in said] == [
             "starting",
@@ -134,7 +138,7 @@ def test_a_hub_that_vanishes_is_dialled_again_and_health_says_so() -> None:
             "transient_disconnect",
             "stopped",
         ]
-        assert ear.openings == 2
+        assert recording.openings == 2
 
     run(main())
 
@@ -145,7 +149,7 @@ def test_refused_credentials_are_not_hammered_and_a_reload_tries_at_once() -> No
         listener = await listen(hub, "127.0.0.1", 0)
         said: list[HealthEvent] = []
         transport = WebSocketTransport(f"ws://127.0.0.1:{listener.port}/core", token="old")
-        link = HubLink(transport, Ear(), said.append, first_wait_s=0.001)
+        link = HubLink(transport, RecordingListener(), said.append, first_wait_s=0.001)
         link.start()
         await until(lambda: said[-1].state == "bad_credentials")
         transport._headers = (("Authorization", "Bearer new"),)
@@ -175,12 +179,12 @@ def test_an_encrypted_hub_is_refused_clearly() -> None:
                 return Answer(404)
 
         listener = await listen(Site(), "127.0.0.1", 0)
-        ear = Ear()
+        recording = RecordingListener()
         url = f"ws://127.0.0.1:{listener.port}/core"
         transport = WebSocketTransport(url)
-        await transport.connect(ear)
-        await until(lambda: bool(ear.losses))
-        assert "secret_key" in ear.losses[0] and ear.messages == []
+        await transport.connect(recording)
+        await until(lambda: bool(recording.losses))
+        assert "secret_key" in recording.losses[0] and recording.messages == []
         found = await check_hub(CheckOptions(url, listen_s=0.05))
         assert ("hub-encrypted", "broken") in [(f.kind, f.state) for f in found]
         await listener.close()
@@ -198,12 +202,12 @@ def test_participants_are_told_nothing_went_through_while_the_hub_is_away(tmp_pa
         ) as server:
             host = await server.satellite("host", role="skill_host")
             await host.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
-            await until(lambda: server.relay.ledger.outcomes["in", "delivered", ""] == 1)
+            await until(lambda: server.relay.counters.outcomes["in", "delivered", ""] == 1)
             await listener.close()
             await hub.close()
             await until(lambda: str(server.link.health.state) == "transient_disconnect")
             await host.send(Message("ovos.stop"))
-            await until(lambda: server.relay.ledger.outcomes["in", "dropped", "hub_down"] == 1)
+            await until(lambda: server.relay.counters.outcomes["in", "dropped", "hub_down"] == 1)
             await host.close()
             await until(lambda: len(server.relay.bridge.known) == 0)
             again, heard = Hub(), []
@@ -243,14 +247,14 @@ def test_a_hub_that_ends_in_the_middle_of_a_message_is_dialled_again(tmp_path: P
         server = await asyncio.start_server(hub, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         transport = WebSocketTransport(f"ws://127.0.0.1:{port}/core", ping_s=0.02, silence_s=0.1)
-        ear, health = Ear(), []
-        link = HubLink(transport, ear, lambda event: health.append(str(event.state)), first_wait_s=0.01)
+        recording, health = RecordingListener(), []
+        link = HubLink(transport, recording, lambda event: health.append(str(event.state)), first_wait_s=0.01)
         link.start()
-        await until(lambda: dialled == 2 and len(ear.messages) == 2)
+        await until(lambda: dialled == 2 and len(recording.messages) == 2)
         over.set()
         await link.stop()
         server.close()
-        assert [message.data["utterance"] for message in ear.messages] == ["half", "half"]
+        assert [message.data["utterance"] for message in recording.messages] == ["half", "half"]
         assert "transient_disconnect" in health
 
     run(main())

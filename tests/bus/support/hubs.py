@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.hub.hub import Hub, HubSettings
-from bridgehead.bus.sockets.dial import Mailbox, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, Target, dial
 from bridgehead.bus.sockets.listen import listen
 
 OVOS = Path(os.environ.get("BRIDGEHEAD_OVOS") or Path(sys.prefix) / "ovos") / "bin"
@@ -39,19 +39,19 @@ async def served_hub(**settings: Any) -> AsyncIterator[tuple[Hub, str]]:
         await hub.close()
 
 
-async def member(url: str, **headers: str) -> Mailbox:
+async def member(url: str, **headers: str) -> ClientConversation:
     """A client that has read the greeting."""
-    mailbox = Mailbox()
+    conversation = ClientConversation()
     await dial(
-        Target(url, tuple((name.replace("_", "-"), value) for name, value in headers.items())), mailbox
+        Target(url, tuple((name.replace("_", "-"), value) for name, value in headers.items())), conversation
     )
-    greeting = json.loads(await mailbox.receive())
+    greeting = json.loads(await conversation.receive())
     assert greeting == {
         "type": "connected",
         "data": {},
         "context": {"session": {"session_id": "default"}},
     }
-    return mailbox
+    return conversation
 
 
 def ovos_environment(folder: Path, **websocket: Any) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bridgehead.bus.sockets.dial import Mailbox, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, Target, dial
 from bus.support.serving import Served, http
 
 
@@ -23,16 +23,16 @@ async def enter(server: Served) -> str:
     return cookie.partition(";")[0]
 
 
-async def page(server: Served, cookie: str | None, **headers: str) -> Mailbox:
-    mailbox = Mailbox()
+async def page(server: Served, cookie: str | None, **headers: str) -> ClientConversation:
+    conversation = ClientConversation()
     shown = {"Origin": f"http://{server.gateway_address}", **headers}
     if cookie is not None:
         shown["Cookie"] = cookie
-    await dial(Target(f"ws://{server.gateway_address}/chat", tuple(shown.items())), mailbox)
-    return mailbox
+    await dial(Target(f"ws://{server.gateway_address}/chat", tuple(shown.items())), conversation)
+    return conversation
 
 
-async def told(mailbox: Mailbox, key: str) -> Any:
-    while key not in (event := json.loads(await mailbox.receive())):
+async def told(conversation: ClientConversation, key: str) -> Any:
+    while key not in (event := json.loads(await conversation.receive())):
         pass
     return event[key]

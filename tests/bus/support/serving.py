@@ -13,7 +13,7 @@ from bridgehead.bus.access.enrolment import Enrolment, enrol
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.client.participant import Satellite
-from bridgehead.bus.interfaces import Agent, Approvals, Notices, Outside
+from bridgehead.bus.interfaces import Agent, Approvals, BusServices, Notices
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import BusSettings
 from bridgehead.host.clock import SystemClock
@@ -49,7 +49,7 @@ async def served_bus(
 ) -> AsyncIterator[Served]:
     settings = BusSettings.parse({"listen": "127.0.0.1:0", "hub_listen": "127.0.0.1:0", **table})
     announcements = Announcements()
-    lent = Outside(announcements, approvals, agent, notices)
+    lent = BusServices(announcements, approvals, agent, notices)
     server = Served(settings, StateFolder(path), lent, upstream=upstream)
     server.announcements = announcements
     await server.start()

@@ -231,7 +231,7 @@ def test_a_group_reaches_its_members_at_every_bridge(tmp_path: Path) -> None:
             hub.hub.publish(Message("ovos.stop", {}, {"session": {"session_id": "x", "site_id": "home"}}))
             for member in members[:2]:
                 assert (await next_message(member)).type == "ovos.stop"
-            assert two.relay.ledger.of("c")["out delivered"] == 0
+            assert two.relay.counters.of("c")["out delivered"] == 0
             for member in members:
                 await member.close()
 
@@ -281,11 +281,11 @@ def test_a_nats_server_that_vanishes_and_returns(tmp_path: Path) -> None:
             nats.stop()
             await until(lambda: str(one.link.health.state) == "transient_disconnect")
             await satellite.send(Message("ovos.stop"))
-            await until(lambda: one.relay.ledger.outcomes["in", "dropped", "hub_down"] == 1)
+            await until(lambda: one.relay.counters.outcomes["in", "dropped", "hub_down"] == 1)
             await nats.start()
             await one.link.connected()
             await satellite.send(Message("ovos.stop"))
-            await until(lambda: one.relay.ledger.outcomes["in", "delivered", ""] == 1)
+            await until(lambda: one.relay.counters.outcomes["in", "delivered", ""] == 1)
             await satellite.close()
 
     run(main())
@@ -298,8 +298,8 @@ def test_a_message_too_large_for_the_server_is_dropped_and_nothing_else(tmp_path
             satellite = await one.satellite("kitchen", limits={"max_frame_bytes": 4_000_000})
             await satellite.send(Message("ovos.utterance.handle", {"utterances": ["x" * 1_500_000]}))
             await satellite.send(Message("ovos.stop"))
-            await until(lambda: one.relay.ledger.total == 3)
-            outcomes = one.relay.ledger.outcomes
+            await until(lambda: one.relay.counters.total == 3)
+            outcomes = one.relay.counters.outcomes
             assert outcomes["in", "dropped", "hub_down"] == 1
             assert outcomes["in", "delivered", ""] == 1
             await satellite.close()

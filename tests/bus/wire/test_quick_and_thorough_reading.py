@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.bus.actions import Outcome
-from bridgehead.bus.bridge.counters import BOOKED_AT_ONCE, OutcomeCounters
+from bridgehead.bus.bridge.counters import BATCH, OutcomeCounters
 from bridgehead.bus.participants.participants import Terms
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.message import Accepted, decode_json, read_frame, read_value
@@ -64,21 +64,21 @@ def test_a_message_frame_says_the_same_however_it_is_read(value: object) -> None
         assert Accepted(quick.m) == read_value(thorough.m)
 
 
-@pytest.mark.parametrize("number", [1, BOOKED_AT_ONCE - 1, BOOKED_AT_ONCE, 3 * BOOKED_AT_ONCE + 5])
+@pytest.mark.parametrize("number", [1, BATCH - 1, BATCH, 3 * BATCH + 5])
 def test_the_ledger_shows_every_outcome_whenever_it_is_read(number: int) -> None:
-    ledger = OutcomeCounters()
+    counters = OutcomeCounters()
     for turn in range(number):
-        ledger.count(Outcome("kitchen", "out", "t", "delivered", waited_s=turn / 1000))
-        ledger.count(Outcome("study", "in", "t", "refused", "malformed"))
-        ledger.book_if_due()
+        counters.count(Outcome("kitchen", "out", "t", "delivered", waited_s=turn / 1000))
+        counters.count(Outcome("study", "in", "t", "refused", "malformed"))
+        counters.add_up_if_due()
 
-    assert ledger.total == 2 * number
-    assert ledger.of("kitchen") == {"out delivered": number}
-    assert f"bridgehead_bus_to_participant_seconds_count {number}\n" in ledger.prometheus()
-    ledger.forget("kitchen")
-    assert ledger.of("kitchen") == {}
-    assert ledger.of("study") == {"in refused:malformed": number}
-    assert ledger.total == 2 * number
+    assert counters.total == 2 * number
+    assert counters.of("kitchen") == {"out delivered": number}
+    assert f"bridgehead_bus_to_participant_seconds_count {number}\n" in counters.prometheus()
+    counters.forget("kitchen")
+    assert counters.of("kitchen") == {}
+    assert counters.of("study") == {"in refused:malformed": number}
+    assert counters.total == 2 * number
 
 
 def test_terms_say_of_every_topic_what_the_record_says_however_many_there_are() -> None:
@@ -87,7 +87,7 @@ def test_terms_say_of_every_topic_what_the_record_says_however_many_there_are() 
     topics = [f"ovos.t{number}" for number in range(200)] + ["a:b", "a:c", "a:b:c", "ovos.session.sync"]
 
     for _ in range(2):
-        assert [topic for topic in topics if terms.takes_freely(topic)] == topics[:201]
+        assert [topic for topic in topics if terms.freely_published(topic)] == topics[:201]
 
 
 def test_a_changed_record_counts_from_the_next_message_on_for_topics_already_known() -> None:
@@ -105,10 +105,12 @@ def test_an_echo_reaches_those_who_share_the_session_and_is_counted_for_its_auth
     for name in ("kitchen", "study"):
         bridge.connected(make_record(name), 0.0)
         [message] = written(bridge.received(name, frame("ovos.stop", session=session), 0.0))
-        assert (name, "dropped:echo") in outcomes(bridge.heard(message, 0.0))
+        assert (name, "dropped:echo") in outcomes(bridge.hub_sent(message, 0.0))
 
     [message] = written(bridge.received("study", frame("ovos.utterance.handle", session=session), 0.0))
-    assert [participant for participant, _message in handed_over(bridge.heard(message, 0.0))] == ["kitchen"]
+    assert [participant for participant, _message in handed_over(bridge.hub_sent(message, 0.0))] == [
+        "kitchen"
+    ]
     assert bridge.offered == 5
 
 
@@ -123,4 +125,4 @@ def test_an_echo_that_names_somebody_goes_to_them_although_only_its_author_uses_
     said = frame("ovos.utterance.handle", session={"session_id": "kitchen"}, destination=study.source)
     [message] = written(bridge.received("kitchen", said, 0.0))
 
-    assert [participant for participant, _message in handed_over(bridge.heard(message, 0.0))] == ["study"]
+    assert [participant for participant, _message in handed_over(bridge.hub_sent(message, 0.0))] == ["study"]

@@ -16,7 +16,7 @@ from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.assembly.pending import pending_list
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ScriptedAgent
-from bridgehead.bus.interfaces import Agent, ApprovalRequest, Outside
+from bridgehead.bus.interfaces import Agent, ApprovalRequest, BusServices
 from bridgehead.bus.settings import BusSettings
 from bridgehead.config.resolve import Origin
 from bridgehead.contract.events import Event
@@ -50,11 +50,11 @@ def state_folder(assembly: Assembly, settings: BusSettings) -> StateFolder:
     return StateFolder(Path(chosen).expanduser() if chosen else assembly.places.data / "bus")
 
 
-def outside(assembly: Assembly, settings: BusSettings) -> tuple[Outside, Callable[[], None]]:
+def outside(assembly: Assembly, settings: BusSettings) -> tuple[BusServices, Callable[[], None]]:
     """What a running bus borrows, and what ends the borrowing."""
     announcer = RecordAnnouncer(assembly)
     agent = agent_for(assembly, settings.serving.assistant)
-    lent = Outside(announcer, RecordApprovals(assembly), agent, RecordNotices(assembly))
+    lent = BusServices(announcer, RecordApprovals(assembly), agent, RecordNotices(assembly))
     return lent, announcer.close
 
 

@@ -24,8 +24,51 @@ from bridgehead.host.files import write_atomic
 if TYPE_CHECKING:
     from cryptography.x509 import GeneralName
 
-
 YEARS: Final = 10
+FRAMED_PATH: Final = "/bridge/v1"
+
+
+class TlsFiles(msgspec.Struct, frozen=True):
+    """The gateway's certificate, and what participants may know of it."""
+
+    context: ssl.SSLContext
+    certificate: bytes
+
+    @classmethod
+    def prepare(cls, settings: BusSettings, folder: StateFolder) -> TlsFiles | None:
+        """The configured certificate or a self-made one; None where connections are plain."""
+        serving = settings.serving
+        if not settings.uses_tls:
+            return None
+        if serving.tls_cert is not None and serving.tls_key is not None:
+            cert, key = Path(serving.tls_cert), Path(serving.tls_key)
+        else:
+            cert, key = ensure_certificate(folder.tls_folder, Address.parse(serving.listen).host)
+        authority = Path(serving.client_ca) if serving.client_ca is not None else None
+        context = server_context(cert, key, client_ca=authority, allow_tls12=serving.allow_tls12)
+        return cls(context, certificate_der(cert))
+
+
+def public_url(settings: BusSettings, bound: str | None = None) -> str:
+    """The URL join files carry: the configured one, or made from the address of the gateway."""
+    address = Address.parse(bound or settings.serving.listen)
+    host = socket.gethostname() if address.host in ("0.0.0.0", "::") else address.host
+    scheme = "wss" if settings.uses_tls else "ws"
+    return f"{scheme}://{Address(host, address.port)}{FRAMED_PATH}"
+
+
+def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:
+    """The self-made certificate and key in `folder`, made at the first call."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    if not (cert.exists() and key.exists()):
+        make_private_dir(folder)
+        names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", "::1", host))
+        names.pop("0.0.0.0", None)
+        names.pop("::", None)
+        certificate, private = make_certificate(names)
+        write_atomic(key, private, private=True)
+        write_atomic(cert, certificate, private=True)
+    return cert, key
 
 
 def make_certificate(names: Iterable[str]) -> tuple[bytes, bytes]:
@@ -61,18 +104,13 @@ def make_certificate(names: Iterable[str]) -> tuple[bytes, bytes]:
     )
 
 
-def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:
-    """The self-made certificate and key in `folder`, made at the first call."""
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    if not (cert.exists() and key.exists()):
-        make_private_dir(folder)
-        names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", "::1", host))
-        names.pop("0.0.0.0", None)
-        names.pop("::", None)
-        certificate, private = make_certificate(names)
-        write_atomic(key, private, private=True)
-        write_atomic(cert, certificate, private=True)
-    return cert, key
+def _general_name(name: str) -> GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def certificate_der(path: Path) -> bytes:
@@ -127,15 +165,6 @@ def certified_participant(certificate: bytes) -> str | None:
     return hosts[0] if len(hosts) == 1 else None
 
 
-def _general_name(name: str) -> GeneralName:
-    from cryptography import x509
-
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
 class UnusableCertificate(ConfigError):
     """A certificate, key or authority file cannot be used."""
 
@@ -143,35 +172,3 @@ class UnusableCertificate(ConfigError):
         super().__init__(
             f"{path} cannot be used for TLS: {cause}", hint="it must be PEM, with the key that belongs to it"
         )
-
-
-FRAMED_PATH: Final = "/bridge/v1"
-
-
-class TlsFiles(msgspec.Struct, frozen=True):
-    """The gateway's certificate, and what participants may know of it."""
-
-    context: ssl.SSLContext
-    certificate: bytes
-
-    @classmethod
-    def prepare(cls, settings: BusSettings, folder: StateFolder) -> TlsFiles | None:
-        """The configured certificate or a self-made one; None where connections are plain."""
-        serving = settings.serving
-        if not settings.uses_tls:
-            return None
-        if serving.tls_cert is not None and serving.tls_key is not None:
-            cert, key = Path(serving.tls_cert), Path(serving.tls_key)
-        else:
-            cert, key = ensure_certificate(folder.tls_folder, Address.parse(serving.listen).host)
-        authority = Path(serving.client_ca) if serving.client_ca is not None else None
-        context = server_context(cert, key, client_ca=authority, allow_tls12=serving.allow_tls12)
-        return cls(context, certificate_der(cert))
-
-
-def public_url(settings: BusSettings, bound: str | None = None) -> str:
-    """The URL join files carry: the configured one, or made from the address of the gateway."""
-    address = Address.parse(bound or settings.serving.listen)
-    host = socket.gethostname() if address.host in ("0.0.0.0", "::") else address.host
-    scheme = "wss" if settings.uses_tls else "ws"
-    return f"{scheme}://{Address(host, address.port)}{FRAMED_PATH}"

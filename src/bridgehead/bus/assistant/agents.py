@@ -12,9 +12,9 @@ from bridgehead.errors import ProtocolError
 if TYPE_CHECKING:
     import httpx
 
-
 TIMEOUT_S: Final = 120.0
 MAX_ANSWER_TOKENS: Final = 400
+ECHO: Final = "You said: {text}"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
@@ -79,16 +79,6 @@ def _text(document: dict[str, Any]) -> str:
     return content if isinstance(content, str) else ""
 
 
-class ModelFailed(ProtocolError):
-    """The model endpoint did not answer as it should."""
-
-    def __init__(self, url: str, cause: str) -> None:
-        super().__init__(f"the model at {url} failed: {cause}", hint="bridgehead doctor looks at it")
-
-
-ECHO: Final = "You said: {text}"
-
-
 class ScriptedAgent:
     """Answers by looking the words up, whatever their case."""
 
@@ -101,3 +91,10 @@ class ScriptedAgent:
         self.asked.append(question)
         known = self._answers.get(question.text.strip().casefold())
         return AgentAnswer(self._otherwise.replace("{text}", question.text) if known is None else known)
+
+
+class ModelFailed(ProtocolError):
+    """The model endpoint did not answer as it should."""
+
+    def __init__(self, url: str, cause: str) -> None:
+        super().__init__(f"the model at {url} failed: {cause}", hint="bridgehead doctor looks at it")

@@ -78,7 +78,7 @@ class Assistant:
         self._running: dict[str, _Running] = {}
         self._asked = 0
 
-    def heard(self, message: Message, now: float) -> list[AssistantEffect]:
+    def received(self, message: Message, now: float) -> list[AssistantEffect]:
         """The bus carried `message`; utterances and stops are taken, everything else is ignored (B-59)."""
         if has_malformed_carrier(message):
             return []

@@ -19,77 +19,14 @@ from bridgehead.bus.wire.topics import HANDLE
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.words import Trust
 
+_log: Final = logging.getLogger("bridgehead.bus.assistant")
+TURNS: Final = 6
+SESSIONS: Final = 1000
+IDLE_S: Final = 600.0
 _TASK = (
     "You are the assistant on a message bus of voice satellites and chat rooms. Answer what the person said last, "
     "in one or two short sentences of plain text that can be spoken aloud: no markup, no lists, no links."
 )
-
-
-def assistant_prompt(
-    text: str, *, lang: str | None, earlier: tuple[tuple[str, str], ...], session_id: str, fence: Fence
-) -> str:
-    """Ask for an answer to `text`; `earlier` are (said, answered) pairs of the same conversation."""
-    origin = f"participant of session {session_id}"
-    parts = [_TASK]
-    if lang:
-        parts.append(f"Answer in the language with the BCP-47 tag {_tag(lang)}.")
-    parts.append(fence.preamble)
-    for said, answered in earlier:
-        parts.append("Said earlier:\n" + fence.wrap(said, origin=origin, trust=Trust.UNTRUSTED))
-        parts.append(
-            "Answered then:\n" + fence.wrap(answered, origin="this assistant", trust=Trust.UNVERIFIED)
-        )
-    parts.append("Said now:\n" + fence.wrap(text, origin=origin, trust=Trust.UNTRUSTED))
-    return "\n\n".join(parts)
-
-
-def _tag(lang: str) -> str:
-    """A language tag has no room for instructions: what is none is cut down to one."""
-    return "".join(
-        character for character in lang if character.isascii() and (character.isalnum() or character == "-")
-    )[:35]
-
-
-TURNS: Final = 6
-SESSIONS: Final = 1000
-IDLE_S: Final = 600.0
-
-
-class Conversations:
-    """Turns by session id; never part of the session itself."""
-
-    def __init__(self, *, turns: int = TURNS, sessions: int = SESSIONS, idle_s: float = IDLE_S) -> None:
-        self._turns = turns
-        self._sessions = sessions
-        self._idle_s = idle_s
-        self._kept: dict[str, tuple[float, deque[tuple[str, str]]]] = {}
-
-    def earlier(self, session_id: str, now: float) -> tuple[tuple[str, str], ...]:
-        """The turns of a conversation that has not gone cold."""
-        self._forget_idle(now)
-        kept = self._kept.get(session_id)
-        return tuple(kept[1]) if kept is not None else ()
-
-    def note(self, session_id: str, said: str, answered: str, now: float) -> None:
-        """Remember one more turn."""
-        if self._turns == 0:
-            return
-        _at, turns = self._kept.pop(session_id, (now, deque(maxlen=self._turns)))
-        turns.append((said, answered))
-        self._kept[session_id] = (now, turns)
-        while len(self._kept) > self._sessions:
-            del self._kept[next(iter(self._kept))]
-
-    def _forget_idle(self, now: float) -> None:
-        # In order of last use, so the first that is fresh ends the search.
-        while self._kept:
-            oldest = next(iter(self._kept))
-            if now - self._kept[oldest][0] < self._idle_s:
-                return
-            del self._kept[oldest]
-
-
-_log: Final = logging.getLogger("bridgehead.bus.assistant")
 
 
 class AssistantHost:
@@ -108,29 +45,29 @@ class AssistantHost:
         self._conversations = conversations or Conversations()
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._alarm: asyncio.TimerHandle | None = None
-        self._place: object | None = None
+        self._listener_token: object | None = None
 
     def start(self) -> None:
-        self._place = self._hub.listen(self._heard, hears_itself=False)
+        self._listener_token = self._hub.listen(self._received, echo=False)
 
     async def stop(self) -> None:
-        if self._place is not None:
-            self._hub.silence(self._place)
+        if self._listener_token is not None:
+            self._hub.stop_listening(self._listener_token)
         if self._alarm is not None:
             self._alarm.cancel()
         for task in self._asking.values():
             task.cancel()
         await asyncio.gather(*self._asking.values(), return_exceptions=True)
 
-    def _heard(self, message: Message) -> None:
+    def _received(self, message: Message) -> None:
         if message.type == HANDLE:
             _report_malformed(message.context)
-        self._carry_out(self._assistant.heard(message, self._now()))
+        self._carry_out(self._assistant.received(message, self._now()))
 
     def _carry_out(self, effects: list[AssistantEffect]) -> None:
         for effect in effects:
             if isinstance(effect, Emit):
-                self._hub.publish(effect.message, self._place)
+                self._hub.publish(effect.message, self._listener_token)
             elif isinstance(effect, Ask):
                 self._asking[effect.request] = asyncio.get_running_loop().create_task(self._ask(effect))
             elif isinstance(effect, Cancel) and (task := self._asking.pop(effect.request, None)):
@@ -184,3 +121,62 @@ def _report_malformed(context: dict[str, Any]) -> None:
         value = context["session"][outer]
         value = value[inner] if inner else value
         _log.warning("session field %s is left out: it is %s", field, type(value).__name__)
+
+
+class Conversations:
+    """Turns by session id; never part of the session itself."""
+
+    def __init__(self, *, turns: int = TURNS, sessions: int = SESSIONS, idle_s: float = IDLE_S) -> None:
+        self._turns = turns
+        self._sessions = sessions
+        self._idle_s = idle_s
+        self._by_session: dict[str, tuple[float, deque[tuple[str, str]]]] = {}
+
+    def earlier(self, session_id: str, now: float) -> tuple[tuple[str, str], ...]:
+        """The turns of a conversation that has not gone cold."""
+        self._forget_idle(now)
+        kept = self._by_session.get(session_id)
+        return tuple(kept[1]) if kept is not None else ()
+
+    def note(self, session_id: str, said: str, answered: str, now: float) -> None:
+        """Remember one more turn."""
+        if self._turns == 0:
+            return
+        _at, turns = self._by_session.pop(session_id, (now, deque(maxlen=self._turns)))
+        turns.append((said, answered))
+        self._by_session[session_id] = (now, turns)
+        while len(self._by_session) > self._sessions:
+            del self._by_session[next(iter(self._by_session))]
+
+    def _forget_idle(self, now: float) -> None:
+        # In order of last use, so the first that is fresh ends the search.
+        while self._by_session:
+            oldest = next(iter(self._by_session))
+            if now - self._by_session[oldest][0] < self._idle_s:
+                return
+            del self._by_session[oldest]
+
+
+def assistant_prompt(
+    text: str, *, lang: str | None, earlier: tuple[tuple[str, str], ...], session_id: str, fence: Fence
+) -> str:
+    """Ask for an answer to `text`; `earlier` are (said, answered) pairs of the same conversation."""
+    origin = f"participant of session {session_id}"
+    parts = [_TASK]
+    if lang:
+        parts.append(f"Answer in the language with the BCP-47 tag {_tag(lang)}.")
+    parts.append(fence.preamble)
+    for said, answered in earlier:
+        parts.append("Said earlier:\n" + fence.wrap(said, origin=origin, trust=Trust.UNTRUSTED))
+        parts.append(
+            "Answered then:\n" + fence.wrap(answered, origin="this assistant", trust=Trust.UNVERIFIED)
+        )
+    parts.append("Said now:\n" + fence.wrap(text, origin=origin, trust=Trust.UNTRUSTED))
+    return "\n\n".join(parts)
+
+
+def _tag(lang: str) -> str:
+    """A language tag has no room for instructions: what is none is cut down to one."""
+    return "".join(
+        character for character in lang if character.isascii() and (character.isalnum() or character == "-")
+    )[:35]

@@ -100,20 +100,26 @@ class Admission:
         if not isinstance(read, Message):
             accepted = read_value(read)
             if isinstance(accepted, Malformed):
-                return _malformed(accepted, _topic_of(read))
+                if accepted.too_deep:
+                    return Denied("too_large")
+                return Denied("malformed", {"reason": accepted.reason}, _topic_of(read))
             read = accepted.message
         return self._consider(participant, read, hops)
 
     def _consider(self, participant: Participant, message: Message, hops: int) -> Admitted | Denied | Ignored:
         terms = participant.terms
-        if not terms.takes_freely(message.type) or has_malformed_carrier(message) or has_twin_marker(message):
+        if (
+            not terms.freely_published(message.type)
+            or has_malformed_carrier(message)
+            or has_twin_marker(message)
+        ):
             if (objection := self._objection(participant, message)) is not None:
                 return objection
             message = (to_spec(message) or message) if terms.speaks_legacy else message
         context = {**message.context, "source": participant.source}
         if "destination" in context and (foreign := self._readdress(participant, context)):
             return self._policy_denied(participant, message, "destination", foreign)
-        return self._seat(participant, message, context, hops)
+        return self._put_in_session(participant, message, context, hops)
 
     def _objection(self, participant: Participant, message: Message) -> Denied | Ignored | None:
         """What keeps the message out, in the order of bus §6, None if nothing does."""
@@ -139,13 +145,11 @@ class Admission:
             _remove_destination(context, self._hidden_source)
         if participant.record.has(Grant.PEER_MESSAGING):
             return None
-        return next((name for name in addressed if self._is_anothers(name, participant)), None)
+        return next(
+            (name for name in addressed if self._register.by_source(name) not in (None, participant)), None
+        )
 
-    def _is_anothers(self, name: str, participant: Participant) -> bool:
-        holder = self._register.by_source(name)
-        return holder is not None and holder is not participant
-
-    def _seat(
+    def _put_in_session(
         self, participant: Participant, message: Message, context: dict[str, Any], hops: int
     ) -> Admitted | Denied:
         """Give the message its session on the hub: translated, placed, gated. `context` is its own to change."""
@@ -210,10 +214,6 @@ def _hops_denied(hops: object, topic: str | None) -> Denied:
     if not isinstance(hops, int) or isinstance(hops, bool) or hops < 0:
         return Denied("malformed", {"reason": "hops_invalid"}, topic)
     return Denied("hop_limit", topic=topic)
-
-
-def _malformed(read: Malformed, topic: str | None) -> Denied:
-    return Denied("too_large") if read.too_deep else Denied("malformed", {"reason": read.reason}, topic)
 
 
 def _is_too_deep(read: object, limit: int) -> bool:

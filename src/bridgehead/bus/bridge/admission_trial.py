@@ -12,7 +12,7 @@ from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.record import ParticipantRecord
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class TrialResult(msgspec.Struct, frozen=True):
     """What would happen."""
 
     admitted: bool
@@ -30,7 +30,9 @@ class Verdict(msgspec.Struct, frozen=True):
         return "admitted as\n" + msgspec.json.format(msgspec.json.encode(self.bus[0]), indent=2).decode()
 
 
-def judge(settings: BridgeSettings, record: ParticipantRecord, message: bytes, secret: bytes) -> Verdict:
+def try_admission(
+    settings: BridgeSettings, record: ParticipantRecord, message: bytes, secret: bytes
+) -> TrialResult:
     """Take the message through a bridge of its own that nobody else is connected to."""
     own = msgspec.structs.replace(settings, profile="spec")
     bridge = Bridge(own, secret=secret, random_word=lambda: "x")
@@ -39,5 +41,5 @@ def judge(settings: BridgeSettings, record: ParticipantRecord, message: bytes, s
     written = [msgspec.to_builtins(effect.message) for effect in effects if isinstance(effect, ToBus)]
     for effect in effects:
         if isinstance(effect, Refused):
-            return Verdict(False, written, {"code": effect.code, **effect.details})
-    return Verdict(bool(written), written)
+            return TrialResult(False, written, {"code": effect.code, **effect.details})
+    return TrialResult(bool(written), written)

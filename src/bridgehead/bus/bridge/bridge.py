@@ -18,7 +18,7 @@ from bridgehead.bus.actions import (
     Left,
     Outcome,
     Refused,
-    SourceKept,
+    RememberSource,
     ToBus,
 )
 from bridgehead.bus.bridge.admission import ABSENT, Admission, Admitted, Denied, Ignored
@@ -26,7 +26,7 @@ from bridgehead.bus.bridge.deliveries import Deliveries
 from bridgehead.bus.bridge.echoes import Echo, EchoTable, RestartEchoes
 from bridgehead.bus.bridge.hub_names import HubNames
 from bridgehead.bus.bridge.registrations import Registrations
-from bridgehead.bus.bridge.routing import Heard, Router
+from bridgehead.bus.bridge.routing import Offer, Router
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.managed_sessions import ManagedSessions
 from bridgehead.bus.participants.participants import (
@@ -63,7 +63,7 @@ class Bridge:
         self.known = Register()
         self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word, is_enrolled)
         self._managed = ManagedSessions(secret, limit=settings.max_participants)
-        self._intake = Admission(settings, self.known, secret, self._managed)
+        self._admission = Admission(settings, self.known, secret, self._managed)
         self._router = Router(settings, self.known)
         self._names = HubNames(settings.profile, own_hub=own_hub)
         self._echoes = EchoTable()
@@ -100,7 +100,7 @@ class Bridge:
         self._own_managed(participant)
         self.known.leaves(participant, now, self.settings.grace_s)
 
-    # -- participants come and go --------------------------------------------------------------------------------
+    # -- participants come and go ---------------------------------------------------------------------------------
 
     def connected(self, record: ParticipantRecord, now: float, *, claim: object = None) -> list[Effect]:
         """A participant was authenticated and its transport takes messages."""
@@ -121,8 +121,8 @@ class Bridge:
             raise TooManyParticipants(self.settings.max_participants)
         participant = self.known.add(record, self._sources.assign(record, claim), now)
         self._own_managed(participant)
-        kept: list[Effect] = [] if record.ephemeral else [SourceKept(record.id, participant.source)]
-        return [*kept, Joined(record.id, participant.source, first=True)]
+        joined = Joined(record.id, participant.source, first=True)
+        return [joined] if record.ephemeral else [RememberSource(record.id, participant.source), joined]
 
     def _own_managed(self, participant: Participant) -> None:
         """A managed participant owns its session before it has said anything in it (B-14)."""
@@ -233,11 +233,11 @@ class Bridge:
         self._echoes.wrote(message, author, hops, now)
         return ToBus(message)
 
-    def heard(self, message: Message, now: float) -> list[Effect]:
+    def hub_sent(self, message: Message, now: float) -> list[Effect]:
         """The hub carried `message`: offer it to whom it concerns."""
         effects: list[Effect] = [] if now < self.known.due_at else self.tick(now)
         echo = self._echoes.answer(message, now)
-        if echo is not None and (only := self._router.only_hearer(message)) and only.id == echo.author:
+        if echo is not None and (only := self._router.only_recipient(message)) and only.id == echo.author:
             self.offered += 1
             hub_session = message.context["session"]["session_id"]
             effects.append(Outcome(only.id, "out", message.type, "dropped", "echo", hub_session))
@@ -256,37 +256,37 @@ class Bridge:
             return "duplicate"
         return None
 
-    def _understood(self, message: Message, echo: Echo | None) -> Heard:
+    def _understood(self, message: Message, echo: Echo | None) -> Offer:
         carried = message.context.get("session")
         hub_session = session_id(carried)
         named = None if carried is None else hub_session
         if self._names.translates:
             message = self._names.read(message)
-        return Heard(message, hub_session, echo, named, 1 if echo is None else echo.hops + 1)
+        return Offer(message, hub_session, echo, named, 1 if echo is None else echo.hops + 1)
 
-    def _adopt_session(self, heard: Heard) -> None:
-        for participant, _signal in self.known.by_session(heard.hub_session):
+    def _adopt_session(self, offer: Offer) -> None:
+        for participant, _signal in self.known.by_session(offer.hub_session):
             if participant.record.mode == "manage":
-                self._managed.adopt(participant.record, heard.message.context["session"])
+                self._managed.adopt(participant.record, offer.message.context["session"])
 
-    def _offer(self, heard: Heard, now: float, effects: list[Effect]) -> None:
+    def _offer(self, offer: Offer, now: float, effects: list[Effect]) -> None:
         """Offer the message to everybody it concerns, adding what follows to `effects`."""
-        if heard.message.type == HANDLED and heard.hub_session != DEFAULT:
-            self._adopt_session(heard)
+        if offer.message.type == HANDLED and offer.hub_session != DEFAULT:
+            self._adopt_session(offer)
         rendered = False
-        for participant, signal in self._router.recipients(heard):
+        for participant, signal in self._router.recipients(offer):
             self.offered += 1
-            obstacle = self._router.obstacle(participant, heard)
+            obstacle = self._router.obstacle(participant, offer)
             if obstacle is None and self._restart.lasts:
-                obstacle = self._restart.obstacle(participant, heard.message, now)
+                obstacle = self._restart.obstacle(participant, offer.message, now)
             if obstacle is None:
-                message = self._router.addressed_to(participant, heard)
-                effects += self._deliveries.deliver(participant, message, heard, signal, now)
+                message = self._router.addressed_to(participant, offer)
+                effects += self._deliveries.deliver(participant, message, offer, signal, now)
             else:
-                effects.append(self._deliveries.dropped(participant, heard, obstacle))
+                effects.append(self._deliveries.dropped(participant, offer, obstacle))
                 rendered = rendered or obstacle == "rendered"
         if rendered:
-            spoken = heard.message.forward(SPEAK_B64, heard.message.data)
+            spoken = offer.message.forward(SPEAK_B64, offer.message.data)
             effects.append(self._written(spoken, None, 0, now))
 
     # -- messages from participants -------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class Bridge:
         if participant is None or not participant.connected:
             return effects
         self.taken += 1
-        verdict = self._intake.admit(participant, frame, value, hops, now)
+        verdict = self._admission.admit(participant, frame, value, hops, now)
         if isinstance(verdict, Admitted):
             effects += self._inject(participant, verdict, len(frame), now)
             return effects

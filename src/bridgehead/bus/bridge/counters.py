@@ -12,7 +12,7 @@ from bridgehead.bus.actions import Outcome
 
 LATENCY_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 MAX_PARTICIPANTS: Final = 20_000
-BOOKED_AT_ONCE: Final = 256
+BATCH: Final = 256
 
 Kind = tuple[str, str, str]
 """Direction, outcome, and the reason or an empty text."""
@@ -42,45 +42,45 @@ class Histogram:
 
 
 class OutcomeCounters:
-    """Counters of one bridge. Outcomes are collected and booked many at a time; whoever reads finds all of them."""
+    """Counters of one bridge. Outcomes are collected and added up many at a time; whoever reads finds all of them."""
 
     def __init__(self) -> None:
-        self._unbooked: list[Outcome] = []
-        self.count: Final = self._unbooked.append
+        self._unadded: list[Outcome] = []
+        self.count: Final = self._unadded.append
         """Note one outcome; `book_if_due` keeps what is noted from growing."""
         self._outcomes: Counter[Kind] = Counter()
-        self._own: dict[str, Counter[Kind]] = {}
+        self._by_participant: dict[str, Counter[Kind]] = {}
         self.hub_ignored: Counter[str] = Counter()
         self._to_bus = Histogram()
         self._to_participant = Histogram()
 
-    def book_if_due(self) -> None:
-        if len(self._unbooked) >= BOOKED_AT_ONCE:
-            self._book()
+    def add_up_if_due(self) -> None:
+        if len(self._unadded) >= BATCH:
+            self._add_up()
 
-    def _book(self) -> None:
+    def _add_up(self) -> None:
         # Most outcomes are like others and nothing waited, so few are left once equal ones are counted.
-        equal = Counter(map(_what_counts, self._unbooked))
-        self._unbooked.clear()
+        equal = Counter(map(_what_counts, self._unadded))
+        self._unadded.clear()
         for (participant_id, direction, outcome, reason, waited_s), times in equal.items():
             kind = (direction, outcome, reason or "")
             self._outcomes[kind] += times
-            self._account(participant_id)[kind] += times
+            self._counter_of(participant_id)[kind] += times
             if outcome == "delivered":
                 (self._to_bus if direction == "in" else self._to_participant).note(waited_s, times)
 
-    def _account(self, participant_id: str) -> Counter[Kind]:
-        own = self._own.get(participant_id)
+    def _counter_of(self, participant_id: str) -> Counter[Kind]:
+        own = self._by_participant.get(participant_id)
         if own is None:
-            while len(self._own) >= MAX_PARTICIPANTS:
-                del self._own[next(iter(self._own))]
-            own = self._own[participant_id] = Counter()
+            while len(self._by_participant) >= MAX_PARTICIPANTS:
+                del self._by_participant[next(iter(self._by_participant))]
+            own = self._by_participant[participant_id] = Counter()
         return own
 
     @property
     def outcomes(self) -> Counter[Kind]:
         """How often each (direction, outcome, reason) was the end of a message."""
-        self._book()
+        self._add_up()
         return self._outcomes
 
     @property
@@ -89,12 +89,15 @@ class OutcomeCounters:
 
     def of(self, participant_id: str) -> Counter[str]:
         """The outcomes of one participant."""
-        self._book()
-        return Counter(dict(_named(self._own.get(participant_id, Counter()))))
+        self._add_up()
+        own = self._by_participant.get(participant_id, Counter())
+        return Counter(
+            {f"{kind[0]} {kind[1]}" + (f":{kind[2]}" if kind[2] else ""): own[kind] for kind in own}
+        )
 
     def forget(self, participant_id: str) -> None:
-        self._book()
-        self._own.pop(participant_id, None)
+        self._add_up()
+        self._by_participant.pop(participant_id, None)
 
     def prometheus(self, figures: Iterable[tuple[str, str, int]] = ()) -> str:
         """All counters as text; `figures` are (name, meaning, value) of this moment."""
@@ -120,8 +123,3 @@ class OutcomeCounters:
             kind = "counter" if name.endswith("_total") else "gauge"
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value}"]
         return "\n".join(lines) + "\n"
-
-
-def _named(own: Counter[Kind]) -> Iterator[tuple[str, int]]:
-    for (direction, outcome, reason), count in own.items():
-        yield f"{direction} {outcome}" + (f":{reason}" if reason else ""), count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bridgehead.bus.actions import Close, CloseCode, Delivery, Effect, Left, Outcome, ToParticipant
-from bridgehead.bus.bridge.routing import Heard
+from bridgehead.bus.bridge.routing import Offer
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.participants import Participant, Register
 from bridgehead.bus.wire.message import Message, encode
@@ -19,10 +19,10 @@ class Deliveries:
         self._known = known
 
     def deliver(
-        self, participant: Participant, message: Message, heard: Heard, signal: str, now: float
+        self, participant: Participant, message: Message, offer: Offer, signal: str, now: float
     ) -> list[Effect]:
         """Hand the message over now, queue it behind a slow transport, or hold it for a reconnect."""
-        delivery = Delivery(heard.message.type, encode(message), heard.hops, heard.named_session, now, signal)
+        delivery = Delivery(offer.message.type, encode(message), offer.hops, offer.named_session, now, signal)
         if not participant.connected:
             return self._hold(participant, delivery, now)
         if not participant.stalled:
@@ -33,9 +33,9 @@ class Deliveries:
             return []
         return self._cut_off(participant, delivery, now)
 
-    def dropped(self, participant: Participant, heard: Heard, reason: str) -> Outcome:
+    def dropped(self, participant: Participant, offer: Offer, reason: str) -> Outcome:
         """The outcome of a message that was offered but does not go."""
-        return Outcome(participant.id, "out", heard.message.type, "dropped", reason, heard.named_session)
+        return Outcome(participant.id, "out", offer.message.type, "dropped", reason, offer.named_session)
 
     def catch_up(self, participant: Participant, now: float) -> list[Effect]:
         """Hand over everything that waited, oldest first."""

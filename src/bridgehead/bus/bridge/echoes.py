@@ -14,6 +14,7 @@ from bridgehead.bus.participants.participants import Participant
 from bridgehead.bus.wire.message import Message, destinations, encode_ordered
 from bridgehead.bus.wire.topics import has_counterpart, spec_topic
 
+WINDOW_S: Final = 5.0
 _DIGEST_BYTES: Final = 16
 
 
@@ -102,6 +103,27 @@ class EchoTable:
                 self._use_up(entry, waiting)
 
 
+class RestartEchoes:
+    """Knows when the process began; `began` is None where there was none before it."""
+
+    def __init__(self, began: float | None) -> None:
+        self._until = 0.0 if began is None else began + WINDOW_S
+        self.lasts = began is not None
+        """Whether the first seconds may not be over yet."""
+
+    def obstacle(self, participant: Participant, message: Message, now: float) -> str | None:
+        """`echo` if the participant's own words of before the restart may be coming back."""
+        if now >= self._until:
+            self.lasts = False
+            return None
+        is_own = (
+            message.context.get("source") == participant.source
+            and not destinations(message.context)
+            and participant.record.may_publish(message.type)
+        )
+        return "echo" if is_own else None
+
+
 class CopyTable:
     """Hub messages of the last second under topics that have two names."""
 
@@ -153,27 +175,3 @@ def content_digest(message: Message) -> bytes:
     """Equal for messages with equal data and context, whatever their topic."""
     encoded = encode_ordered((message.data, message.context))
     return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
-
-
-WINDOW_S: Final = 5.0
-
-
-class RestartEchoes:
-    """Knows when the process began; `began` is None where there was none before it."""
-
-    def __init__(self, began: float | None) -> None:
-        self._until = 0.0 if began is None else began + WINDOW_S
-        self.lasts = began is not None
-        """Whether the first seconds may not be over yet."""
-
-    def obstacle(self, participant: Participant, message: Message, now: float) -> str | None:
-        """`echo` if the participant's own words of before the restart may be coming back."""
-        if now >= self._until:
-            self.lasts = False
-            return None
-        is_own = (
-            message.context.get("source") == participant.source
-            and not destinations(message.context)
-            and participant.record.may_publish(message.type)
-        )
-        return "echo" if is_own else None

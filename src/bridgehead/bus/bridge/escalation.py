@@ -38,7 +38,7 @@ class Release(msgspec.Struct, frozen=True):
     message: Message
 
 
-CascadeEffect = Escalate | PutOnHub | Release
+EscalationEffect = Escalate | PutOnHub | Release
 
 
 class _Open(msgspec.Struct):
@@ -56,7 +56,7 @@ class Escalation:
         self._timeout_s = timeout_s
         self._hop_limit = hop_limit
         self._open: dict[str, _Open] = {}
-        self._due: list[CascadeEffect] = []
+        self._due: list[EscalationEffect] = []
         self._upstream_is_there = False
 
     def upstream(self, *, there: bool) -> None:
@@ -122,7 +122,7 @@ class Escalation:
     def next_deadline(self) -> float | None:
         return min((waiting.deadline for waiting in self._open.values()), default=None)
 
-    def take_due(self) -> list[CascadeEffect]:
+    def take_due(self) -> list[EscalationEffect]:
         due, self._due = self._due, []
         return due
 

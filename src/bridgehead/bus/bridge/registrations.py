@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bridgehead.bus.actions import Effect, HubIdDropped, HubIdKept, SkillDropped, SkillKept
+from bridgehead.bus.actions import Effect, ForgetHubId, ForgetSkill, RememberHubId, RememberSkill
 from bridgehead.bus.bridge.admission import Admitted
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.participants import Participant, Register
@@ -38,9 +38,9 @@ class Registrations:
             return []
         if admitted.message.type in DEREGISTERING:
             gone = self._known.untrack(participant, hub_id, skill)
-            return [SkillDropped(participant.id, hub_id, skill)] if gone else []
+            return [ForgetSkill(participant.id, hub_id, skill)] if gone else []
         new = self._known.track(participant, hub_id, skill)
-        return [SkillKept(participant.id, hub_id, skill)] if new else []
+        return [RememberSkill(participant.id, hub_id, skill)] if new else []
 
     def own_session(self, participant: Participant, admitted: Admitted) -> tuple[list[Effect], list[Message]]:
         """The participant used a session: what to remember, and what the hub is owed for one given up for it."""
@@ -53,14 +53,14 @@ class Registrations:
         if participant.record.mode == "relay":
             participant.hub_ids[local] = hub_id
             if not participant.record.ephemeral:
-                effects.append(HubIdKept(participant.id, hub_id, local))
+                effects.append(RememberHubId(participant.id, hub_id, local))
         owed: list[Message] = []
         while len(participant.sessions) > max(1, self._settings.max_sessions):
             oldest = next(iter(participant.sessions))
             pairs = [pair for pair in participant.skills if pair[0] == oldest]
             owed += self._withdraw(participant, pairs, effects)
             self._known.disown(participant, oldest)
-            effects.append(HubIdDropped(participant.id, oldest))
+            effects.append(ForgetHubId(participant.id, oldest))
         return effects, owed
 
     def withdraw_all(self, participant: Participant) -> tuple[list[Message], list[Effect]]:
@@ -77,7 +77,7 @@ class Registrations:
         """The participant was taken away while no bridge ran; the hub is owed what it left behind."""
         for hub_id, skill in pairs:
             self._owed.append(self.deregistration(hub_id, skill))
-            self._abandoned.append(SkillDropped(participant_id, hub_id, skill))
+            self._abandoned.append(ForgetSkill(participant_id, hub_id, skill))
 
     def take_owed(self) -> tuple[list[Message], list[Effect]]:
         """What to write now that the hub is back, and what need not be remembered any longer."""
@@ -90,7 +90,7 @@ class Registrations:
     ) -> list[Message]:
         for hub_id, skill in pairs:
             self._known.untrack(participant, hub_id, skill)
-            effects.append(SkillDropped(participant.id, hub_id, skill))
+            effects.append(ForgetSkill(participant.id, hub_id, skill))
         return [self.deregistration(hub_id, skill) for hub_id, skill in pairs]
 
     def deregistration(self, hub_id: str, skill: str) -> Message:

@@ -28,8 +28,8 @@ from bridgehead.bus.wire.topics import (
 )
 
 
-class Heard(msgspec.Struct, frozen=True, gc=False):
-    """A hub message in specification names, with what is known about where it came from."""
+class Offer(msgspec.Struct, frozen=True, gc=False):
+    """A hub message as it is offered to participants, in specification names, and what is known of its origin."""
 
     message: Message
     hub_session: str
@@ -42,10 +42,6 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
 
 Match = tuple[Participant, str]
 """A participant and the signal that led to it."""
-
-
-def _ordinal(match: Match) -> int:
-    return match[0].ordinal
 
 
 class Router:
@@ -67,34 +63,38 @@ class Router:
         """Whether what the hub echoes has the name it was written with, and concerns those who use the session."""
         self._hidden_source = settings.hidden_source
 
-    def recipients(self, heard: Heard) -> Sequence[Match]:
+    def recipients(self, offer: Offer) -> Sequence[Match]:
         """Participants the message is offered to and the signal that matched first, in order of the participants."""
-        topic, named = heard.message.type, heard.message.context.get("destination")
+        topic, named = offer.message.type, offer.message.context.get("destination")
         if topic in self._beyond_sessions or self._always_by_session:
-            return self._gathered(heard)
+            return self._gathered(offer)
         if named is None:
-            return self._in_session(heard)
+            return self._in_session(offer)
         if isinstance(named, str) and named and self._by_destination:
             holder = self._register.by_source(named)
             return () if holder is None else ((holder, "destination"),)
-        return self._gathered(heard)
+        return self._gathered(offer)
 
-    def _gathered(self, heard: Heard) -> Sequence[Match]:
+    def _gathered(self, offer: Offer) -> Sequence[Match]:
         """The recipients where several signals may lead to somebody."""
         found: dict[Participant, str] = {}
-        addressed = destinations(heard.message.context)
+        addressed = destinations(offer.message.context)
         if self._by_destination:
             for name in addressed:
                 if (participant := self._register.by_source(name)) is not None:
                     found[participant] = "destination"
         if not addressed or self._always_by_session:
-            for participant, signal in self._in_session(heard):
+            for participant, signal in self._in_session(offer):
                 found.setdefault(participant, signal)
-        if heard.message.type in self._beyond_sessions:
-            self._match_topic(heard, found, addressed=bool(addressed))
-        return list(found.items()) if len(found) < 2 else sorted(found.items(), key=_ordinal)
+        if offer.message.type in self._beyond_sessions:
+            self._match_topic(offer, found, addressed=bool(addressed))
+        return (
+            list(found.items())
+            if len(found) < 2
+            else sorted(found.items(), key=lambda match: match[0].ordinal)
+        )
 
-    def only_hearer(self, message: Message) -> Participant | None:
+    def only_recipient(self, message: Message) -> Participant | None:
         """The one participant that uses the session of an echo that can concern nobody else (B-21)."""
         context = message.context
         if message.type in self._beyond_author or "destination" in context or not self._sees_plain_echoes:
@@ -102,26 +102,26 @@ class Router:
         matches = self._register.by_session(session_id(context.get("session")))
         return matches[0][0] if len(matches) == 1 else None
 
-    def _in_session(self, heard: Heard) -> Sequence[Match]:
-        if heard.hub_session == DEFAULT or not self._by_session:
+    def _in_session(self, offer: Offer) -> Sequence[Match]:
+        if offer.hub_session == DEFAULT or not self._by_session:
             return ()
-        matches = self._register.by_session(heard.hub_session)
-        if heard.message.type != SPEECH:
+        matches = self._register.by_session(offer.hub_session)
+        if offer.message.type != SPEECH:
             return matches
         # A participant with TTS got the text; the audio is for those without (B-14).
         return [match for match in matches if not match[0].record.tts]
 
-    def _match_topic(self, heard: Heard, found: dict[Participant, str], *, addressed: bool) -> None:
+    def _match_topic(self, offer: Offer, found: dict[Participant, str], *, addressed: bool) -> None:
         if not addressed:
-            self._match_site(heard, found)
-        if heard.message.type in self._readiness:
+            self._match_site(offer, found)
+        if offer.message.type in self._readiness:
             for participant in self._register.skill_hosts():
                 found.setdefault(participant, "readiness")
 
-    def _match_site(self, heard: Heard, found: dict[Participant, str]) -> None:
-        if not self._by_site or heard.message.type not in self._settings.group_topics:
+    def _match_site(self, offer: Offer, found: dict[Participant, str]) -> None:
+        if not self._by_site or offer.message.type not in self._settings.group_topics:
             return
-        if (site := self.site_of(heard.message)) is not None:
+        if (site := self.site_of(offer.message)) is not None:
             for participant in self._register.by_site(site):
                 found.setdefault(participant, "site_id")
 
@@ -131,25 +131,25 @@ class Router:
         site = session.get("site_id") if isinstance(session, dict) else None
         return site if isinstance(site, str) and site and site not in self._settings.ignored_sites else None
 
-    def obstacle(self, participant: Participant, heard: Heard) -> str | None:
+    def obstacle(self, participant: Participant, offer: Offer) -> str | None:
         """The first reason of B-71 that keeps the message from the participant, None if it may go."""
-        if heard.echo is not None and _is_own(participant, heard, heard.echo):
+        if offer.echo is not None and _is_own(participant, offer, offer.echo):
             return "echo"
-        if heard.message.type not in participant.terms.hears_freely:
-            reason = self._topic_obstacle(participant, heard)
+        if offer.message.type not in participant.terms.freely_delivered:
+            reason = self._topic_obstacle(participant, offer)
             if reason is not None:
                 return reason
-        return "hop_limit" if heard.hops > self._settings.hop_limit else None
+        return "hop_limit" if offer.hops > self._settings.hop_limit else None
 
-    def _topic_obstacle(self, participant: Participant, heard: Heard) -> str | None:
-        message = heard.message
-        if self._settings.poll_filter and is_poll(message.type) and not _hosts_here(participant, heard):
+    def _topic_obstacle(self, participant: Participant, offer: Offer) -> str | None:
+        message = offer.message
+        if self._settings.poll_filter and is_poll(message.type) and not _hosts_here(participant, offer):
             return "poll_filter"
         if message.type == SYNC and is_bare_sync(message):
             return "session_bootstrap"
         if message.type == UPDATE_DEFAULT and not participant.record.has(Grant.DEFAULT_SESSION):
             return "not_granted"
-        if self._is_hardened(participant) and not self._passes_hardened(participant, heard):
+        if self._is_hardened(participant) and not self._passes_hardened(participant, offer):
             return "hardened"
         if not participant.record.deliver.match(message.type):
             return "deliver_pattern"
@@ -160,25 +160,25 @@ class Router:
             return self._settings.hardened
         return participant.record.role is not Role.PEER
 
-    def _passes_hardened(self, participant: Participant, heard: Heard) -> bool:
-        topic, record = heard.message.type, participant.record
+    def _passes_hardened(self, participant: Participant, offer: Offer) -> bool:
+        topic, record = offer.message.type, participant.record
         if topic in LIFECYCLE or topic in self._settings.hardened_extra:
             return True
         # Readiness is a rule of its own, also for a host that the message names or that owns its session (B-49).
         if topic in self._readiness and participant.skills:
             return True
-        if (skill := dispatched_skill(topic)) is not None and participant.hosts(heard.hub_session, skill):
+        if (skill := dispatched_skill(topic)) is not None and participant.hosts(offer.hub_session, skill):
             return True
         return (
-            (is_poll(topic) and _hosts_here(participant, heard))
+            (is_poll(topic) and _hosts_here(participant, offer))
             or (self._by_site and topic in self._settings.group_topics)
             or (topic in (SPEECH, LISTEN) and not record.tts)
             or (topic == NOTICE and record.has(Grant.NOTICES))
         )
 
-    def addressed_to(self, participant: Participant, heard: Heard) -> Message:
+    def addressed_to(self, participant: Participant, offer: Offer) -> Message:
         """The message as this participant reads it: its own session id, hidden source, its names."""
-        message, hub_session = heard.message, heard.hub_session
+        message, hub_session = offer.message, offer.hub_session
         context, data = message.context, message.data
         local = participant.sessions.get(hub_session, hub_session)
         if local != hub_session:
@@ -194,15 +194,15 @@ class Router:
         return message
 
 
-def _is_own(participant: Participant, heard: Heard, echo: Echo) -> bool:
+def _is_own(participant: Participant, offer: Offer, echo: Echo) -> bool:
     """Whether the message came from this participant, or from the bridge itself (B-21)."""
     if echo.author is None:
         return True
     if echo.author != participant.id:
         return False
     # An author without TTS is served audio for its own speech (B-51), so for it this is no echo.
-    return heard.message.type != SPEAK or participant.record.tts
+    return offer.message.type != SPEAK or participant.record.tts
 
 
-def _hosts_here(participant: Participant, heard: Heard) -> bool:
-    return participant.hosts_skill_in(heard.hub_session)
+def _hosts_here(participant: Participant, offer: Offer) -> bool:
+    return participant.hosts_skill_in(offer.hub_session)

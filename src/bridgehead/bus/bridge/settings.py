@@ -11,8 +11,18 @@ from bridgehead.errors import ConfigError
 
 Signal = Literal["destination", "session_id", "site_id"]
 Profile = Literal["spec", "legacy", "auto"]
-
 RESERVED_NAMES: Final = ("skills", "audio", "core", "hive", "gui", "enclosure", "debug_cli")
+_COUNTS: Final = (
+    "grace_s",
+    "max_held",
+    "max_held_bytes",
+    "max_queued",
+    "max_queued_bytes",
+    "max_sessions",
+    "max_skills",
+    "max_participants",
+    "hop_limit",
+)
 
 
 class BridgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,19 +72,6 @@ class BridgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not settings.bridge_id:
             raise BadBusSetting("bridge_id must not be empty")
         return settings
-
-
-_COUNTS: Final = (
-    "grace_s",
-    "max_held",
-    "max_held_bytes",
-    "max_queued",
-    "max_queued_bytes",
-    "max_sessions",
-    "max_skills",
-    "max_participants",
-    "hop_limit",
-)
 
 
 class BadBusSetting(ConfigError):

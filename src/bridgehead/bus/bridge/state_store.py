@@ -8,7 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, Protocol
 
-from bridgehead.bus.actions import HubIdDropped, HubIdKept, Remembered, SkillDropped, SkillKept, SourceKept
+from bridgehead.bus.actions import (
+    ForgetHubId,
+    ForgetSkill,
+    RememberHubId,
+    RememberSkill,
+    RememberSource,
+    StateChange,
+)
 from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.errors import StoreError
 
@@ -40,7 +47,7 @@ class StateStore(Protocol):
         """The participant is connected here now; must not wait."""
         ...
 
-    def apply(self, changes: Iterable[Remembered]) -> None: ...
+    def apply(self, changes: Iterable[StateChange]) -> None: ...
 
     def forget(self, participant_id: str) -> None: ...
 
@@ -75,7 +82,7 @@ class SqliteState:
     def present(self, participant_id: str) -> None:
         pass
 
-    def apply(self, changes: Iterable[Remembered]) -> None:
+    def apply(self, changes: Iterable[StateChange]) -> None:
         try:
             self._database.execute("BEGIN")
             for change in changes:
@@ -101,17 +108,17 @@ class SqliteState:
             raise BridgeStateUnusable(self._path, str(error)) from error
 
 
-def _statement(change: Remembered) -> tuple[str, tuple[str, ...]]:
+def _statement(change: StateChange) -> tuple[str, tuple[str, ...]]:
     match change:
-        case SourceKept(participant, source):
+        case RememberSource(participant, source):
             return "INSERT OR REPLACE INTO sources VALUES (?, ?)", (participant, source)
-        case HubIdKept(participant, hub_id, local):
+        case RememberHubId(participant, hub_id, local):
             return "INSERT OR REPLACE INTO hub_ids VALUES (?, ?, ?)", (participant, hub_id, local)
-        case HubIdDropped(participant, hub_id):
+        case ForgetHubId(participant, hub_id):
             return "DELETE FROM hub_ids WHERE participant = ? AND hub_id = ?", (participant, hub_id)
-        case SkillKept(participant, hub_id, skill):
+        case RememberSkill(participant, hub_id, skill):
             return "INSERT OR IGNORE INTO skills VALUES (?, ?, ?)", (participant, hub_id, skill)
-        case SkillDropped(participant, hub_id, skill):
+        case ForgetSkill(participant, hub_id, skill):
             return (
                 "DELETE FROM skills WHERE participant = ? AND hub_id = ? AND skill_id = ?",
                 (participant, hub_id, skill),
@@ -123,7 +130,7 @@ class MemoryState:
 
     def __init__(self, remembered: RememberedState | None = None) -> None:
         self._remembered = remembered or RememberedState()
-        self.changes: list[Remembered] = []
+        self.changes: list[StateChange] = []
 
     def load(self) -> RememberedState:
         return self._remembered
@@ -134,7 +141,7 @@ class MemoryState:
     def present(self, participant_id: str) -> None:
         pass
 
-    def apply(self, changes: Iterable[Remembered]) -> None:
+    def apply(self, changes: Iterable[StateChange]) -> None:
         self.changes += changes
 
     def forget(self, participant_id: str) -> None:

@@ -1,4 +1,4 @@
-"""A member of a hub: hears everything, says anything. For tools on the machine of the hub, not for participants."""
+"""A member of a hub: receives everything, may send anything. For tools on the hub's machine, not for participants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from bridgehead.bus.client.participant import Spoken
-from bridgehead.bus.sockets.dial import Mailbox, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, Target, dial
 from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 from bridgehead.bus.wire.session import Session, context_session_id
 from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
@@ -17,25 +17,25 @@ from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
 class HubClient:
     """One connection to a hub."""
 
-    def __init__(self, mailbox: Mailbox) -> None:
-        self._mailbox = mailbox
+    def __init__(self, conversation: ClientConversation) -> None:
+        self._conversation = conversation
         self.session: Session = {"session_id": f"cli-{secrets.token_hex(4)}"}
         """A session of our own, so that answers can be told from everybody else's."""
 
     @classmethod
     async def connect(cls, url: str, *, token: str | None = None) -> Self:
-        mailbox = Mailbox()
+        conversation = ClientConversation()
         headers = (("Authorization", f"Bearer {token}"),) if token else ()
-        await dial(Target(url, headers), mailbox)
-        return cls(mailbox)
+        await dial(Target(url, headers), conversation)
+        return cls(conversation)
 
     async def send(self, message: Message) -> None:
-        await self._mailbox.send(encode(message))
+        await self._conversation.send(encode(message))
 
     async def receive(self) -> Message:
         """The next message; frames that are none are skipped."""
         while True:
-            read = read_frame(await self._mailbox.receive())
+            read = read_frame(await self._conversation.receive())
             if not isinstance(read, Malformed):
                 return read.message
 
@@ -59,7 +59,7 @@ class HubClient:
             return Spoken(tuple(said), handled=False)
 
     async def close(self) -> None:
-        await self._mailbox.close()
+        await self._conversation.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -42,10 +42,10 @@ class LoopbackHub:
     async def respond(self, request: Request) -> Answer:
         return Answer(400 if request.path == HUB_PATH else 404, b"this is a WebSocket\n")
 
-    def came(self, program: LoopbackProgram) -> None:
+    def joined(self, program: LoopbackProgram) -> None:
         self._programs.add(program)
 
-    def went(self, program: LoopbackProgram) -> None:
+    def left(self, program: LoopbackProgram) -> None:
         self._programs.discard(program)
 
     async def close(self) -> None:
@@ -58,18 +58,18 @@ class LoopbackHub:
 class LoopbackProgram:
     """One program on one side, the bridge on the other."""
 
-    def __init__(self, sidecar: LoopbackHub, join: JoinFile) -> None:
-        self._sidecar = sidecar
+    def __init__(self, hub: LoopbackHub, join: JoinFile) -> None:
+        self._hub = hub
         self._join = join
         self._peer: Peer
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
         self._task: asyncio.Task[None] | None = None
-        self._room = asyncio.Event()
-        self._room.set()
+        self._writable = asyncio.Event()
+        self._writable.set()
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
-        self._sidecar.came(self)
+        self._hub.joined(self)
         peer.send(HUB_GREETING)
         self._task = asyncio.get_running_loop().create_task(self._relay())
 
@@ -86,15 +86,15 @@ class LoopbackProgram:
         pass
 
     def paused(self) -> None:
-        self._room.clear()
+        self._writable.clear()
 
     def resumed(self) -> None:
-        self._room.set()
+        self._writable.set()
 
     def closed(self, code: int, reason: str) -> None:
         if self._task is not None:
             self._task.cancel()
-        self._sidecar.went(self)
+        self._hub.left(self)
 
     def end(self, code: int, reason: str) -> None:
         self._peer.close(code, reason)
@@ -130,7 +130,7 @@ class LoopbackProgram:
             event = await satellite.receive()
             if isinstance(event, Incoming):
                 await (
-                    self._room.wait()
+                    self._writable.wait()
                 )  # what a slow program does not read waits at the bridge, within its bounds
                 self._peer.send(encode(event.message))
             elif isinstance(event, MessageRefused):

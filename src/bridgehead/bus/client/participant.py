@@ -21,7 +21,7 @@ import msgspec
 
 from bridgehead.bus.access.credentials import NONCE_BYTES, Challenge, certificate_binding
 from bridgehead.bus.access.join_file import JoinFile
-from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bridgehead.bus.wire.message import Accepted, Message, decode_json, encode, read_value
@@ -75,8 +75,8 @@ class Spoken(msgspec.Struct, frozen=True):
 class Satellite:
     """One connection to a bridge."""
 
-    def __init__(self, mailbox: Mailbox, participant: str, source: str) -> None:
-        self._mailbox = mailbox
+    def __init__(self, conversation: ClientConversation, participant: str, source: str) -> None:
+        self._conversation = conversation
         self.participant = participant
         self.source = source
         self.session: Session = {}
@@ -98,27 +98,27 @@ class Satellite:
         if claimed_id is not None:
             headers.append((CLAIM_HEADER, claimed_id))
         target = Target(join.url, tuple(headers), frames.SUBPROTOCOL, join.cert_sha256, client_cert, ca_file)
-        mailbox = Mailbox()
+        conversation = ClientConversation()
         try:
-            await dial(target, mailbox)
+            await dial(target, conversation)
         except DialRefused as refused:
             if refused.status in (401, 403):
                 raise NotAdmitted(join.participant, f"HTTP {refused.status}") from refused
             raise
         try:
-            source = await _shake_hands(mailbox, join, claimed_id)
+            source = await _shake_hands(conversation, join, claimed_id)
         except BaseException:
-            mailbox.peer.abort()
+            conversation.peer.abort()
             raise
-        return cls(mailbox, join.participant, source)
+        return cls(conversation, join.participant, source)
 
     async def send(self, message: Message, *, hops: int = 0) -> None:
         """Send one message; a refusal comes back as an event."""
-        await self._mailbox.send(frames.outgoing(encode(message), hops))
+        await self._conversation.send(frames.outgoing(encode(message), hops))
 
     async def settled(self, wait_s: float = 5.0) -> None:
         """Return once the bridge has read what was sent; raises `Refused` where it did not take a message."""
-        await self._mailbox.send(frames.ping(0))
+        await self._conversation.send(frames.ping(0))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 while not isinstance(event := await self.receive(), Ponged):
@@ -151,12 +151,12 @@ class Satellite:
 
     async def answer(self, item_id: str, text: str) -> None:
         """Answer a pending item; needs the grant `approve`."""
-        await self._mailbox.send(frames.answer(item_id, text))
+        await self._conversation.send(frames.answer(item_id, text))
 
     async def receive(self) -> Event:
         """The next thing the bridge sent; raises `ConnectionEnded` when there is nothing more."""
         while True:
-            frame = decode_json(await self._mailbox.receive())
+            frame = decode_json(await self._conversation.receive())
             kind = frame.get("l2") if isinstance(frame, dict) else None
             if kind == "msg":
                 read = read_value(frame.get("m"))
@@ -172,7 +172,7 @@ class Satellite:
             elif kind == "pong":
                 return Ponged()
             elif kind == "ping":
-                await self._mailbox.send(frames.pong(frame.get("t")))
+                await self._conversation.send(frames.pong(frame.get("t")))
 
     def _adopt(self, message: Message) -> None:
         session = message.context.get("session")
@@ -181,9 +181,9 @@ class Satellite:
 
     async def close(self, *, goodbye: bool = True) -> None:
         """Leave; with a goodbye the bridge does not wait for us to come back."""
-        if goodbye and self._mailbox.ended is None and self._mailbox.has_room:
-            await self._mailbox.send(frames.bye("leaving"))
-        await self._mailbox.close()
+        if goodbye and self._conversation.ended is None and self._conversation.is_writable:
+            await self._conversation.send(frames.bye("leaving"))
+        await self._conversation.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -198,19 +198,19 @@ def _disregard(message: Message) -> None:
     pass
 
 
-async def _shake_hands(mailbox: Mailbox, join: JoinFile, claimed_id: str | None) -> str:
+async def _shake_hands(conversation: ClientConversation, join: JoinFile, claimed_id: str | None) -> str:
     """Answer the challenge if there is one, and check the server's own proof; the source we were given."""
     try:
-        frame = _frame(await mailbox.receive())
+        frame = _frame(await conversation.receive())
         challenge: Challenge | None = None
         key = from_base64(join.key) if join.key is not None else None
         if frame.get("l2") == "challenge":
             if key is None:
                 raise NotAdmitted(join.participant, "it asks for a key, and the join file has a token")
-            challenge = _challenge(mailbox, join, frame)
+            challenge = _challenge(conversation, join, frame)
             mac = challenge.client_mac(key)
-            await mailbox.send(frames.auth(join.participant, challenge.client_nonce, mac, claimed_id))
-            frame = _frame(await mailbox.receive())
+            await conversation.send(frames.auth(join.participant, challenge.client_nonce, mac, claimed_id))
+            frame = _frame(await conversation.receive())
     except ConnectionEnded as ended:
         raise NotAdmitted(join.participant, ended.reason or str(ended.code)) from ended
     if frame.get("l2") != "welcome" or not isinstance(frame.get("source"), str):
@@ -220,11 +220,11 @@ async def _shake_hands(mailbox: Mailbox, join: JoinFile, claimed_id: str | None)
     return str(frame["source"])
 
 
-def _challenge(mailbox: Mailbox, join: JoinFile, frame: dict[str, Any]) -> Challenge:
+def _challenge(conversation: ClientConversation, join: JoinFile, frame: dict[str, Any]) -> Challenge:
     nonce = from_base64(frame.get("nonce"), NONCE_BYTES)
     if nonce is None:
         raise NotOurBridge("its challenge has no nonce")
-    binding = certificate_binding(mailbox.peer.certificate)
+    binding = certificate_binding(conversation.peer.certificate)
     return Challenge(join.participant, nonce, secrets.token_bytes(NONCE_BYTES), binding)
 
 

@@ -72,7 +72,7 @@ class ChatEndpoint:
             del self._links[next(iter(self._links))]
         return f"/chat?t={token}"
 
-    # -- Room -----------------------------------------------------------------------------------------------------
+    # -- Site -----------------------------------------------------------------------------------------------------
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != "/chat":
@@ -95,21 +95,21 @@ class ChatEndpoint:
             return NOT_FOUND
         if self._session_of(request) is not None:
             return self._page()
-        return self._enter(request)
+        return self._open_link(request)
 
-    def _enter(self, request: Request) -> Answer:
+    def _open_link(self, request: Request) -> Answer:
         until = self._links.pop(request.query.get("t", ""), None)
         if until is None or until < self._clock.monotonic():
             page = _file("chat_closed.html")
             return Answer(401, page, "text/html; charset=utf-8", PAGE_HEADERS)
         secure = "; Secure" if request.secure else ""
-        cookie = f"{COOKIE}={self._begin()}; Path=/chat; Max-Age={SESSION_S:.0f}; HttpOnly; SameSite=Strict{secure}"
-        return self._page(("Set-Cookie", cookie))
+        rights = f"Path=/chat; Max-Age={SESSION_S:.0f}; HttpOnly; SameSite=Strict{secure}"
+        return self._page(("Set-Cookie", f"{COOKIE}={self._new_session()}; {rights}"))
 
     def _page(self, *headers: tuple[str, str]) -> Answer:
         return Answer(200, _file("chat.html"), "text/html; charset=utf-8", (*PAGE_HEADERS, *headers))
 
-    def _begin(self) -> str:
+    def _new_session(self) -> str:
         key = secrets.token_urlsafe(24)
         record = ParticipantRecord(
             f"chat-{secrets.token_hex(6)}",
@@ -149,7 +149,8 @@ class ChatSocket(RawConnection):
             said = {}
         given = _answer_in(said["answer"]) if "answer" in said else typed_answer(said.get("text"))
         if given is not None:
-            self._answer(given)
+            if self._gateway.relay.admits(self._page.id):
+                self._gateway.pending_answers.answer(self._page.id, given, self._answered)
         elif said.get("stop") is True:
             self._gateway.relay.take(self._page.id, payload, value={"type": STOP})
         else:
@@ -158,35 +159,33 @@ class ChatSocket(RawConnection):
     # -- ParticipantConnection ------------------------------------------------------------------------------------
 
     def welcome(self, source: str) -> None:
-        may_answer = self._gateway.desk.may(self._page.id, Grant.APPROVE)
-        self._tell({"welcome": {"participant": self._page.id, "may_answer": may_answer}})
-        self._gateway.desk.recall(self._page.id, lambda notice: self._tell({"notice": notice.to_data()}))
+        may_answer = self._gateway.pending_answers.may(self._page.id, Grant.APPROVE)
+        self._send({"welcome": {"participant": self._page.id, "may_answer": may_answer}})
+        self._gateway.pending_answers.send_open_items(
+            self._page.id, lambda notice: self._send({"notice": notice.to_data()})
+        )
 
     def deliver(self, delivery: Delivery) -> None:
         message = msgspec.json.decode(delivery.body)
         if delivery.topic == SPEAK:
             data = message["data"]
-            self._tell({"speak": {"utterance": str(data.get("utterance", "")), "lang": data.get("lang")}})
+            self._send({"speak": {"utterance": str(data.get("utterance", "")), "lang": data.get("lang")}})
         elif delivery.topic == NOTICE:
-            self._tell({"notice": message["data"]})
+            self._send({"notice": message["data"]})
         elif delivery.topic in (HANDLED, UNMATCHED):
-            self._tell({"handled" if delivery.topic == HANDLED else "unmatched": True})
+            self._send({"handled" if delivery.topic == HANDLED else "unmatched": True})
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        self._tell({"error": {"code": code, **details}})
+        self._send({"error": {"code": code, **details}})
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _tell(self, event: dict[str, Any]) -> None:
+    def _send(self, event: dict[str, Any]) -> None:
         self._reply(msgspec.json.encode(event))
-
-    def _answer(self, given: ItemAnswer) -> None:
-        if self._gateway.relay.admits(self._page.id):
-            self._gateway.desk.answer(self._page.id, given, self._answered)
 
     def _answered(self, frame: bytes) -> None:
         answered = msgspec.json.decode(frame)
-        self._tell({"answered": {key: answered[key] for key in ("id", "ok", "message")}})
+        self._send({"answered": {key: answered[key] for key in ("id", "ok", "message")}})
 
 
 def _answer_in(value: object) -> ItemAnswer | None:

@@ -34,16 +34,16 @@ class ConnectionGateway(Protocol):
 
     relay: Relay
     heartbeat: Heartbeat
-    desk: PendingAnswers
+    pending_answers: PendingAnswers
     binding: bytes
 
-    def moment(self) -> str:
+    def timestamp(self) -> str:
         """The time now, as frames show it."""
         ...
 
-    def stranger_came(self) -> None: ...
+    def handshake_began(self) -> None: ...
 
-    def stranger_left(self) -> None: ...
+    def handshake_ended(self) -> None: ...
 
     def prove(self, challenge: Challenge, mac: bytes, address: str) -> ParticipantRecord | None:
         """The participant whose key made `mac`; None for anybody else."""
@@ -59,7 +59,7 @@ class ConnectionGateway(Protocol):
 class RawConnection:
     """Bare messages without frames, for programs that speak the bus's own protocol; also the base of the others."""
 
-    last_heard = 0.0
+    last_received = 0.0
     last_pinged = 0.0
 
     def __init__(self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object) -> None:
@@ -84,10 +84,10 @@ class RawConnection:
             self._gateway.relay.take(self._participant, payload)
 
     def caught_up(self) -> None:
-        self.last_heard = monotonic()
+        self.last_received = monotonic()
 
     def ponged(self) -> None:
-        self.last_heard = monotonic()
+        self.last_received = monotonic()
 
     def paused(self) -> None:
         if self._joined:
@@ -116,7 +116,7 @@ class RawConnection:
         self._joined = False
         self._peer.close(code, code.reason)
 
-    # -- Pulse ----------------------------------------------------------------------------------------------------
+    # -- Pingable -------------------------------------------------------------------------------------------------
 
     def ping(self) -> None:
         self._peer.ping()
@@ -170,9 +170,9 @@ class FramedConnection(RawConnection):
             super().opened(peer)
             return
         self._peer = peer
-        self._gateway.stranger_came()
+        self._gateway.handshake_began()
         self._deadline = asyncio.get_running_loop().call_later(AUTHENTICATION_S, self._fail)
-        peer.send(frames.challenge(self._nonce, self._gateway.moment()))
+        peer.send(frames.challenge(self._nonce, self._gateway.timestamp()))
 
     def received(self, payload: bytes, *, text: bool) -> None:
         if not text:
@@ -181,9 +181,9 @@ class FramedConnection(RawConnection):
             self._ref = sent.ref
             self._gateway.relay.take(self._participant, payload, sent.m, sent.hops)
         else:
-            self._look_closer(payload)
+            self._take_other_frame(payload)
 
-    def _look_closer(self, payload: bytes) -> None:
+    def _take_other_frame(self, payload: bytes) -> None:
         """A frame that is no plain message."""
         self._ref = msgspec.UNSET
         frame = frames.read(payload)
@@ -234,7 +234,7 @@ class FramedConnection(RawConnection):
             return
         self._disarm()
         self._record = record
-        self._peer.expect_anything()
+        self._peer.lift_allowance()
         self._gateway.heartbeat.watch(self)
         self._enter()
 
@@ -259,7 +259,7 @@ class FramedConnection(RawConnection):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-            self._gateway.stranger_left()
+            self._gateway.handshake_ended()
 
     # -- frames ---------------------------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class FramedConnection(RawConnection):
         if not isinstance(item, str) or not isinstance(text, str):
             self._reply(frames.answered(str(item)[:64], ok=False, sentence="an answer needs id and text"))
         else:
-            self._gateway.desk.answer(self._participant, ItemAnswer(item, text), self._reply)
+            self._gateway.pending_answers.answer(self._participant, ItemAnswer(item, text), self._reply)
 
 
 _HANDLERS: Final[dict[str, Callable[[FramedConnection, frames.Frame], None]]] = {

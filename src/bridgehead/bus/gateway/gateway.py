@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -21,7 +21,7 @@ from bridgehead.bus.gateway.pending_answers import PendingAnswers
 from bridgehead.bus.interfaces import Announcer, Approvals, LogAnnouncer, Notices
 from bridgehead.bus.participants.record import HARD_FRAME_BYTES, ParticipantRecord, Role
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Request, Site, Upgrade
 from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
 from bridgehead.bus.sockets.origin import own_names, refusal
 from bridgehead.bus.wire import frames
@@ -32,7 +32,7 @@ _log: Final = logging.getLogger("bridgehead.bus")
 
 RAW_PATH: Final = "/bridge/raw"
 CLAIM_HEADER: Final = "x-bridgehead-claimed-id"
-STRANGER_BYTES: Final = 8192
+HANDSHAKE_BYTES: Final = 8192
 RELOAD_S: Final = 0.5
 
 NOT_FOUND: Final = Answer(404, b"not found\n")
@@ -43,24 +43,16 @@ BUSY: Final = Answer(503, b"too many strangers at the door\n")
 
 
 class GatewaySettings(msgspec.Struct, frozen=True):
-    """How a gateway treats those who knock."""
+    """How a gateway treats those who connect."""
 
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     client_certificates: bool = False
     """Mutual TLS in place of keys and tokens."""
-    max_strangers: int = 256
+    max_handshakes: int = 256
     failed_attempts: int = 20
     ping_s: float = PING_S
     silence_s: float = SILENCE_S
-
-
-class Endpoint(Protocol):
-    """A part of the site below one path: chat, webhooks, metrics, pairing."""
-
-    def upgrade(self, request: Request) -> Upgrade | Answer: ...
-
-    async def respond(self, request: Request) -> Answer: ...
 
 
 class Gateway:
@@ -83,21 +75,21 @@ class Gateway:
         self.settings = settings or GatewaySettings()
         self.binding = binding
         self.heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
-        self.rooms: dict[str, Endpoint] = {}
-        """First segment of the path to the room that serves it."""
-        self.desk = PendingAnswers(relay.bridge.known, approvals, notices)
+        self.endpoints: dict[str, Site] = {}
+        """First segment of the path to what is served below it."""
+        self.pending_answers = PendingAnswers(relay.bridge.known, approvals, notices)
         self._announcer = announcer or LogAnnouncer()
         self._clock = clock or SystemClock()
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._failures = FailedAttempts(limit=self.settings.failed_attempts)
-        self._strangers = 0
+        self._handshakes = 0
         self._watching: asyncio.Task[None] | None = None
 
     # -- Site -----------------------------------------------------------------------------------------------------
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
-        room = self.rooms.get(_first_segment(request.path))
-        page = room is not None
+        endpoint = self.endpoints.get(_first_segment(request.path))
+        page = endpoint is not None
         # Pages served from here may come back; to participants' paths no page may come unless listed.
         turned_away = refusal(
             request.headers,
@@ -109,8 +101,8 @@ class Gateway:
         if turned_away is not None:
             self._refused(request.address, "origin")
             return turned_away
-        if room is not None:
-            return room.upgrade(request)
+        if endpoint is not None:
+            return endpoint.upgrade(request)
         if request.path not in (FRAMED_PATH, RAW_PATH):
             return NOT_FOUND
         if request.path == FRAMED_PATH and not _offers_frames(request):
@@ -121,9 +113,9 @@ class Gateway:
         turned_away = refusal(request.headers, names=self._names, same_origin=True, secure=request.secure)
         if turned_away is not None:
             return turned_away
-        room = self.rooms.get(_first_segment(request.path))
-        if room is not None:
-            return await room.respond(request)
+        endpoint = self.endpoints.get(_first_segment(request.path))
+        if endpoint is not None:
+            return await endpoint.respond(request)
         return Answer(426, b"this is a WebSocket\n") if request.path in (FRAMED_PATH, RAW_PATH) else NOT_FOUND
 
     def _admit(self, request: Request) -> Upgrade | Answer:
@@ -151,10 +143,10 @@ class Gateway:
         return None if participant_id is None else self.directory.by_certificate(participant_id)
 
     def _challenge(self, request: Request) -> Upgrade | Answer:
-        if self._strangers >= self.settings.max_strangers:
+        if self._handshakes >= self.settings.max_handshakes:
             return BUSY
         connection = FramedConnection(self, None, None, request.address)
-        return Upgrade(connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL, STRANGER_BYTES)
+        return Upgrade(connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL, HANDSHAKE_BYTES)
 
     def _open(self, request: Request, record: ParticipantRecord) -> Upgrade | Answer:
         claim = request.headers.get(CLAIM_HEADER)
@@ -168,7 +160,7 @@ class Gateway:
 
     # -- authentication -------------------------------------------------------------------------------------------
 
-    def moment(self) -> str:
+    def timestamp(self) -> str:
         return iso_ms(self._clock.now())
 
     def is_blocked(self, address: str) -> bool:
@@ -186,11 +178,11 @@ class Gateway:
         assert key is not None
         return challenge.server_mac(key)
 
-    def stranger_came(self) -> None:
-        self._strangers += 1
+    def handshake_began(self) -> None:
+        self._handshakes += 1
 
-    def stranger_left(self) -> None:
-        self._strangers -= 1
+    def handshake_ended(self) -> None:
+        self._handshakes -= 1
 
     def authentication_failed(self, address: str) -> None:
         self._failures.note(address, self._clock.monotonic())
@@ -201,7 +193,7 @@ class Gateway:
         self._announce("bus.refused", address=address, reason=reason)
 
     def _announce(self, kind: str, **facts: str) -> None:
-        self._announcer.announce(kind, {"at": self.moment(), **facts})
+        self._announcer.announce(kind, {"at": self.timestamp(), **facts})
 
     # -- live reload ----------------------------------------------------------------------------------------------
 
@@ -230,7 +222,7 @@ class Gateway:
 
     async def stop(self) -> None:
         self.heartbeat.stop()
-        self.desk.close()
+        self.pending_answers.close()
         if self._watching is not None:
             self._watching.cancel()
 

@@ -47,7 +47,7 @@ class MetricsEndpoint:
             ("bridgehead_bus_taken_total", "Messages taken from participants.", self._relay.bridge.taken),
             ("bridgehead_bus_offered_total", "Messages offered to participants.", self._relay.bridge.offered),
         ]
-        return self._relay.ledger.prometheus(figures) + self._hub_lines()
+        return self._relay.counters.prometheus(figures) + self._hub_lines()
 
     def _hub_lines(self) -> str:
         if self._hub is None:

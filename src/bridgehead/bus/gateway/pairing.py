@@ -24,7 +24,7 @@ from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, TOO_MANY, Gateway
 from bridgehead.bus.interfaces import ApprovalRequest, Approvals
 from bridgehead.bus.participants.record import check_participant_id
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
-from bridgehead.bus.sockets.dial import ConnectionEnded, Mailbox, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, dial
 from bridgehead.bus.wire.frames import from_base64, to_base64
 from bridgehead.errors import BridgeheadError, ConfigError
 from bridgehead.host.clock import Clock, SystemClock
@@ -85,8 +85,8 @@ class PairingEndpoint:
 class PairingSocket:
     """One device that waits for a yes."""
 
-    def __init__(self, room: PairingEndpoint, address: str) -> None:
-        self._room = room
+    def __init__(self, endpoint: PairingEndpoint, address: str) -> None:
+        self._endpoint = endpoint
         self._address = address
         self._peer: Peer
         self._participant = ""
@@ -100,8 +100,10 @@ class PairingSocket:
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
-        self._room.waiting += 1
-        self._deadline = asyncio.get_running_loop().call_later(self._room.wait_s, self._refuse, "too late")
+        self._endpoint.waiting += 1
+        self._deadline = asyncio.get_running_loop().call_later(
+            self._endpoint.wait_s, self._refuse, "too late"
+        )
 
     def received(self, payload: bytes, *, text: bool) -> None:
         try:
@@ -109,7 +111,7 @@ class PairingSocket:
         except (msgspec.DecodeError, UnicodeDecodeError):
             frame = None
         if not isinstance(frame, dict) or self._task is not None or not self._step(frame):
-            self._room.gateway.authentication_failed(self._address)
+            self._endpoint.gateway.authentication_failed(self._address)
             self._refuse("not understood")
 
     def caught_up(self) -> None:
@@ -125,7 +127,7 @@ class PairingSocket:
         pass
 
     def closed(self, code: int, reason: str) -> None:
-        self._room.waiting -= 1
+        self._endpoint.waiting -= 1
         if self._deadline is not None:
             self._deadline.cancel()
         if self._task is not None:
@@ -142,12 +144,13 @@ class PairingSocket:
             self._participant = check_participant_id(name)
         except ConfigError:
             return False
-        if self._is_taken(name):
+        credential = self._endpoint.gateway.directory.credentials.get(name)
+        if credential is not None and not credential.revoked:
             self._refuse("this name is taken")
             return True
         self._commitment = commitment
         self._step = self._revealed
-        self._tell({"l2": "pair", "nonce": to_base64(self._nonce)})
+        self._send({"l2": "pair", "nonce": to_base64(self._nonce)})
         return True
 
     def _revealed(self, frame: dict[str, Any]) -> bool:
@@ -157,28 +160,24 @@ class PairingSocket:
             return False
         if not secrets.compare_digest(hashlib.sha256(nonce).digest(), self._commitment):
             return False
-        code = pairing_code(self._participant, nonce, self._nonce, self._room.gateway.binding)
+        code = pairing_code(self._participant, nonce, self._nonce, self._endpoint.gateway.binding)
         self._task = asyncio.get_running_loop().create_task(self._wait_for_answer(code))
         return True
 
-    def _is_taken(self, name: str) -> bool:
-        credential = self._room.gateway.directory.credentials.get(name)
-        return credential is not None and not credential.revoked
-
     async def _wait_for_answer(self, code: str) -> None:
-        approvals = self._room.approvals
+        approvals = self._endpoint.approvals
         request = ApprovalRequest(
             f"pair:{self._participant}:{secrets.token_hex(4)}",
             f"device {self._participant} wants to join the bus and shows {code}",
             f"A device at {self._address} asks to join as {self._participant!r}. "
             f"Answer yes only if its display shows {code}.",
-            self._room.wait_s,
+            self._endpoint.wait_s,
         )
         await asyncio.to_thread(approvals.ask, request)
         answer: str | None = None
         try:
             while (answer := await asyncio.to_thread(approvals.answer_to, request.key)) is None:
-                await asyncio.sleep(self._room.poll_s)
+                await asyncio.sleep(self._endpoint.poll_s)
         finally:
             if answer is None:
                 approvals.withdraw(request.key)
@@ -188,55 +187,55 @@ class PairingSocket:
             self._refuse("refused by the operator")
 
     async def _admit(self) -> None:
-        room = self._room
-        request = Enrolment(self._participant, {}, room.url, room.cert_sha256)
+        endpoint = self._endpoint
+        request = Enrolment(self._participant, {}, endpoint.url, endpoint.cert_sha256)
         try:
-            join = await asyncio.to_thread(enrol, room.folder, request, room.clock)
+            join = await asyncio.to_thread(enrol, endpoint.folder, request, endpoint.clock)
         except BridgeheadError as error:
             _log.error("pairing %s failed: %s", self._participant, error)
             self._refuse("the bridge could not enrol it")
             return
-        room.gateway.reload()
-        self._tell({"l2": "paired", "join": msgspec.to_builtins(join)})
+        endpoint.gateway.reload()
+        self._send({"l2": "paired", "join": msgspec.to_builtins(join)})
         self._peer.close(1000, "paired")
 
     def _refuse(self, why: str) -> None:
         self._peer.close(CloseCode.NOT_AUTHENTICATED, why)
 
-    def _tell(self, frame: dict[str, Any]) -> None:
+    def _send(self, frame: dict[str, Any]) -> None:
         self._peer.send(msgspec.json.encode(frame))
 
 
 async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> JoinFile:
     """The device's side: show the digits, wait for the yes, and return the join file."""
     check_participant_id(participant)
-    mailbox = Mailbox()
+    conversation = ClientConversation()
     # Which certificate this is will be judged by a person, by comparing the digits it goes into.
-    await dial(Target(url, accept_any_certificate=True), mailbox)
-    binding = certificate_binding(mailbox.peer.certificate)
+    await dial(Target(url, accept_any_certificate=True), conversation)
+    binding = certificate_binding(conversation.peer.certificate)
     nonce = secrets.token_bytes(NONCE_BYTES)
     try:
         commitment = to_base64(hashlib.sha256(nonce).digest())
-        await _send(mailbox, {"l2": "pair", "participant": participant, "commit": commitment})
-        server_nonce = from_base64(_read(await mailbox.receive()).get("nonce"), NONCE_BYTES)
+        await _send(conversation, {"l2": "pair", "participant": participant, "commit": commitment})
+        server_nonce = from_base64(_read(await conversation.receive()).get("nonce"), NONCE_BYTES)
         if server_nonce is None:
             raise PairingRefused("the bridge does not offer pairing")
-        await _send(mailbox, {"l2": "reveal", "nonce": to_base64(nonce)})
+        await _send(conversation, {"l2": "reveal", "nonce": to_base64(nonce)})
         show_code(pairing_code(participant, nonce, server_nonce, binding))
-        join = msgspec.convert(_read(await mailbox.receive()).get("join"), JoinFile)
+        join = msgspec.convert(_read(await conversation.receive()).get("join"), JoinFile)
     except ConnectionEnded as ended:
         raise PairingRefused(ended.reason or "the connection ended") from ended
     except msgspec.ValidationError as error:
         raise PairingRefused("its answer cannot be read") from error
     finally:
-        mailbox.peer.close(1000, "")
+        conversation.peer.close(1000, "")
     if join.cert_sha256 is not None and bytes.fromhex(join.cert_sha256) != binding:
         raise PairingRefused("it named another certificate than it showed")
     return join
 
 
-async def _send(mailbox: Mailbox, frame: dict[str, Any]) -> None:
-    await mailbox.send(msgspec.json.encode(frame))
+async def _send(conversation: ClientConversation, frame: dict[str, Any]) -> None:
+    await conversation.send(msgspec.json.encode(frame))
 
 
 def _read(payload: bytes) -> dict[str, Any]:

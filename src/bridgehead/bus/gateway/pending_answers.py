@@ -1,6 +1,6 @@
 """Pending items and the participants who may know of them or answer them (design §1).
 
-An answer goes the one way every answer goes, so it is taken once, and whoever comes second is told who was first.
+An answer is taken once, wherever it is given; whoever comes second learns who was first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
 
-MAX_ERRANDS: Final = 64
+MAX_AT_ONCE: Final = 64
 """Answers and look-ups under way at once; each occupies a worker thread."""
 
 
@@ -29,55 +29,55 @@ class PendingAnswers:
         self._known = known
         self._approvals = approvals
         self._notices = notices
-        self._errands: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def may(self, participant_id: str, grant: Grant) -> bool:
         """Whether the record in force gives this right; a changed record counts at once (bus §10.3)."""
         participant = self._known.get(participant_id)
         return participant is not None and participant.record.has(grant)
 
-    def answer(self, participant_id: str, given: ItemAnswer, tell: Callable[[bytes], None]) -> None:
+    def answer(self, participant_id: str, given: ItemAnswer, reply: Callable[[bytes], None]) -> None:
         """Give a participant's answer to a pending item and read back what became of it."""
         if not self.may(participant_id, Grant.APPROVE):
-            tell(frames.answered(given.id, ok=False, sentence="this participant may not answer"))
+            reply(frames.answered(given.id, ok=False, sentence="this participant may not answer"))
         elif self._approvals is None:
-            tell(frames.answered(given.id, ok=False, sentence="nothing can be answered here"))
+            reply(frames.answered(given.id, ok=False, sentence="nothing can be answered here"))
         elif self._is_busy:
-            tell(frames.answered(given.id, ok=False, sentence="too many answers at once; try again"))
+            reply(frames.answered(given.id, ok=False, sentence="too many answers at once; try again"))
         else:
-            self._run(_answer(self._approvals, f"bus {participant_id}", given, tell))
+            self._run(_answer(self._approvals, f"bus {participant_id}", given, reply))
 
-    def recall(self, participant_id: str, tell: Callable[[Notice], None]) -> None:
-        """Tell a page that was just opened what waits, if it may know."""
+    def send_open_items(self, participant_id: str, send: Callable[[Notice], None]) -> None:
+        """Send what waits to a page that was just opened, if it may know."""
         if self._notices is not None and self.may(participant_id, Grant.NOTICES) and not self._is_busy:
-            self._run(_recall(self._notices, tell))
+            self._run(_send_open_items(self._notices, send))
 
     def close(self) -> None:
-        for errand in self._errands:
-            errand.cancel()
+        for work in self._tasks:
+            work.cancel()
 
     @property
     def _is_busy(self) -> bool:
-        return len(self._errands) >= MAX_ERRANDS
+        return len(self._tasks) >= MAX_AT_ONCE
 
-    def _run(self, errand: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(errand)
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
-async def _answer(approvals: Approvals, by: str, given: ItemAnswer, tell: Callable[[bytes], None]) -> None:
+async def _answer(approvals: Approvals, by: str, given: ItemAnswer, reply: Callable[[bytes], None]) -> None:
     try:
         await asyncio.to_thread(approvals.answer, given.id, given.text, by)
     except BridgeheadError as error:
-        tell(frames.answered(given.id, ok=False, sentence=error.message))
+        reply(frames.answered(given.id, ok=False, sentence=error.message))
     else:
-        tell(frames.answered(given.id, ok=True, sentence=f"{given.id} was answered: {given.text}"))
+        reply(frames.answered(given.id, ok=True, sentence=f"{given.id} was answered: {given.text}"))
 
 
-async def _recall(notices: Notices, tell: Callable[[Notice], None]) -> None:
+async def _send_open_items(notices: Notices, send: Callable[[Notice], None]) -> None:
     try:
         for notice in await asyncio.to_thread(notices.open_items):
-            tell(notice)
+            send(notice)
     except BridgeheadError as error:
         _log.warning("what waits could not be read: %s", error.message)

@@ -1,6 +1,4 @@
-"""What a running bridge says about itself: participants, rates, outcomes, links, heads of recent messages. Plain
-data.
-"""
+"""What a running bridge says about itself: participants, rates, outcomes, links, heads of recent messages."""
 
 from __future__ import annotations
 
@@ -22,6 +20,12 @@ from bridgehead.host.clock import Clock, iso_ms
 
 MAX_LISTED = 500
 """Participants listed at most; the connected ones come first."""
+RATE_SECONDS: Final = 120
+MAX_HEADS: Final = 300
+MAX_CONTENT_BYTES: Final = 64 * 1024
+"""A larger message is shown by its head only, so that watching never fills memory."""
+WATCHED_S: Final = 20.0
+"""How long after the last look messages are still noted."""
 
 
 class ParticipantStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,29 +112,18 @@ class BusStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def participants_listed(
-    known: Iterable[Participant], enrolled: Iterable[ParticipantRecord], ledger: OutcomeCounters
+    known: Iterable[Participant], enrolled: Iterable[ParticipantRecord], counters: OutcomeCounters
 ) -> tuple[ParticipantStatus, ...]:
     """Those who are known and those who are enrolled but away; the connected ones first, then by name."""
     present = {participant.id: participant for participant in known}
     away = (record for record in enrolled if record.id not in present)
-    standing = sorted(present.values(), key=lambda participant: (not participant.connected, participant.id))
-    listed = [_standing(participant, ledger) for participant in standing[:MAX_LISTED]]
+    ordered = sorted(present.values(), key=lambda participant: (not participant.connected, participant.id))
+    listed = [_present(participant, counters) for participant in ordered[:MAX_LISTED]]
     listed += [absent(record) for record in sorted(away, key=lambda record: record.id)]
     return tuple(listed[:MAX_LISTED])
 
 
-def absent(record: ParticipantRecord) -> ParticipantStatus:
-    """A participant that is enrolled and not there."""
-    return ParticipantStatus(
-        id=record.id, role=record.role, mode=record.mode, state="absent", site=record.site_determination
-    )
-
-
-def outcomes_counted(ledger: OutcomeCounters) -> tuple[OutcomeCount, ...]:
-    return tuple(OutcomeCount(*kind, count) for kind, count in sorted(ledger.outcomes.items()))
-
-
-def _standing(participant: Participant, ledger: OutcomeCounters) -> ParticipantStatus:
+def _present(participant: Participant, counters: OutcomeCounters) -> ParticipantStatus:
     return ParticipantStatus(
         id=participant.id,
         role=participant.record.role,
@@ -141,8 +134,19 @@ def _standing(participant: Participant, ledger: OutcomeCounters) -> ParticipantS
         held=len(participant.held),
         queued=len(participant.queued),
         skills=tuple(sorted({skill for _session, skill in participant.skills})),
-        outcomes=dict(ledger.of(participant.id)),
+        outcomes=dict(counters.of(participant.id)),
     )
+
+
+def absent(record: ParticipantRecord) -> ParticipantStatus:
+    """A participant that is enrolled and not there."""
+    return ParticipantStatus(
+        id=record.id, role=record.role, mode=record.mode, state="absent", site=record.site_determination
+    )
+
+
+def outcomes_counted(counters: OutcomeCounters) -> tuple[OutcomeCount, ...]:
+    return tuple(OutcomeCount(*kind, count) for kind, count in sorted(counters.outcomes.items()))
 
 
 class LinkStates:
@@ -156,7 +160,7 @@ class LinkStates:
         self._announcer = announcer
         self._clock = clock
         self._publish = publish
-        self._said: dict[str, tuple[HealthEvent, str, float]] = {}
+        self._latest: dict[str, tuple[HealthEvent, str, float]] = {}
 
     @property
     def links(self) -> tuple[LinkStatus, ...]:
@@ -164,7 +168,7 @@ class LinkStates:
         now = self._clock.monotonic()
         return tuple(
             LinkStatus(link, believed(event, now - said_at), event.reason, at)
-            for link, (event, at, said_at) in self._said.items()
+            for link, (event, at, said_at) in self._latest.items()
         )
 
     def announcing(self, link: str) -> Callable[[HealthEvent], None]:
@@ -181,44 +185,12 @@ class LinkStates:
                 "ttl_s": event.ttl_s,
                 "refresh": event.refresh,
             }
-            self._said[link] = (event, facts["at"], self._clock.monotonic())
+            self._latest[link] = (event, facts["at"], self._clock.monotonic())
             self._announcer.announce("bus.bridge.health", facts)
             if self._publish is not None and not event.refresh:
                 self._publish(Message(HEALTH, facts, {"source": self._bridge_id}))
 
         return announce
-
-
-def described(message: Message, at: str, *, with_data: bool) -> dict[str, Any]:
-    """The facts of a message; its payload only `with_data`."""
-    source = message.context.get("source")
-    facts: dict[str, Any] = {
-        "at": at,
-        "topic": message.type,
-        "source": source if isinstance(source, str) else None,
-        "destination": list(destinations(message.context)),
-        "session_id": context_session_id(message.context),
-        "bytes": len(encode(message)),
-    }
-    return {**facts, "data": message.data} if with_data else facts
-
-
-def message_line(facts: dict[str, Any]) -> str:
-    """The facts for a reader: `10:15:02  ovos.utterance.speak  core → kitchen  default  182 B`."""
-    to = ", ".join(facts["destination"]) or "everybody"
-    shown = (
-        f"{facts['at'][11:19]}  {facts['topic']}  {facts['source'] or '?'} → {to}  "
-        f"{facts['session_id']}  {facts['bytes']} B"
-    )
-    return f"{shown}  {facts['data']}" if "data" in facts else shown
-
-
-RATE_SECONDS: Final = 120
-MAX_HEADS: Final = 300
-MAX_KEPT_BYTES: Final = 64 * 1024
-"""A larger message is shown by its head only, so that watching never fills memory."""
-WATCHED_S: Final = 20.0
-"""How long after the last look messages are still noted."""
 
 
 class Rates:
@@ -250,22 +222,22 @@ class Tail:
     def __init__(self) -> None:
         self._noted: deque[_Noted] = deque(maxlen=MAX_HEADS)
         self._number = 0
-        self._looked_at: float | None = None
+        self._read_at: float | None = None
 
     @property
     def is_watched(self) -> bool:
-        return self._looked_at is not None
+        return self._read_at is not None
 
-    def look(self, after: int, now: float) -> tuple[MessageHead, ...]:
+    def heads(self, after: int, now: float) -> tuple[MessageHead, ...]:
         """Heads with a number above `after`, oldest first; from now on messages are noted."""
-        self._looked_at = now
+        self._read_at = now
         return tuple(noted.head for noted in self._noted if noted.head.number > after)
 
     def note(self, message: Message, at: str) -> None:
         self._number += 1
-        facts = described(message, at, with_data=False)
+        facts = message_facts(message, at, with_data=False)
         head = MessageHead(**{**facts, "destination": tuple(facts["destination"])}, number=self._number)
-        self._noted.append(_Noted(head, message if head.bytes <= MAX_KEPT_BYTES else None))
+        self._noted.append(_Noted(head, message if head.bytes <= MAX_CONTENT_BYTES else None))
 
     def content(self, number: int) -> MessageContent | None:
         """What a message carries; None when it is gone, or too large to be kept."""
@@ -274,8 +246,32 @@ class Tail:
                 return MessageContent(number, noted.message.data, noted.message.context)
         return None
 
-    def rest(self, now: float) -> None:
+    def expire(self, now: float) -> None:
         """Forget everything once nobody has looked for a while."""
-        if self._looked_at is not None and now - self._looked_at >= WATCHED_S:
-            self._looked_at = None
+        if self._read_at is not None and now - self._read_at >= WATCHED_S:
+            self._read_at = None
             self._noted.clear()
+
+
+def message_facts(message: Message, at: str, *, with_data: bool) -> dict[str, Any]:
+    """The facts of a message; its payload only `with_data`."""
+    source = message.context.get("source")
+    facts: dict[str, Any] = {
+        "at": at,
+        "topic": message.type,
+        "source": source if isinstance(source, str) else None,
+        "destination": list(destinations(message.context)),
+        "session_id": context_session_id(message.context),
+        "bytes": len(encode(message)),
+    }
+    return {**facts, "data": message.data} if with_data else facts
+
+
+def message_line(facts: dict[str, Any]) -> str:
+    """The facts for a reader: `10:15:02  ovos.utterance.speak  core → kitchen  default  182 B`."""
+    to = ", ".join(facts["destination"]) or "everybody"
+    shown = (
+        f"{facts['at'][11:19]}  {facts['topic']}  {facts['source'] or '?'} → {to}  "
+        f"{facts['session_id']}  {facts['bytes']} B"
+    )
+    return f"{shown}  {facts['data']}" if "data" in facts else shown

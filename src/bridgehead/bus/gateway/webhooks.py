@@ -21,6 +21,13 @@ WAIT_S: Final = 30.0
 LONGEST_WAIT_S: Final = 300.0
 MAX_WAITING: Final = 64
 SCHEMA_VERSION: Final = "1.0"
+_REFUSED_STATUS: Final = {
+    "rate_limited": 429,
+    "too_large": 413,
+    "policy_denied": 403,
+    "revoked": 401,
+    "going_away": 503,
+}
 
 
 class WebhookEndpoint:
@@ -30,7 +37,7 @@ class WebhookEndpoint:
         self._gateway = gateway
         self._wait_s = wait_s
         self._clock = clock or SystemClock()
-        self._seats: dict[str, WebhookParticipant] = {}
+        self._participants: dict[str, WebhookParticipant] = {}
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         return NOT_FOUND
@@ -65,51 +72,41 @@ class WebhookEndpoint:
     async def _ask(
         self, record: ParticipantRecord, asked: dict[str, Any], wait_s: float, *, plain: bool
     ) -> Answer:
-        seat = self._seats.setdefault(record.id, WebhookParticipant())
-        if len(seat.waiting) >= MAX_WAITING:
+        participant = self._participants.setdefault(record.id, WebhookParticipant())
+        if len(participant.waiting) >= MAX_WAITING:
             return Answer(429, b"too many requests are waiting\n")
-        round_ = _Round()
+        call = _WebhookCall()
         utterance_id = secrets.token_hex(8)
-        seat.waiting[utterance_id] = round_
+        participant.waiting[utterance_id] = call
         try:
-            if not seat.joined:
-                self._gateway.relay.join(record, seat)
+            if not participant.joined:
+                self._gateway.relay.join(record, participant)
             body = {**asked, "utterance_id": utterance_id}
             self._gateway.relay.take(record.id, msgspec.json.encode(body), value=body)
             async with asyncio.timeout(wait_s):
-                await round_.over.wait()
+                await call.over.wait()
         except TimeoutError:
             pass
         except TooManyParticipants as full:
             return Answer(503, f"{full.message}\n".encode())
         finally:
-            del seat.waiting[utterance_id]
-            if not seat.waiting:
-                self._empty(record.id, seat)
-        return _answer(round_, plain=plain)
+            del participant.waiting[utterance_id]
+            if not participant.waiting:
+                self._leave(record.id, participant)
+        return _answer(call, plain=plain)
 
-    def _empty(self, participant_id: str, seat: WebhookParticipant) -> None:
-        self._seats.pop(participant_id, None)
-        if seat.joined:
-            seat.joined = False
-            self._gateway.relay.leave(participant_id, seat)
-
-
-class _Round:
-    """One request that waits for its end marker."""
-
-    def __init__(self) -> None:
-        self.speak: list[dict[str, Any]] = []
-        self.handled = False
-        self.refusal: dict[str, Any] | None = None
-        self.over = asyncio.Event()
+    def _leave(self, participant_id: str, participant: WebhookParticipant) -> None:
+        self._participants.pop(participant_id, None)
+        if participant.joined:
+            participant.joined = False
+            self._gateway.relay.leave(participant_id, participant)
 
 
 class WebhookParticipant:
     """The connection of one webhook participant: there while at least one request waits."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, _Round] = {}
+        self.waiting: dict[str, _WebhookCall] = {}
         self.joined = False
 
     def welcome(self, source: str) -> None:
@@ -122,27 +119,37 @@ class WebhookParticipant:
         named = message["context"].get("utterance_id")
         # A core that drops the id still answers in order, so its words go to the one who has waited longest.
         is_named = isinstance(named, str) and named != ""
-        round_ = self.waiting.get(named) if is_named else next(iter(self.waiting.values()), None)
-        if round_ is None:
+        call = self.waiting.get(named) if is_named else next(iter(self.waiting.values()), None)
+        if call is None:
             return
         if delivery.topic == SPEAK:
             data = message["data"]
-            round_.speak.append({"utterance": str(data.get("utterance", "")), "lang": data.get("lang")})
+            call.speak.append({"utterance": str(data.get("utterance", "")), "lang": data.get("lang")})
         else:
-            round_.handled = True
-            round_.over.set()
+            call.handled = True
+            call.over.set()
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
         """The newest request was refused; it is the one being taken."""
-        round_ = next(reversed(self.waiting.values()))
-        round_.refusal = {"code": code, **details}
-        round_.over.set()
+        call = next(reversed(self.waiting.values()))
+        call.refusal = {"code": code, **details}
+        call.over.set()
 
     def close(self, code: CloseCode) -> None:
         self.joined = False
-        for round_ in self.waiting.values():
-            round_.refusal = round_.refusal or {"code": code.reason}
-            round_.over.set()
+        for call in self.waiting.values():
+            call.refusal = call.refusal or {"code": code.reason}
+            call.over.set()
+
+
+class _WebhookCall:
+    """One request that waits for its end marker."""
+
+    def __init__(self) -> None:
+        self.speak: list[dict[str, Any]] = []
+        self.handled = False
+        self.refusal: dict[str, Any] | None = None
+        self.over = asyncio.Event()
 
 
 def _read_text(request: Request) -> dict[str, Any] | Answer:
@@ -180,24 +187,15 @@ def _wants_plain(request: Request) -> bool:
     return request.headers.get("accept", "").partition(",")[0].partition(";")[0].strip() == "text/plain"
 
 
-_REFUSED_STATUS: Final = {
-    "rate_limited": 429,
-    "too_large": 413,
-    "policy_denied": 403,
-    "revoked": 401,
-    "going_away": 503,
-}
-
-
-def _answer(round_: _Round, *, plain: bool) -> Answer:
-    if round_.refusal is not None:
-        status = _REFUSED_STATUS.get(str(round_.refusal["code"]), 400)
-        body = msgspec.json.encode({"schema_version": SCHEMA_VERSION, "error": round_.refusal})
+def _answer(call: _WebhookCall, *, plain: bool) -> Answer:
+    if call.refusal is not None:
+        status = _REFUSED_STATUS.get(str(call.refusal["code"]), 400)
+        body = msgspec.json.encode({"schema_version": SCHEMA_VERSION, "error": call.refusal})
         return Answer(status, body, "application/json")
     if plain:
-        lines = "".join(f"{said['utterance']}\n" for said in round_.speak)
+        lines = "".join(f"{said['utterance']}\n" for said in call.speak)
         return Answer(200, lines.encode())
     body = msgspec.json.encode(
-        {"schema_version": SCHEMA_VERSION, "speak": round_.speak, "handled": round_.handled}
+        {"schema_version": SCHEMA_VERSION, "speak": call.speak, "handled": call.handled}
     )
     return Answer(200, body, "application/json")

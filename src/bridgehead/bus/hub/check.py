@@ -11,14 +11,21 @@ from typing import Final, Literal
 
 import msgspec
 
-from bridgehead.bus.sockets.dial import ConnectionEnded, DialRefused, Mailbox, Target, Unreachable, dial
+from bridgehead.bus.sockets.dial import (
+    ClientConversation,
+    ConnectionEnded,
+    DialRefused,
+    Target,
+    Unreachable,
+    dial,
+)
+from bridgehead.bus.transports.base import is_encrypted
 from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
 from bridgehead.bus.wire.topics import HANDLED, MATCHED, UNMATCHED
 from bridgehead.errors import BridgeheadError
 
 State = Literal["fine", "look", "broken"]
 PROBE: Final = "bridgehead.check.probe"
-_ENCRYPTED: Final = {"ciphertext", "tag", "nonce"}
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -42,26 +49,26 @@ class CheckOptions(msgspec.Struct, frozen=True):
 
 async def check_hub(options: CheckOptions) -> list[Finding]:
     """Everything worth saying about the hub, in the order a deployer would ask."""
-    mailbox = Mailbox()
+    conversation = ClientConversation()
     headers = (("Authorization", f"Bearer {options.token}"),) if options.token else ()
     try:
-        await dial(Target(options.url, headers), mailbox)
+        await dial(Target(options.url, headers), conversation)
     except DialRefused as refused:
         return [_refused(options.url, refused)]
     except (Unreachable, BridgeheadError) as error:
         return [Finding("hub-unreachable", "broken", error.message, "bridgehead bus serve starts one")]
     findings = [Finding("hub-reachable", "fine", f"{options.url} answers")]
     try:
-        findings += await _greeting(mailbox)
-        findings += await _echo(mailbox)
-        findings += await _open_door(options)
-        findings += await _traffic(mailbox, options)
+        findings += await _greeting(conversation)
+        findings += await _echo(conversation)
+        findings += await _origin(options)
+        findings += await _traffic(conversation, options)
     except ConnectionEnded as ended:
         findings.append(
             Finding("hub-closed", "broken", f"the hub ended the connection ({ended.code} {ended.reason})")
         )
     finally:
-        mailbox.peer.abort()
+        conversation.peer.abort()
     return findings
 
 
@@ -74,36 +81,34 @@ def _refused(url: str, refused: DialRefused) -> Finding:
     return Finding("hub-refused", "broken", f"{url} answered HTTP {refused.status}", fix)
 
 
-async def _greeting(mailbox: Mailbox) -> list[Finding]:
+async def _greeting(conversation: ClientConversation) -> list[Finding]:
     try:
         async with asyncio.timeout(2):
-            value = decode_json(await mailbox.receive())
+            value = decode_json(await conversation.receive())
     except TimeoutError:
         return [Finding("hub-silent", "look", "the hub did not greet; it may not be a message bus")]
-    if isinstance(value, dict) and value.keys() >= _ENCRYPTED:
-        return [_encrypted()]
+    if is_encrypted(value):
+        return [
+            Finding(
+                "hub-encrypted",
+                "broken",
+                "messages are encrypted with websocket.secret_key, which is not supported",
+                "remove websocket.secret_key from the hub's configuration",
+            )
+        ]
     read = read_value(value)
     if isinstance(read, Malformed):
         return [Finding("hub-greeting", "broken", f"the hub's first frame is no message ({read.reason})")]
     return [Finding("hub-greeting", "fine", f"it greets with {read.message.type!r}")]
 
 
-def _encrypted() -> Finding:
-    return Finding(
-        "hub-encrypted",
-        "broken",
-        "messages are encrypted with websocket.secret_key, which is not supported",
-        "remove websocket.secret_key from the hub's configuration",
-    )
-
-
-async def _echo(mailbox: Mailbox) -> list[Finding]:
+async def _echo(conversation: ClientConversation) -> list[Finding]:
     probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": "bridgehead-check"})
-    await mailbox.send(encode(probe))
+    await conversation.send(encode(probe))
     try:
         async with asyncio.timeout(2):
             while True:
-                read = read_value(decode_json(await mailbox.receive()))
+                read = read_value(decode_json(await conversation.receive()))
                 if not isinstance(read, Malformed) and read.message == probe:
                     return [
                         Finding("hub-echo", "fine", "it passes messages on unchanged, to their sender too")
@@ -118,15 +123,15 @@ async def _echo(mailbox: Mailbox) -> list[Finding]:
         ]
 
 
-async def _open_door(options: CheckOptions) -> list[Finding]:
+async def _origin(options: CheckOptions) -> list[Finding]:
     """A page in a browser must not be able to use the bus."""
     page = (("Origin", "http://page.invalid"),)
-    mailbox = Mailbox()
+    conversation = ClientConversation()
     try:
-        await dial(Target(options.url, page), mailbox)
+        await dial(Target(options.url, page), conversation)
     except BridgeheadError:
         return [Finding("hub-origin", "fine", "it turns web pages away")]
-    mailbox.peer.abort()
+    conversation.peer.abort()
     return [
         Finding(
             "hub-origin",
@@ -137,14 +142,14 @@ async def _open_door(options: CheckOptions) -> list[Finding]:
     ]
 
 
-async def _traffic(mailbox: Mailbox, options: CheckOptions) -> list[Finding]:
+async def _traffic(conversation: ClientConversation, options: CheckOptions) -> list[Finding]:
     """Listen for a while: who orchestrates here, and in which names?"""
     topics: set[str] = set()
     bad = 0
     try:
         async with asyncio.timeout(options.listen_s):
             while True:
-                read = read_value(decode_json(await mailbox.receive()))
+                read = read_value(decode_json(await conversation.receive()))
                 if isinstance(read, Malformed):
                     bad += 1
                 else:

@@ -39,7 +39,7 @@ _log: Final = logging.getLogger("bridgehead.bus.hub")
 GOING_AWAY: Final = 1001
 MIB: Final = 1024 * 1024
 
-Listener = Callable[[Message], None]
+OnMessage = Callable[[Message], None]
 
 
 class HubSettings(msgspec.Struct, frozen=True):
@@ -62,18 +62,18 @@ class _Published(msgspec.Struct, frozen=True):
 
 
 class Hub:
-    """Everybody hears everything, in one order."""
+    """Everybody gets everything, in one order."""
 
     def __init__(self, settings: HubSettings | None = None) -> None:
         self.settings = settings or HubSettings()
         self.counts: Counter[str] = Counter()
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._members: dict[HubMember, None] = {}
-        self._told: tuple[tuple[object, Listener, bool], ...] = ()
-        """Every listener with its token and whether it hears itself, ready to be gone through for each message."""
-        self._untold: deque[tuple[Message, object]] = deque()
+        self._listeners: tuple[tuple[object, OnMessage, bool], ...] = ()
+        """Every listener with its token and whether it gets its own messages too."""
+        self._pending: deque[tuple[Message, object]] = deque()
         self._unsent: list[_Published] = []
-        self._telling = False
+        self._notifying = False
         self._flush_due = False
         self._heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
 
@@ -123,14 +123,14 @@ class Hub:
         self._members.pop(member, None)
         self._heartbeat.forget(member)
 
-    def listen(self, listener: Listener, *, hears_itself: bool = True) -> object:
-        """Hear everything inside this process; the returned token names the listener when it publishes."""
+    def listen(self, listener: OnMessage, *, echo: bool = True) -> object:
+        """Get every message inside this process; the returned token names the listener when it publishes."""
         token = object()
-        self._told = (*self._told, (token, listener, hears_itself))
+        self._listeners = (*self._listeners, (token, listener, echo))
         return token
 
-    def silence(self, token: object) -> None:
-        self._told = tuple(told for told in self._told if told[0] is not token)
+    def stop_listening(self, token: object) -> None:
+        self._listeners = tuple(entry for entry in self._listeners if entry[0] is not token)
 
     def take(self, frame: bytes, sender: HubMember) -> None:
         """A member sent a frame: check it before anybody else sees it (bus §1.1)."""
@@ -157,22 +157,22 @@ class Hub:
             if not self._flush_due:
                 self._flush_due = True
                 asyncio.get_running_loop().call_soon(self.flush)
-        if self._told:
-            self._untold.append((message, sender))
-            # A listener may publish while it is being told; that waits its turn, so all hear one order.
-            if not self._telling:
-                self._tell()
+        if self._listeners:
+            self._pending.append((message, sender))
+            # A listener may publish while it is being called; that waits its turn, so all see one order.
+            if not self._notifying:
+                self._notify()
 
-    def _tell(self) -> None:
-        self._telling = True
+    def _notify(self) -> None:
+        self._notifying = True
         try:
-            while self._untold:
-                message, sender = self._untold.popleft()
-                for token, listener, hears_itself in self._told:
-                    if hears_itself or token is not sender:
+            while self._pending:
+                message, sender = self._pending.popleft()
+                for token, listener, echo in self._listeners:
+                    if echo or token is not sender:
                         listener(message)
         finally:
-            self._telling = False
+            self._notifying = False
 
     def flush(self) -> None:
         """Write what was published since the last time."""
@@ -183,7 +183,7 @@ class Hub:
         frames = [text_frame(published.frame or encode(published.message)) for published in batch]
         everything = frames[0] if len(frames) == 1 else b"".join(frames)
         for member in list(self._members):
-            if member.hears_everything:
+            if member.wants_everything:
                 member.write(everything)
             else:
                 member.write(
@@ -212,7 +212,7 @@ class Hub:
 class HubMember:
     """One WebSocket on the hub."""
 
-    last_heard = 0.0
+    last_received = 0.0
     last_pinged = 0.0
 
     def __init__(self, hub: Hub, address: str, wants_echo: bool) -> None:
@@ -222,7 +222,7 @@ class HubMember:
         self._topics: TopicPatterns | None = None
         self._peer: Peer
         self._keeps_up = True
-        self.hears_everything = wants_echo
+        self.wants_everything = wants_echo
 
     def wants(self, message: Message, sender: object) -> bool:
         if sender is self and not self._wants_echo:
@@ -239,7 +239,7 @@ class HubMember:
         except BadTopicPattern as error:
             _log.warning("ignored a subscription from %s: %s", self.address, error)
             return
-        self.hears_everything = self._wants_echo and self._topics.everything
+        self.wants_everything = self._wants_echo and self._topics.everything
 
     def write(self, frames: bytes) -> None:
         if not frames:
@@ -272,11 +272,11 @@ class HubMember:
         self._hub.take(payload, self)
 
     def caught_up(self) -> None:
-        self.last_heard = monotonic()
+        self.last_received = monotonic()
         self._hub.flush()
 
     def ponged(self) -> None:
-        self.last_heard = monotonic()
+        self.last_received = monotonic()
 
     def paused(self) -> None:
         self._keeps_up = False
@@ -293,26 +293,26 @@ class MemoryTransport:
 
     scheme: ClassVar[str] = "memory"
 
-    def __init__(self, hub: Hub, tell: Callable[[Audience], None] | None = None) -> None:
-        """`tell` hears whom the bridge serves, for a hub that is part of a fabric."""
+    def __init__(self, hub: Hub, expect: Callable[[Audience], None] | None = None) -> None:
+        """`expect` is called with whom the bridge serves, for a hub that is part of a fabric."""
         self._hub = hub
-        self._tell = tell
-        self._place: object | None = None
+        self._expect = expect
+        self._listener_token: object | None = None
 
-    async def connect(self, ear: HubListener) -> None:
-        self._place = self._hub.listen(ear.heard)
+    async def connect(self, listener: HubListener) -> None:
+        self._listener_token = self._hub.listen(listener.received)
 
     def send(self, message: Message) -> bool:
-        if self._place is None:
+        if self._listener_token is None:
             return False
-        self._hub.publish(message, self._place)
+        self._hub.publish(message, self._listener_token)
         return True
 
     def expect(self, audience: Audience) -> None:
-        if self._tell is not None:
-            self._tell(audience)
+        if self._expect is not None:
+            self._expect(audience)
 
     async def close(self) -> None:
-        if self._place is not None:
-            self._hub.silence(self._place)
-            self._place = None
+        if self._listener_token is not None:
+            self._hub.stop_listening(self._listener_token)
+            self._listener_token = None

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.bus.hub.hub import Hub
-from bridgehead.bus.hub.reconnect import HubLink, LinkedListener
+from bridgehead.bus.hub.reconnect import HubLink, LinkListener
 from bridgehead.bus.transports.base import Audience
 from bridgehead.bus.transports.nats_client import Follower, Publisher, Subjects, close_nats, open_nats
 from bridgehead.bus.transports.nats_registry import NatsRegistry
@@ -37,23 +37,23 @@ class Fabric:
         self._publisher: Publisher | None = None
         self._follower: Follower | None = None
         self._audience: Audience | None = None
-        self._place: object | None = None
+        self._listener_token: object | None = None
 
-    async def connect(self, ear: HubLink) -> None:
+    async def connect(self, listener: HubLink) -> None:
         """Join the fabric; called by the link that keeps it up."""
-        self._client = await open_nats(self._url, ear.lost, name="bridgehead hub")
+        self._client = await open_nats(self._url, listener.lost, name="bridgehead hub")
         self._publisher = Publisher(self._client)
         self._follower = Follower(self._client, self._subjects, self._take)
         self._follower.expect(self._audience)
         await self._follower.begin(self._url)
-        await self._client.subscribe(self._subjects.said_by_anybody, queue=QUEUE, cb=self._said)
-        if self._place is None:
-            self._place = self._hub.listen(self._heard, hears_itself=False)
+        await self._client.subscribe(self._subjects.said_by_anybody, queue=QUEUE, cb=self._from_participant)
+        if self._listener_token is None:
+            self._listener_token = self._hub.listen(self._received, echo=False)
 
     async def close(self) -> None:
-        if self._place is not None:
-            self._hub.silence(self._place)
-            self._place = None
+        if self._listener_token is not None:
+            self._hub.stop_listening(self._listener_token)
+            self._listener_token = None
         for part in (self._publisher, self._follower):
             if part is not None:
                 part.stop()
@@ -65,16 +65,16 @@ class Fabric:
         if self._follower is not None:
             self._follower.expect(audience)
 
-    async def _said(self, delivered: Any) -> None:
+    async def _from_participant(self, delivered: Any) -> None:
         """A participant somewhere said something."""
         self._take(delivered.data)
 
     def _take(self, frame: bytes) -> None:
         read = read_frame(frame)
         if not isinstance(read, Malformed):
-            self._hub.publish(read.message, self._place)
+            self._hub.publish(read.message, self._listener_token)
 
-    def _heard(self, message: Message) -> None:
+    def _received(self, message: Message) -> None:
         """The hub carried something; send it to the bridges whose participants it is for."""
         publisher = self._publisher
         if publisher is None:
@@ -98,10 +98,10 @@ class Fabric:
         return subjects
 
 
-class _Nobody:
-    """The fabric speaks to the hub itself, so its link has nobody else to tell."""
+class _NoListener:
+    """The fabric passes messages to the hub itself, so its link needs no listener."""
 
-    def heard(self, message: Message) -> None:
+    def received(self, message: Message) -> None:
         pass
 
     def ignored(self, reason: str) -> None:
@@ -116,5 +116,5 @@ class _Nobody:
 
 def keep_up(fabric: Fabric, announce: Any) -> HubLink:
     """The link that keeps a fabric connected."""
-    nobody: LinkedListener = _Nobody()
+    nobody: LinkListener = _NoListener()
     return HubLink(fabric, nobody, announce)

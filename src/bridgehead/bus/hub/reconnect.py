@@ -22,15 +22,15 @@ LONGEST_WAIT_S: Final = 30.0
 class Dialled(Protocol):
     """Something that can be connected to: a hub's transport, an upstream bridge."""
 
-    async def connect(self, ear: Any) -> None: ...
+    async def connect(self, listener: Any) -> None: ...
 
     async def close(self) -> None: ...
 
 
-class LinkedListener(Protocol):
-    """Who is told about the link and what comes through it."""
+class LinkListener(Protocol):
+    """Learns what becomes of the link and what comes through it."""
 
-    def heard(self, message: Message) -> None: ...
+    def received(self, message: Message) -> None: ...
 
     def ignored(self, reason: str) -> None: ...
 
@@ -45,29 +45,29 @@ class HubLink:
     def __init__(
         self,
         dialled: Dialled,
-        ear: LinkedListener,
+        listener: LinkListener,
         announce: Callable[[HealthEvent], None],
         *,
         first_wait_s: float = FIRST_WAIT_S,
         jitter: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self._dialled = dialled
-        self._ear = ear
-        # The Ear of the transport: what the hub says is the ear's affair, what becomes of the link is ours.
-        self.heard = ear.heard
-        self.ignored = ear.ignored
+        self._listener = listener
+        # The transport's listener: messages go straight on, what becomes of the link is ours.
+        self.received = listener.received
+        self.ignored = listener.ignored
         self._announce = announce
         self._first_wait_s = first_wait_s
         self._jitter = jitter
         self.health = LinkHealth()
         self._down = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._retry_now = asyncio.Event()
         self._up = asyncio.Event()
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._say(self.health.start(self._now()))
+        self._report(self.health.start(self._now()))
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep_up()), loop.create_task(self._refresh())]
 
@@ -77,24 +77,24 @@ class HubLink:
 
     def reload(self) -> None:
         """The configuration changed; credentials that were refused are tried again at once."""
-        self._say(self.health.reloaded(self._now()))
-        self._hurry.set()
+        self._report(self.health.reloaded(self._now()))
+        self._retry_now.set()
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._dialled.close()
-        self._say(self.health.stop(self._now()))
+        self._report(self.health.stop(self._now()))
 
-    # -- Ear of the transport -------------------------------------------------------------------------------------
+    # -- HubListener of the transport -----------------------------------------------------------------------------
 
     def lost(self, reason: str) -> None:
         self._up.clear()
-        self._ear.lost(reason)
+        self._listener.lost(reason)
         # The words of the other side are for the log; the event has a code (B-73).
         _log.warning("the link was lost: %s", reason)
-        self._say(self.health.lost(self._now(), "connection_lost"))
+        self._report(self.health.lost(self._now(), "connection_lost"))
         self._down.set()
 
     # -- inside ---------------------------------------------------------------------------------------------------
@@ -111,46 +111,46 @@ class HubLink:
 
     async def _dial(self) -> bool:
         """One attempt; True when we were refused."""
-        self._say(self.health.dialled(self._now()))
+        self._report(self.health.dialled(self._now()))
         self._down.clear()
         try:
             await self._dialled.connect(self)
         except HubRefused as error:
             _log.warning("%s", error)
-            self._say(self.health.refused(self._now(), "refused"))
+            self._report(self.health.refused(self._now(), "refused"))
             return True
         except BridgeheadError as error:
             _log.info("%s", error)
-            self._say(self.health.lost(self._now()))
+            self._report(self.health.lost(self._now()))
             return False
         except Exception:  # a transport is a guest; the link goes on trying
             _log.exception("dialling failed")
-            self._say(self.health.lost(self._now()))
+            self._report(self.health.lost(self._now()))
             return False
         if not self._down.is_set():
             self._up.set()
-            self._say(self.health.opened(self._now()))
-            self._ear.opened()
+            self._report(self.health.opened(self._now()))
+            self._listener.opened()
         return False
 
     async def _pause(self, seconds: float) -> None:
-        self._hurry.clear()
+        self._retry_now.clear()
         try:
             async with asyncio.timeout(seconds):
-                await self._hurry.wait()
+                await self._retry_now.wait()
         except TimeoutError:
             pass
 
     async def _refresh(self) -> None:
         while (due := self.health.next_refresh) is not None:
-            # A change may bring the next refresh forward: a lost link is to be heard of more often (B-74).
+            # A change may bring the next refresh forward: a lost link is announced more often (B-74).
             self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(due):
                     await self._changed.wait()
-            self._say(self.health.tick(self._now()))
+            self._report(self.health.tick(self._now()))
 
-    def _say(self, event: HealthEvent | None) -> None:
+    def _report(self, event: HealthEvent | None) -> None:
         if event is not None:
             self._changed.set()
             self._announce(event)

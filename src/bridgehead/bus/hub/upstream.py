@@ -7,7 +7,7 @@ import logging
 from typing import Any, Final
 
 from bridgehead.bus.access.join_file import JoinFile
-from bridgehead.bus.bridge.escalation import CascadeEffect, Escalate, Escalation, PutOnHub, Release
+from bridgehead.bus.bridge.escalation import Escalate, Escalation, EscalationEffect, PutOnHub, Release
 from bridgehead.bus.client.participant import Incoming, MessageRefused, NotAdmitted, Satellite
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.relay import Relay
@@ -23,14 +23,14 @@ MAX_SENDING: Final = 256
 
 
 class Upstream:
-    """The connection, and the cascade that uses it."""
+    """The connection to the upstream bridge, and the escalations that use it."""
 
     def __init__(
-        self, relay: Relay, join: JoinFile, announce: Any, cascade: Escalation | None = None
+        self, relay: Relay, join: JoinFile, announce: Any, escalation: Escalation | None = None
     ) -> None:
         self._relay = relay
         self._join = join
-        self._cascade = cascade or Escalation(hop_limit=relay.bridge.settings.hop_limit)
+        self._escalation = escalation or Escalation(hop_limit=relay.bridge.settings.hop_limit)
         self._satellite: Satellite | None = None
         self._reading: asyncio.Task[None] | None = None
         self._sending: set[asyncio.Task[None]] = set()
@@ -54,18 +54,18 @@ class Upstream:
         if read is None:
             return False
         hops = self._relay.bridge.hops_in(context_session_id(read.context))
-        held = self._cascade.holds_back(read, self._now(), hops=hops)
-        self._carry_out(self._cascade.take_due())
+        held = self._escalation.holds_back(read, self._now(), hops=hops)
+        self._carry_out(self._escalation.take_due())
         return held
 
     # -- Dialled --------------------------------------------------------------------------------------------------
 
-    async def connect(self, ear: HubLink) -> None:
+    async def connect(self, listener: HubLink) -> None:
         try:
             self._satellite = await Satellite.connect(self._join)
         except NotAdmitted as error:
             raise HubRefused(self._join.url, error.message) from error
-        self._reading = asyncio.get_running_loop().create_task(self._read(self._satellite, ear))
+        self._reading = asyncio.get_running_loop().create_task(self._read(self._satellite, listener))
 
     async def close(self) -> None:
         for task in (*self._sending, *([self._reading] if self._reading is not None else [])):
@@ -73,37 +73,37 @@ class Upstream:
         if self._satellite is not None:
             await self._satellite.close()
 
-    async def _read(self, satellite: Satellite, ear: HubLink) -> None:
+    async def _read(self, satellite: Satellite, listener: HubLink) -> None:
         try:
             while True:
                 event = await satellite.receive()
                 if isinstance(event, Incoming):
-                    self._cascade.answered(event.message, event.hops)
-                    self._carry_out(self._cascade.take_due())
+                    self._escalation.answered(event.message, event.hops)
+                    self._carry_out(self._escalation.take_due())
                 elif isinstance(event, MessageRefused):
                     _log.warning("the upstream bridge refused a message: %s %s", event.code, event.details)
         except ConnectionEnded as ended:
-            ear.lost(ended.message)
+            listener.lost(ended.message)
 
-    # -- LinkedEar ------------------------------------------------------------------------------------------------
+    # -- LinkListener ---------------------------------------------------------------------------------------------
 
-    def heard(self, message: Message) -> None:
+    def received(self, message: Message) -> None:
         pass
 
     def ignored(self, reason: str) -> None:
         pass
 
     def opened(self) -> None:
-        self._cascade.upstream(there=True)
+        self._escalation.upstream(there=True)
 
     def lost(self, reason: str) -> None:
         self._satellite = None
-        self._cascade.upstream(there=False)
-        self._carry_out(self._cascade.take_due())
+        self._escalation.upstream(there=False)
+        self._carry_out(self._escalation.take_due())
 
     # -- carrying out ---------------------------------------------------------------------------------------------
 
-    def _carry_out(self, effects: list[CascadeEffect]) -> None:
+    def _carry_out(self, effects: list[EscalationEffect]) -> None:
         for effect in effects:
             if isinstance(effect, Escalate):
                 self._escalate(effect)
@@ -113,18 +113,18 @@ class Upstream:
                 self._relay.offer(effect.message)
         self._set_alarm()
 
-    def _escalate(self, escalation: Escalate) -> None:
+    def _escalate(self, effect: Escalate) -> None:
         if len(self._sending) >= MAX_SENDING:
             _log.warning("the upstream bridge does not keep up; a question stays here")
             return
-        task = asyncio.get_running_loop().create_task(self._send(escalation))
+        task = asyncio.get_running_loop().create_task(self._send(effect))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send(self, escalation: Escalate) -> None:
+    async def _send(self, effect: Escalate) -> None:
         if self._satellite is not None:
             try:
-                await self._satellite.send(escalation.message, hops=escalation.hops)
+                await self._satellite.send(effect.message, hops=effect.hops)
             except ConnectionEnded:
                 pass  # the reader notices too, and gives up what was open
 
@@ -132,13 +132,13 @@ class Upstream:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        deadline = self._cascade.next_deadline()
+        deadline = self._escalation.next_deadline()
         if deadline is not None:
             self._alarm = asyncio.get_running_loop().call_at(deadline, self._wake)
 
     def _wake(self) -> None:
-        self._cascade.tick(self._now())
-        self._carry_out(self._cascade.take_due())
+        self._escalation.tick(self._now())
+        self._carry_out(self._escalation.take_due())
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

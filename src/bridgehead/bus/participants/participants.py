@@ -32,7 +32,7 @@ class Terms:
         self.speaks_legacy = record.names == "legacy"
         self.may_use_default_session = record.has(Grant.DEFAULT_SESSION)
         self.gates_sessions = not record.policy.is_empty or record.site_determination is not None
-        self.hears_freely = frozenset(
+        self.freely_delivered = frozenset(
             topic
             for topic in LIFECYCLE - {SYNC}
             if record.deliver.match(topic) and (record.tts or topic != SPEAK)
@@ -40,7 +40,7 @@ class Terms:
         """Topics of which only an echo and the hop limit keep a message from the participant (B-16, B-71)."""
         self._takes: dict[str, bool] = {}
 
-    def takes_freely(self, topic: str) -> bool:
+    def freely_published(self, topic: str) -> bool:
         """Whether nothing about this topic can keep a message out; topics repeat, so some answers are remembered."""
         verdict = self._takes.get(topic)
         if verdict is None:

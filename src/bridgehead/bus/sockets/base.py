@@ -45,7 +45,7 @@ class Peer(Protocol):
 
     def ping(self) -> None: ...
 
-    def expect_anything(self) -> None:
+    def lift_allowance(self) -> None:
         """The far side is trusted now; the allowance of its first bytes no longer applies."""
         ...
 
@@ -84,8 +84,8 @@ class Conversation(Protocol):
     def closed(self, code: int, reason: str) -> None: ...
 
 
-class Unheard:
-    """Stands in for a conversation that was told of its end, so that it and its peer do not keep each other alive."""
+class EndedConversation:
+    """Takes the place of a conversation that has ended, so that it and its peer do not keep each other alive."""
 
     def opened(self, peer: Peer) -> None: ...
 
@@ -102,7 +102,7 @@ class Unheard:
     def closed(self, code: int, reason: str) -> None: ...
 
 
-UNHEARD: Final = Unheard()
+ENDED: Final = EndedConversation()
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -136,7 +136,7 @@ class Upgrade(msgspec.Struct, frozen=True):
     max_message_bytes: int
     subprotocol: str | None = None
     first_bytes: float = float("inf")
-    """How much is read before `expect_anything` is called; keeps strangers from filling memory."""
+    """How much is read before `lift_allowance` is called, so that nobody unknown fills memory."""
 
 
 class Site(Protocol):

@@ -1,6 +1,4 @@
-"""Opening a WebSocket to somebody else's listener, and waiting on it: what arrives is kept in order, within
-bounds.
-"""
+"""Opening a WebSocket to somebody else's listener; the client's side keeps what arrives in order, within bounds."""
 
 from __future__ import annotations
 
@@ -21,6 +19,7 @@ from bridgehead.errors import BridgeheadError, UserError
 
 DIAL_S: Final = 10.0
 MAX_MESSAGE_BYTES: Final = 26 * 1024 * 1024
+FULL: Final = 1024
 # First probe after 20 s of silence, given up after 60 s.
 _KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 60_000}
 
@@ -129,6 +128,86 @@ def _cause(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+class ClientConversation:
+    """The conversation of a client: `dial` it, then `receive` until it raises `ConnectionEnded`."""
+
+    def __init__(self) -> None:
+        self.peer: Peer
+        self._waiting: deque[bytes] = deque()
+        self._reading = True
+        self._ended: ConnectionEnded | None = None
+        self._changed = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    @property
+    def ended(self) -> ConnectionEnded | None:
+        """How it ended, None while it is open."""
+        return self._ended
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the far side keeps up, so that `send` does not wait."""
+        return self._writable.is_set()
+
+    async def receive(self) -> bytes:
+        """The next message; what arrived before the end is still handed out."""
+        while not self._waiting:
+            if self._ended is not None:
+                raise self._ended
+            self._changed.clear()
+            await self._changed.wait()
+        message = self._waiting.popleft()
+        if not self._reading and len(self._waiting) <= FULL // 2:
+            self._reading = True
+            self.peer.resume_reading()
+        return message
+
+    async def send(self, payload: bytes) -> None:
+        """Send one message, waiting while the far side does not keep up."""
+        await self._writable.wait()
+        if self._ended is not None:
+            raise self._ended
+        self.peer.send(payload)
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close and wait until that is done."""
+        if self._ended is None:
+            self.peer.close(code, reason)
+        while self._ended is None:
+            self._changed.clear()
+            await self._changed.wait()
+
+    # -- Conversation ---------------------------------------------------------------------------------------------
+
+    def opened(self, peer: Peer) -> None:
+        self.peer = peer
+
+    def received(self, payload: bytes, *, text: bool) -> None:
+        self._waiting.append(payload)
+        self._changed.set()
+        if self._reading and len(self._waiting) >= FULL:
+            self._reading = False
+            self.peer.pause_reading()
+
+    def caught_up(self) -> None:
+        pass
+
+    def ponged(self) -> None:
+        pass
+
+    def paused(self) -> None:
+        self._writable.clear()
+
+    def resumed(self) -> None:
+        self._writable.set()
+
+    def closed(self, code: int, reason: str) -> None:
+        self._ended = ConnectionEnded(code, reason)
+        self._writable.set()
+        self._changed.set()
+
+
 class BadUrl(UserError):
     """An address that is no WebSocket URL."""
 
@@ -168,14 +247,6 @@ class WrongCertificate(BridgeheadError):
         )
 
 
-def _safe(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-FULL: Final = 1024
-
-
 class ConnectionEnded(BridgeheadError):
     """The far side closed the connection, or it broke."""
 
@@ -185,81 +256,6 @@ class ConnectionEnded(BridgeheadError):
         self.reason = reason
 
 
-class Mailbox:
-    """The conversation of a client: `dial` it, then `receive` until it raises `ConnectionEnded`."""
-
-    def __init__(self) -> None:
-        self.peer: Peer
-        self._waiting: deque[bytes] = deque()
-        self._reading = True
-        self._ended: ConnectionEnded | None = None
-        self._news = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-
-    @property
-    def ended(self) -> ConnectionEnded | None:
-        """How it ended, None while it is open."""
-        return self._ended
-
-    @property
-    def has_room(self) -> bool:
-        """Whether the far side keeps up, so that `send` does not wait."""
-        return self._room.is_set()
-
-    async def receive(self) -> bytes:
-        """The next message; what arrived before the end is still handed out."""
-        while not self._waiting:
-            if self._ended is not None:
-                raise self._ended
-            self._news.clear()
-            await self._news.wait()
-        message = self._waiting.popleft()
-        if not self._reading and len(self._waiting) <= FULL // 2:
-            self._reading = True
-            self.peer.resume_reading()
-        return message
-
-    async def send(self, payload: bytes) -> None:
-        """Send one message, waiting while the far side does not keep up."""
-        await self._room.wait()
-        if self._ended is not None:
-            raise self._ended
-        self.peer.send(payload)
-
-    async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close and wait until that is done."""
-        if self._ended is None:
-            self.peer.close(code, reason)
-        while self._ended is None:
-            self._news.clear()
-            await self._news.wait()
-
-    # -- Conversation ---------------------------------------------------------------------------------------------
-
-    def opened(self, peer: Peer) -> None:
-        self.peer = peer
-
-    def received(self, payload: bytes, *, text: bool) -> None:
-        self._waiting.append(payload)
-        self._news.set()
-        if self._reading and len(self._waiting) >= FULL:
-            self._reading = False
-            self.peer.pause_reading()
-
-    def caught_up(self) -> None:
-        pass
-
-    def ponged(self) -> None:
-        pass
-
-    def paused(self) -> None:
-        self._room.clear()
-
-    def resumed(self) -> None:
-        self._room.set()
-
-    def closed(self, code: int, reason: str) -> None:
-        self._ended = ConnectionEnded(code, reason)
-        self._room.set()
-        self._news.set()
+def _safe(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -10,10 +10,10 @@ PING_S: Final = 20.0
 SILENCE_S: Final = 60.0
 
 
-class Pulse(Protocol):
+class Pingable(Protocol):
     """A connection whose silence matters."""
 
-    last_heard: float
+    last_received: float
     last_pinged: float
 
     def ping(self) -> None: ...
@@ -22,12 +22,12 @@ class Pulse(Protocol):
 
 
 class Heartbeat:
-    """Looks after all connections of one server with one timer."""
+    """Watches all connections of one server with one timer."""
 
     def __init__(self, *, ping_s: float = PING_S, silence_s: float = SILENCE_S) -> None:
         self._ping_s = ping_s
         self._silence_s = silence_s
-        self._watched: dict[Pulse, None] = {}
+        self._watched: dict[Pingable, None] = {}
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -35,17 +35,17 @@ class Heartbeat:
         return len(self._watched)
 
     def now(self) -> float:
-        """The time connections note when they hear something."""
+        """The time connections note when something arrives."""
         return monotonic()
 
-    def watch(self, pulse: Pulse) -> None:
-        pulse.last_heard = pulse.last_pinged = self.now()
-        self._watched[pulse] = None
+    def watch(self, connection: Pingable) -> None:
+        connection.last_received = connection.last_pinged = self.now()
+        self._watched[connection] = None
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._beat())
 
-    def forget(self, pulse: Pulse) -> None:
-        self._watched.pop(pulse, None)
+    def forget(self, connection: Pingable) -> None:
+        self._watched.pop(connection, None)
 
     def stop(self) -> None:
         if self._task is not None:
@@ -56,13 +56,10 @@ class Heartbeat:
         while True:
             await asyncio.sleep(self._ping_s / 4)
             now = self.now()
-            for pulse in list(self._watched):
-                self._look_at(pulse, now)
-
-    def _look_at(self, pulse: Pulse, now: float) -> None:
-        if now - pulse.last_heard >= self._silence_s:
-            self.forget(pulse)
-            pulse.cut_off()
-        elif now - max(pulse.last_heard, pulse.last_pinged) >= self._ping_s:
-            pulse.last_pinged = now
-            pulse.ping()
+            for connection in list(self._watched):
+                if now - connection.last_received >= self._silence_s:
+                    self.forget(connection)
+                    connection.cut_off()
+                elif now - max(connection.last_received, connection.last_pinged) >= self._ping_s:
+                    connection.last_pinged = now
+                    connection.ping()

@@ -15,7 +15,50 @@ import msgspec
 
 from bridgehead.bus.sockets.base import Conversation, Upgrade
 
+LibraryName = Literal["picows", "websockets"]
 Result = TypeVar("Result")
+
+
+class TakeOver(Protocol):
+    """Go on with a connection whose request head has been read and found acceptable."""
+
+    def __call__(self, transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> None: ...
+
+
+class Call(Protocol):
+    """Ask the server at the other end of an open connection for a WebSocket."""
+
+    def __call__(
+        self,
+        transport: asyncio.Transport,
+        host: str,
+        path: str,
+        headers: list[tuple[str, str]],
+        conversation: Conversation,
+        max_message_bytes: int,
+    ) -> Awaitable[None]: ...
+
+
+class Library(msgspec.Struct, frozen=True):
+    """The two things a WebSocket library does for us."""
+
+    take_over: TakeOver
+    call: Call
+
+
+def library(name: LibraryName | None = None) -> Library:
+    """The library named, or the best one there is."""
+    if name != "websockets":
+        try:
+            from bridgehead.bus.sockets import picows_peer
+        except ImportError:  # no wheel for this interpreter
+            if name == "picows":
+                raise
+        else:
+            return Library(picows_peer.take_over, picows_peer.call)
+    from bridgehead.bus.sockets import websockets_peer
+
+    return Library(websockets_peer.take_over, websockets_peer.call)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -71,48 +114,3 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 5, 5)
-
-
-LibraryName = Literal["picows", "websockets"]
-
-
-class TakeOver(Protocol):
-    """Go on with a connection whose request head has been read and found acceptable."""
-
-    def __call__(self, transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> None: ...
-
-
-class Call(Protocol):
-    """Ask the server at the other end of an open connection for a WebSocket."""
-
-    def __call__(
-        self,
-        transport: asyncio.Transport,
-        host: str,
-        path: str,
-        headers: list[tuple[str, str]],
-        conversation: Conversation,
-        max_message_bytes: int,
-    ) -> Awaitable[None]: ...
-
-
-class Library(msgspec.Struct, frozen=True):
-    """The two things a WebSocket library does for us."""
-
-    take_over: TakeOver
-    call: Call
-
-
-def library(name: LibraryName | None = None) -> Library:
-    """The library named, or the best one there is."""
-    if name != "websockets":
-        try:
-            from bridgehead.bus.sockets import picows_peer
-        except ImportError:  # no wheel for this interpreter
-            if name == "picows":
-                raise
-        else:
-            return Library(picows_peer.take_over, picows_peer.call)
-    from bridgehead.bus.sockets import websockets_peer
-
-    return Library(websockets_peer.take_over, websockets_peer.call)

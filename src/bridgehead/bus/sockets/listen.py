@@ -20,41 +20,109 @@ from bridgehead.bus.sockets.libraries import LibraryName, TakeOver, library
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
-
+BACKLOG: Final = 1024
 HEAD_BYTES: Final = 16 * 1024
 BODY_BYTES: Final = 256 * 1024
 ARRIVAL_S: Final = 5.0
 """How long a request may take to arrive, handshake of the WebSocket included."""
-
 SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 )
+_PHRASES: Final = {
+    200: "OK",
+    204: "No Content",
+    302: "Found",
+    303: "See Other",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    426: "Upgrade Required",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
 
 
-class Doors:
+class Listener:
+    """One open listener."""
+
+    def __init__(self, server: asyncio.AbstractServer, connections: HttpConnections, address: str) -> None:
+        self._server = server
+        self._connections = connections
+        self.address = address
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    async def close(self) -> None:
+        """No new connections; open WebSockets belong to the site and are closed by it."""
+        self._server.close()
+        self._connections.close()
+
+
+async def listen(
+    site: Site,
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None = None,
+    library_name: LibraryName | None = None,
+    max_pending: int = 512,
+) -> Listener:
+    """Serve `site` on a TCP address; port 0 takes a free one."""
+    connections = HttpConnections(site, library(library_name).take_over, limit=max_pending)
+    try:
+        server = await asyncio.get_running_loop().create_server(
+            connections, host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=5 if tls else None
+        )
+    except OSError as error:
+        raise AddressInUse(f"{host}:{port}", error) from error
+    bound = server.sockets[0].getsockname()
+    return Listener(server, connections, f"{bound[0]}:{bound[1]}")
+
+
+async def listen_unix(site: Site, path: Path) -> Listener:
+    """Serve `site` on a Unix socket that only its owner can reach."""
+    # picows sets TCP options on every socket, so Unix sockets are served by the other library.
+    connections = HttpConnections(site, library("websockets").take_over)
+    try:
+        server = await asyncio.get_running_loop().create_unix_server(connections, str(path))
+        path.chmod(0o600)
+    except OSError as error:
+        raise AddressInUse(str(path), error) from error
+    return Listener(server, connections, str(path))
+
+
+class HttpConnections:
     """All connections of one listener that are not WebSockets yet."""
 
     def __init__(self, site: Site, take_over: TakeOver, *, limit: int = 512) -> None:
         self.site = site
         self.take_over = take_over
         self._limit = limit
-        self._open: set[Door] = set()
+        self._open: set[HttpConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __call__(self) -> Door:
-        return Door(self)
+    def __call__(self) -> HttpConnection:
+        return HttpConnection(self)
 
-    def entered(self, door: Door) -> bool:
-        """Whether one more stranger can be attended to."""
+    def add(self, connection: HttpConnection) -> bool:
+        """Whether there may be one more."""
         if len(self._open) >= self._limit:
             return False
-        self._open.add(door)
+        self._open.add(connection)
         return True
 
-    def left(self, door: Door) -> None:
-        self._open.discard(door)
+    def discard(self, connection: HttpConnection) -> None:
+        self._open.discard(connection)
 
     def run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -62,18 +130,18 @@ class Doors:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """Nobody is attended to any longer."""
-        for door in list(self._open):
-            door.abort()
+        """End them all."""
+        for connection in list(self._open):
+            connection.abort()
         for task in list(self._tasks):
             task.cancel()
 
 
-class Door(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection from its first byte to the end of its request."""
 
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
+    def __init__(self, connections: HttpConnections) -> None:
+        self._connections = connections
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         self._head = b""
         self._request: Request | None = None
@@ -83,7 +151,7 @@ class Door(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if not self._doors.entered(self):
+        if not self._connections.add(self):
             self._transport.abort()
             return
         self._deadline = asyncio.get_running_loop().call_later(ARRIVAL_S, self.abort)
@@ -123,22 +191,22 @@ class Door(asyncio.Protocol):
                 assert self._request is not None
                 self._disarm()
                 complete = msgspec.structs.replace(self._request, body=b"".join(self._body))
-                self._doors.run(self._respond(complete))
+                self._connections.run(self._respond(complete))
                 return
             else:
                 return
 
     def _decide(self, request: Request) -> None:
-        decision = self._doors.site.upgrade(request)
+        decision = self._connections.site.upgrade(request)
         if isinstance(decision, Answer):
             self._answer(decision)
             return
         self._leave()
-        self._doors.take_over(self._transport, self._head, decision)
+        self._connections.take_over(self._transport, self._head, decision)
 
     async def _respond(self, request: Request) -> None:
         try:
-            answer = await self._doors.site.respond(request)
+            answer = await self._connections.site.respond(request)
         except Exception:  # the listener outlives one bad request
             _log.exception("a request to %s failed", request.path)
             answer = Answer(500, b"internal error\n")
@@ -155,44 +223,7 @@ class Door(asyncio.Protocol):
 
     def _leave(self) -> None:
         self._disarm()
-        self._doors.left(self)
-
-
-def _response(answer: Answer) -> bytes:
-    headers = [
-        ("Content-Type", answer.content_type),
-        ("Content-Length", str(len(answer.body))),
-        ("Connection", "close"),
-        *(pair for pair in SECURITY_HEADERS if pair[0] not in {name for name, _ in answer.headers}),
-        *answer.headers,
-    ]
-    lines = [f"HTTP/1.1 {answer.status} {_PHRASES.get(answer.status, 'Answer')}"]
-    lines += [f"{name}: {value}" for name, value in headers]
-    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + answer.body
-
-
-_PHRASES: Final = {
-    200: "OK",
-    204: "No Content",
-    302: "Found",
-    303: "See Other",
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    413: "Content Too Large",
-    415: "Unsupported Media Type",
-    426: "Upgrade Required",
-    429: "Too Many Requests",
-    431: "Request Header Fields Too Large",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-}
-
-
-def _wants_websocket(request: Request) -> bool:
-    return request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket"
+        self._connections.discard(self)
 
 
 def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
@@ -214,58 +245,21 @@ def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
     )
 
 
-BACKLOG: Final = 1024
+def _wants_websocket(request: Request) -> bool:
+    return request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket"
 
 
-class Listener:
-    """One open listener."""
-
-    def __init__(self, server: asyncio.AbstractServer, doors: Doors, address: str) -> None:
-        self._server = server
-        self._doors = doors
-        self.address = address
-
-    @property
-    def port(self) -> int:
-        return int(self.address.rpartition(":")[2])
-
-    async def close(self) -> None:
-        """No new connections; open WebSockets belong to the site and are closed by it."""
-        self._server.close()
-        self._doors.close()
-
-
-async def listen(
-    site: Site,
-    host: str,
-    port: int,
-    *,
-    tls: ssl.SSLContext | None = None,
-    library_name: LibraryName | None = None,
-    strangers: int = 512,
-) -> Listener:
-    """Serve `site` on a TCP address; port 0 takes a free one."""
-    doors = Doors(site, library(library_name).take_over, limit=strangers)
-    try:
-        server = await asyncio.get_running_loop().create_server(
-            doors, host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=5 if tls else None
-        )
-    except OSError as error:
-        raise AddressInUse(f"{host}:{port}", error) from error
-    bound = server.sockets[0].getsockname()
-    return Listener(server, doors, f"{bound[0]}:{bound[1]}")
-
-
-async def listen_unix(site: Site, path: Path) -> Listener:
-    """Serve `site` on a Unix socket that only its owner can reach."""
-    # picows sets TCP options on every socket, so Unix sockets are served by the other library.
-    doors = Doors(site, library("websockets").take_over)
-    try:
-        server = await asyncio.get_running_loop().create_unix_server(doors, str(path))
-        path.chmod(0o600)
-    except OSError as error:
-        raise AddressInUse(str(path), error) from error
-    return Listener(server, doors, str(path))
+def _response(answer: Answer) -> bytes:
+    headers = [
+        ("Content-Type", answer.content_type),
+        ("Content-Length", str(len(answer.body))),
+        ("Connection", "close"),
+        *(pair for pair in SECURITY_HEADERS if pair[0] not in {name for name, _ in answer.headers}),
+        *answer.headers,
+    ]
+    lines = [f"HTTP/1.1 {answer.status} {_PHRASES.get(answer.status, 'Answer')}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + answer.body
 
 
 class AddressInUse(BridgeheadError):

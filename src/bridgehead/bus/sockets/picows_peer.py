@@ -17,9 +17,9 @@ from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-de
 from bridgehead.bus.sockets.base import (
     ABNORMAL,
     CLOSE_WAIT_S,
+    ENDED,
     PROTOCOL_ERROR,
     TOO_BIG,
-    UNHEARD,
     UNREAD_PONGS,
     Conversation,
     Upgrade,
@@ -34,7 +34,7 @@ _LAST_BYTES: Final = 64 * 1024
 
 
 class PicowsPeer(WSListener):
-    """One WebSocket, told by picows what happens and telling its conversation."""
+    """One WebSocket: passes what picows reports to its conversation and sends what that says."""
 
     def __init__(self, conversation: Conversation, max_message_bytes: int) -> None:
         self._conversation = conversation
@@ -74,7 +74,7 @@ class PicowsPeer(WSListener):
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         if self._cutting_off is not None:
             self._cutting_off.cancel()
-        conversation, self._conversation = self._conversation, UNHEARD
+        conversation, self._conversation = self._conversation, ENDED
         handshake = transport.close_handshake
         said = (handshake.recv or handshake.sent) if handshake is not None else None
         if said is None:
@@ -122,7 +122,7 @@ class PicowsPeer(WSListener):
         self._protocol = weakref.ref(protocol)
         protocol.allowance = allowance
 
-    def expect_anything(self) -> None:
+    def lift_allowance(self) -> None:
         protocol = self._protocol() if self._protocol is not None else None
         if protocol is not None:
             protocol.allowance = float("inf")
@@ -269,8 +269,8 @@ def _protocol(
 def _feed(protocol: Any, head: bytes) -> None:
     rest = memoryview(head)
     while rest:
-        room = protocol.get_buffer(-1)
-        size = min(len(room), len(rest))
-        room[:size] = rest[:size]
+        buffer = protocol.get_buffer(-1)
+        size = min(len(buffer), len(rest))
+        buffer[:size] = rest[:size]
         rest = rest[size:]
         protocol.buffer_updated(size)

@@ -18,8 +18,8 @@ from websockets.uri import parse_uri
 from bridgehead.bus.sockets.base import (
     ABNORMAL,
     CLOSE_WAIT_S,
+    ENDED,
     TOO_BIG,
-    UNHEARD,
     UNREAD_PONGS,
     Conversation,
     Upgrade,
@@ -30,7 +30,7 @@ _HANDSHAKE_S: Final = 5.0
 
 
 class WebsocketsPeer(asyncio.Protocol):
-    """One WebSocket: bytes in, conversation told; conversation speaks, bytes out."""
+    """One WebSocket: passes what arrives to its conversation and sends what that says."""
 
     def __init__(self, core: Core, conversation: Conversation, max_message_bytes: int) -> None:
         self._core: Any = core
@@ -69,7 +69,7 @@ class WebsocketsPeer(asyncio.Protocol):
             self._cutting_off.cancel()
         if self._is_open:
             self._is_open = False
-            conversation, self._conversation = self._conversation, UNHEARD
+            conversation, self._conversation = self._conversation, ENDED
             said = self._core.close_rcvd or self._core.close_sent
             conversation.closed(*((said.code, said.reason) if said else (ABNORMAL, "")))
 
@@ -106,7 +106,7 @@ class WebsocketsPeer(asyncio.Protocol):
             self._core.send_ping(b"")
             self._flush()
 
-    def expect_anything(self) -> None:
+    def lift_allowance(self) -> None:
         self.allowance = float("inf")
 
     def pause_reading(self) -> None:

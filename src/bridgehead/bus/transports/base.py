@@ -1,17 +1,19 @@
-"""What a bridge needs of a hub: to hear every message in order, and to put messages on it."""
+"""What a bridge needs of a hub: to get every message in order, and to put messages on it."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from bridgehead.bus.wire.message import Message
 from bridgehead.errors import BridgeheadError
 
+_ENCRYPTED_KEYS: Final = {"ciphertext", "tag", "nonce"}
+
 
 class HubListener(Protocol):
-    """Who is told what the hub carries. Called on the event loop, in the order of the hub."""
+    """Gets what the hub carries. Called on the event loop, in the order of the hub."""
 
-    def heard(self, message: Message) -> None: ...
+    def received(self, message: Message) -> None: ...
 
     def ignored(self, reason: str) -> None:
         """A frame that is no message was dropped."""
@@ -35,7 +37,7 @@ class Transport(Protocol):
 
     scheme: ClassVar[str]
 
-    async def connect(self, ear: HubListener) -> None:
+    async def connect(self, listener: HubListener) -> None:
         """Be on the hub when this returns; raises `HubRefused` or any other `BridgeheadError`."""
         ...
 
@@ -48,6 +50,11 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def is_encrypted(value: object) -> bool:
+    """Whether a decoded frame is an encrypted message of the reference bus."""
+    return isinstance(value, dict) and value.keys() >= _ENCRYPTED_KEYS
 
 
 class HubRefused(BridgeheadError):

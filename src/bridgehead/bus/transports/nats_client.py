@@ -1,4 +1,4 @@
-"""NATS subjects of the fabric between hubs (bus §13). Pure.
+"""Core NATS for the fabric between hubs (bus §13): connecting, publishing in order, following, and the subjects.
 
 Identifiers of participants may hold characters that are not legal in subjects, so they travel as base32 tokens.
 """
@@ -22,53 +22,6 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.subscription import Subscription
 
-
-def token(identifier: str) -> str:
-    """An identifier as one token of a subject or one key of a bucket."""
-    return (
-        base64.b32encode(identifier.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=").lower()
-        or "0"
-    )
-
-
-def untoken(text: str) -> str:
-    """The identifier a token stands for."""
-    if text == "0":
-        return ""
-    padded = text.upper() + "=" * (-len(text) % 8)
-    try:
-        return base64.b32decode(padded).decode("utf-8", "surrogatepass")
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"not a token: {text!r}") from error
-
-
-class Subjects(msgspec.Struct, frozen=True):
-    """The subjects of one deployment."""
-
-    deployment: str
-    """Stands in them as it is, so that permissions of a server can name it."""
-
-    def said_by(self, source: str) -> str:
-        """Messages from one participant."""
-        return f"bh.{self.deployment}.in.{token(source)}"
-
-    @property
-    def said_by_anybody(self) -> str:
-        return f"bh.{self.deployment}.in.*"
-
-    def for_source(self, source: str) -> str:
-        """Deliveries to one participant."""
-        return f"bh.{self.deployment}.out.{token(source)}"
-
-    def for_site(self, site: str) -> str:
-        """Deliveries to one group."""
-        return f"bh.{self.deployment}.site.{token(site)}"
-
-    def bucket(self, name: str) -> str:
-        """A key-value bucket of the registry."""
-        return f"bh-{self.deployment}-{name}"
-
-
 _log: Final = logging.getLogger("bridgehead.bus.nats")
 CONNECT_S: Final = 5
 CLOSE_S: Final = 3.0
@@ -82,12 +35,12 @@ async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Clie
         from nats.errors import Error
     except ImportError as error:
         raise NatsMissing from error
-    told = False
+    reported = False
 
     async def ended(*_reason: object) -> None:
-        nonlocal told
-        if not told:
-            told = True
+        nonlocal reported
+        if not reported:
+            reported = True
             lost("the NATS server went away")
 
     async def noted(error: Exception) -> None:
@@ -109,6 +62,20 @@ async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Clie
         if "authorization" in str(error).lower():
             raise HubRefused(_safe(url), str(error)) from error
         raise NatsUnreachable(_safe(url), str(error) or type(error).__name__) from error
+
+
+async def close_nats(client: Client | None) -> None:
+    """Close without complaint, whatever state it is in."""
+    if client is None or client.is_closed:
+        return
+    from nats.errors import Error
+
+    try:
+        # The library may wait for a server that is gone; our own end must not.
+        async with asyncio.timeout(CLOSE_S):
+            await client.close()
+    except (Error, OSError, TimeoutError) as error:
+        _log.debug("nats: closing: %s", error)
 
 
 class Publisher:
@@ -207,18 +174,50 @@ class Follower:
         self._task.cancel()
 
 
-async def close_nats(client: Client | None) -> None:
-    """Close without complaint, whatever state it is in."""
-    if client is None or client.is_closed:
-        return
-    from nats.errors import Error
+class Subjects(msgspec.Struct, frozen=True):
+    """The subjects of one deployment."""
 
+    deployment: str
+    """Stands in them as it is, so that permissions of a server can name it."""
+
+    def said_by(self, source: str) -> str:
+        """Messages from one participant."""
+        return f"bh.{self.deployment}.in.{token(source)}"
+
+    @property
+    def said_by_anybody(self) -> str:
+        return f"bh.{self.deployment}.in.*"
+
+    def for_source(self, source: str) -> str:
+        """Deliveries to one participant."""
+        return f"bh.{self.deployment}.out.{token(source)}"
+
+    def for_site(self, site: str) -> str:
+        """Deliveries to one group."""
+        return f"bh.{self.deployment}.site.{token(site)}"
+
+    def bucket(self, name: str) -> str:
+        """A key-value bucket of the registry."""
+        return f"bh-{self.deployment}-{name}"
+
+
+def token(identifier: str) -> str:
+    """An identifier as one token of a subject or one key of a bucket."""
+    return (
+        base64.b32encode(identifier.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=").lower()
+        or "0"
+    )
+
+
+def untoken(text: str) -> str:
+    """The identifier a token stands for."""
+    if text == "0":
+        return ""
+    padded = text.upper() + "=" * (-len(text) % 8)
     try:
-        # The library may wait for a server that is gone; our own end must not.
-        async with asyncio.timeout(CLOSE_S):
-            await client.close()
-    except (Error, OSError, TimeoutError) as error:
-        _log.debug("nats: closing: %s", error)
+        return base64.b32decode(padded).decode("utf-8", "surrogatepass")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"not a token: {text!r}") from error
 
 
 def _safe(url: str) -> str:

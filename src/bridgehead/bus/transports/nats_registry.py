@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from bridgehead.bus.actions import HubIdDropped, HubIdKept, Remembered, SkillDropped, SkillKept, SourceKept
+from bridgehead.bus.actions import (
+    ForgetHubId,
+    ForgetSkill,
+    RememberHubId,
+    RememberSkill,
+    RememberSource,
+    StateChange,
+)
 from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.bus.transports.nats_client import (
     NatsUnreachable,
@@ -61,7 +68,7 @@ class NatsRegistry:
         self._lasting: list[asyncio.Task[None]] = []
         self._there = asyncio.Event()
         self._closing = False
-        self._unwritten: deque[Remembered] = deque(maxlen=MAX_UNWRITTEN)
+        self._unwritten: deque[StateChange] = deque(maxlen=MAX_UNWRITTEN)
         self._something_to_write = asyncio.Event()
         self._arrived: set[str] = set()
         self._renewal = asyncio.Event()
@@ -212,11 +219,11 @@ class NatsRegistry:
             {participant_id: tuple(self.skills.get(participant_id, {}))},
         )
 
-    def apply(self, changes: Iterable[Remembered]) -> None:
+    def apply(self, changes: Iterable[StateChange]) -> None:
         """Called in a worker thread; written on the event loop as soon as the register is there."""
         self._loop.call_soon_threadsafe(self._wait_in_line, list(changes))
 
-    def _wait_in_line(self, changes: list[Remembered]) -> None:
+    def _wait_in_line(self, changes: list[StateChange]) -> None:
         self._unwritten.extend(changes)
         self._something_to_write.set()
 
@@ -235,18 +242,18 @@ class NatsRegistry:
                 _log.warning("nats: the register was not written: %s", error)
                 await asyncio.sleep(RETRY_S)
 
-    async def _write_one(self, change: Remembered) -> None:
+    async def _write_one(self, change: StateChange) -> None:
         match change:
-            case SourceKept(participant, source):
+            case RememberSource(participant, source):
                 await self._buckets["sources"].put(token(participant), source.encode())
-            case HubIdKept(participant, hub_id, local):
+            case RememberHubId(participant, hub_id, local):
                 value = msgspec.json.encode(RegisteredSession(participant, local))
                 await self._buckets["sessions"].put(token(hub_id), value)
-            case HubIdDropped(_, hub_id):
+            case ForgetHubId(_, hub_id):
                 await self._buckets["sessions"].delete(token(hub_id))
-            case SkillKept(participant, hub_id, skill):
+            case RememberSkill(participant, hub_id, skill):
                 await self._buckets["skills"].put(_skill_key(participant, hub_id, skill), b"1")
-            case SkillDropped(participant, hub_id, skill):
+            case ForgetSkill(participant, hub_id, skill):
                 await self._buckets["skills"].delete(_skill_key(participant, hub_id, skill))
 
     def present(self, participant_id: str) -> None:

@@ -7,11 +7,10 @@ from typing import ClassVar, Final
 from bridgehead.bus.sockets.base import Peer
 from bridgehead.bus.sockets.dial import DialRefused, Target, dial
 from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
-from bridgehead.bus.transports.base import Audience, EncryptedHub, HubListener, HubRefused
+from bridgehead.bus.transports.base import Audience, EncryptedHub, HubListener, HubRefused, is_encrypted
 from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
 
 MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024
-_ENCRYPTED: Final = {"ciphertext", "tag", "nonce"}
 
 
 class WebSocketTransport:
@@ -27,8 +26,8 @@ class WebSocketTransport:
         self._heartbeat = Heartbeat(ping_s=ping_s, silence_s=silence_s)
         self._conversation: _HubConversation | None = None
 
-    async def connect(self, ear: HubListener) -> None:
-        conversation = _HubConversation(self._url, ear, self._heartbeat)
+    async def connect(self, listener: HubListener) -> None:
+        conversation = _HubConversation(self._url, listener, self._heartbeat)
         try:
             await dial(Target(self._url, self._headers), conversation)
         except DialRefused as refused:
@@ -53,12 +52,12 @@ class WebSocketTransport:
 class _HubConversation:
     """The hub's side of the connection. A hub that answers no ping any more is as good as gone."""
 
-    last_heard = 0.0
+    last_received = 0.0
     last_pinged = 0.0
 
-    def __init__(self, url: str, ear: HubListener, heartbeat: Heartbeat) -> None:
+    def __init__(self, url: str, listener: HubListener, heartbeat: Heartbeat) -> None:
         self._url = url
-        self._ear: HubListener | None = ear
+        self._listener: HubListener | None = listener
         self._heartbeat = heartbeat
         self._peer: Peer | None = None
         self._keeps_up = True
@@ -74,7 +73,7 @@ class _HubConversation:
         return True
 
     def leave(self) -> None:
-        self._ear = None
+        self._listener = None
         if self._peer is not None:
             self._peer.close(1000, "leaving")
 
@@ -91,22 +90,22 @@ class _HubConversation:
         self._heartbeat.watch(self)
 
     def received(self, payload: bytes, *, text: bool) -> None:
-        if self._ear is None:
+        if self._listener is None:
             return
         value = decode_json(payload)
         read = read_value(value)
         if not isinstance(read, Malformed):
-            self._ear.heard(read.message)
-        elif isinstance(value, dict) and value.keys() >= _ENCRYPTED:
+            self._listener.received(read.message)
+        elif is_encrypted(value):
             self._end(EncryptedHub(self._url).message)
         else:
-            self._ear.ignored("malformed")
+            self._listener.ignored("malformed")
 
     def caught_up(self) -> None:
-        self.last_heard = self._heartbeat.now()
+        self.last_received = self._heartbeat.now()
 
     def ponged(self) -> None:
-        self.last_heard = self._heartbeat.now()
+        self.last_received = self._heartbeat.now()
 
     def paused(self) -> None:
         self._keeps_up = False
@@ -120,8 +119,8 @@ class _HubConversation:
         self._end(f"closed ({code}{' ' + reason if reason else ''})")
 
     def _end(self, reason: str) -> None:
-        if self._ear is not None:
-            ear, self._ear = self._ear, None
-            ear.lost(reason)
+        if self._listener is not None:
+            listener, self._listener = self._listener, None
+            listener.lost(reason)
         if self._peer is not None:
             self._peer.close(1000, "")

@@ -12,18 +12,7 @@ import msgspec
 
 from bridgehead.bus.wire.message import json_copy
 
-_LENGTH: Final = 26
-
-
-def hub_session_id(secret: bytes, participant_id: str, local_id: str) -> str:
-    """One hub id per participant and local id, the same after every restart with the same secret."""
-    name = participant_id.encode() + b"\x00" + local_id.encode("utf-8", "surrogatepass")
-    digest = hmac.new(secret, name, hashlib.sha256).digest()
-    return "b" + base64.b32encode(digest).decode("ascii").lower()[:_LENGTH]
-
-
 DEFAULT: Final = "default"
-
 TRANSFORMER_TYPES: Final = ("audio", "utterance", "metadata", "intent", "dialog", "tts")
 TRANSFORMERS: Final = tuple(f"{kind}_transformers" for kind in TRANSFORMER_TYPES)
 DENYLISTS: Final = (
@@ -33,7 +22,7 @@ DENYLISTS: Final = (
     *(f"blacklisted_{field}" for field in TRANSFORMERS),
 )
 DEPLOYMENT_OWNED: Final = ("pipeline", *TRANSFORMERS, *DENYLISTS)
-
+_LENGTH: Final = 26
 Session = dict[str, Any]
 
 
@@ -42,59 +31,6 @@ class ReadSession(msgspec.Struct, frozen=True):
 
     session: Session
     malformed_fields: tuple[str, ...]
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_list_of_text(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(member, str) for member in value)
-
-
-def _is_handler_list(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(member, dict)
-        and isinstance(member.get("skill_id"), str)
-        and _is_number(member.get("activated_at"))
-        for member in value
-    )
-
-
-def _is_response_mode(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("skill_id"), str)
-        and _is_number(value.get("expires_at"))
-    )
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-_FIELDS: Final[dict[str, Callable[[object], bool]]] = {
-    "session_id": lambda value: isinstance(value, str) and value != "",
-    **dict.fromkeys(
-        ("lang", "output_lang", "stt_lang", "request_lang", "detected_lang", "persona_id", "site_id"),
-        _is_text,
-    ),
-    **dict.fromkeys(("secondary_langs", "fallback_handlers", *DEPLOYMENT_OWNED), _is_list_of_text),
-    **dict.fromkeys(("active_handlers", "converse_handlers"), _is_handler_list),
-    "response_mode": _is_response_mode,
-    "intent_context": _is_object,
-    "location": _is_object,
-}
-
-_LOCATION_KEYS: Final[dict[str, Callable[[object], bool]]] = {
-    "lat": lambda value: isinstance(value, int | float) and _is_number(value) and -90 <= value <= 90,
-    "lon": lambda value: isinstance(value, int | float) and _is_number(value) and -180 <= value <= 180,
-    "tz": lambda value: isinstance(value, str) and value != "",
-}
 
 
 def session_id(session: object) -> str:
@@ -128,10 +64,6 @@ def read_session(context: dict[str, Any]) -> ReadSession:
             session[field] = value
     session.setdefault("session_id", DEFAULT)
     return ReadSession(session, tuple(sorted(malformed)))
-
-
-def _anything(_value: object) -> bool:
-    return True
 
 
 def merge_into_default(store: Session, inbound: Session | None) -> Session:
@@ -184,3 +116,66 @@ def reimpose_deployment_fields(before: Session, after: Session) -> Session:
     """`after` with pipeline, transformer lists and denylists as they were before, absent if they were absent."""
     kept = {field: value for field, value in after.items() if field not in DEPLOYMENT_OWNED}
     return kept | {field: before[field] for field in DEPLOYMENT_OWNED if field in before}
+
+
+def hub_session_id(secret: bytes, participant_id: str, local_id: str) -> str:
+    """One hub id per participant and local id, the same after every restart with the same secret."""
+    name = participant_id.encode() + b"\x00" + local_id.encode("utf-8", "surrogatepass")
+    digest = hmac.new(secret, name, hashlib.sha256).digest()
+    return "b" + base64.b32encode(digest).decode("ascii").lower()[:_LENGTH]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_list_of_text(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(member, str) for member in value)
+
+
+def _is_handler_list(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(member, dict)
+        and isinstance(member.get("skill_id"), str)
+        and _is_number(member.get("activated_at"))
+        for member in value
+    )
+
+
+def _is_response_mode(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("skill_id"), str)
+        and _is_number(value.get("expires_at"))
+    )
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _anything(_value: object) -> bool:
+    return True
+
+
+_FIELDS: Final[dict[str, Callable[[object], bool]]] = {
+    "session_id": lambda value: isinstance(value, str) and value != "",
+    **dict.fromkeys(
+        ("lang", "output_lang", "stt_lang", "request_lang", "detected_lang", "persona_id", "site_id"),
+        _is_text,
+    ),
+    **dict.fromkeys(("secondary_langs", "fallback_handlers", *DEPLOYMENT_OWNED), _is_list_of_text),
+    **dict.fromkeys(("active_handlers", "converse_handlers"), _is_handler_list),
+    "response_mode": _is_response_mode,
+    "intent_context": _is_object,
+    "location": _is_object,
+}
+_LOCATION_KEYS: Final[dict[str, Callable[[object], bool]]] = {
+    "lat": lambda value: isinstance(value, int | float) and _is_number(value) and -90 <= value <= 90,
+    "lon": lambda value: isinstance(value, int | float) and _is_number(value) and -180 <= value <= 180,
+    "tz": lambda value: isinstance(value, str) and value != "",
+}

@@ -60,7 +60,7 @@ REGISTERING: Final = frozenset(
 )
 DEREGISTERING: Final = frozenset({SKILL_DEREGISTER, "detach_skill"})
 TRACKED: Final = REGISTERING | DEREGISTERING
-"""What the bridge keeps book of for each participant (B-45)."""
+"""What the bridge tracks for each participant (B-45)."""
 
 PUBLISHED_BY_SATELLITES: Final = (
     HANDLE,

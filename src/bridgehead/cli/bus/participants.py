@@ -15,7 +15,7 @@ from bridgehead.bus.access import enrolment
 from bridgehead.bus.access.certificates import TlsFiles, fingerprint, public_url
 from bridgehead.bus.access.join_file import write_join_file
 from bridgehead.bus.access.state_folder import StateFolder
-from bridgehead.bus.bridge.admission_trial import judge
+from bridgehead.bus.bridge.admission_trial import try_admission
 from bridgehead.bus.gateway.status_site import running_bridge, running_url
 from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
 from bridgehead.bus.settings import BusSettings
@@ -241,6 +241,6 @@ def test_policy(app: App, participant_id: str, file: Path, state: str | None) ->
     """What the gate would do with this message if the participant sent it. Nothing is sent."""
     settings, folder = at_home(app, state)
     record = enrolment.find_record(folder, participant_id)
-    verdict = judge(settings.bridge, record, read_named(file, MAX_MESSAGE_BYTES), folder.secret())
-    app.emit(msgspec.to_builtins(verdict), verdict.sentence)
-    return ExitCode.DONE if verdict.admitted else ExitCode.USER
+    result = try_admission(settings.bridge, record, read_named(file, MAX_MESSAGE_BYTES), folder.secret())
+    app.emit(msgspec.to_builtins(result), result.sentence)
+    return ExitCode.DONE if result.admitted else ExitCode.USER

@@ -18,7 +18,7 @@ import msgspec
 from bridgehead.bus.access.join_file import read_join_file
 from bridgehead.bus.client.hub_client import HubClient
 from bridgehead.bus.client.participant import Incoming, ItemAnswered, Satellite, Spoken
-from bridgehead.bus.gateway.status import described, message_line
+from bridgehead.bus.gateway.status import message_facts, message_line
 from bridgehead.bus.interfaces import ItemAnswer, typed_answer
 from bridgehead.bus.settings import HUB_ADDRESS
 from bridgehead.bus.sockets.libraries import run
@@ -173,7 +173,7 @@ def tail(
                 message = event.message if isinstance(event, Incoming) else event
                 if isinstance(message, Message) and message.type.startswith(prefix):
                     shown += 1
-                    facts = described(message, iso_ms(SystemClock().now()), with_data=with_data)
+                    facts = message_facts(message, iso_ms(SystemClock().now()), with_data=with_data)
                     app.emit_line(facts, partial(_line, facts))
         return ExitCode.DONE
 

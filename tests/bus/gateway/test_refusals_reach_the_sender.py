@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.bus.client.participant import MessageRefused, NotOurBridge, SendRefused, _frame
-from bridgehead.bus.sockets.dial import DialRefused, Mailbox, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, DialRefused, Target, dial
 from bridgehead.bus.wire.message import Message
 from bus.support.gateways import open_house
 from bus.support.running import run
@@ -29,7 +29,7 @@ def test_a_sender_that_waits_is_told_whether_its_message_was_taken(tmp_path: Pat
 def test_an_error_names_the_frame_it_is_about(tmp_path: Path, kind: bytes) -> None:
     async def main() -> None:
         async with open_house(tmp_path) as house, await house.satellite("kitchen") as satellite:
-            await satellite._mailbox.send(b"{" + kind + b'"ref":["f",7]}')
+            await satellite._conversation.send(b"{" + kind + b'"ref":["f",7]}')
             event = await satellite.receive()
             assert isinstance(event, MessageRefused) and event.code == "malformed"
             assert event.details["ref"] == ["f", 7]
@@ -48,6 +48,6 @@ def test_a_client_that_does_not_offer_the_frames_is_refused_before_the_upgrade(t
         async with open_house(tmp_path) as house:
             for offered in (None, "chat", "bridgehead.v2"):
                 with pytest.raises(DialRefused, match="400"):
-                    await dial(Target(house.url, (), offered), Mailbox())
+                    await dial(Target(house.url, (), offered), ClientConversation())
 
     run(main())

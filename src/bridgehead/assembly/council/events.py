@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 class CouncilRecord:
     """Writes to the record what becomes of one council."""
 
-    def __init__(self, assembly: Assembly, kept: StoredCouncil, clock: Clock) -> None:
+    def __init__(self, assembly: Assembly, council: StoredCouncil, clock: Clock) -> None:
         self._assembly = assembly
-        self._kept = kept
+        self._council = council
         self._clock = clock
 
     def save(
@@ -47,19 +47,19 @@ class CouncilRecord:
         """Keep where the council stands, with the event that says so."""
         now = iso_ms(self._clock.now())
         with self._assembly.store() as store:
-            known = store.run(self._kept.review_id)
-            data = {**(known.data if known else {}), **_settled(self._kept), **(facts or {})}
+            known = store.run(self._council.review_id)
+            data = {**(known.data if known else {}), **_settled(self._council), **(facts or {})}
             run = self._run(state, data, now)
             store.save_run(run, events=[self.event(event, data)] if event else [])
 
     def _run(self, state: RunState, data: Mapping[str, Any], now: str) -> Run:
         return Run(
-            id=self._kept.review_id,
+            id=self._council.review_id,
             part=Part.COUNCIL,
-            kind=self._kept.request.verb,
-            title=self._kept.title,
+            kind=self._council.request.verb,
+            title=self._council.title,
             state=state,
-            started_at=self._kept.started_at,
+            started_at=self._council.started_at,
             updated_at=now,
             project=self._assembly.project,
             ended_at=now if state in FINAL_STATES else None,
@@ -76,14 +76,14 @@ class CouncilRecord:
 
     def notice(self, status: NoticeStatus, verdict: str = "") -> None:
         """Let those know who are not watching; a record that cannot be written keeps nobody from the report."""
-        kept = self._kept
-        title = f"{verdict}: {kept.title}" if verdict else kept.title
+        council = self._council
+        title = f"{verdict}: {council.title}" if verdict else council.title
         try:
             with self._assembly.store() as store:
                 announce_notice(
                     store,
                     kind="council",
-                    id=kept.review_id,
+                    id=council.review_id,
                     title=title,
                     status=status,
                     project=self._assembly.project,
@@ -98,48 +98,50 @@ class CouncilRecord:
             part=Part.COUNCIL,
             at=iso_ms(self._clock.now()),
             project=self._assembly.project,
-            run_id=self._kept.review_id,
+            run_id=self._council.review_id,
             data=dict(data),
         )
 
-    def open_halted(self, halted: Sequence[Mapping[str, str]], journal: StoredCalls) -> None:
+    def open_halted(self, halted: Sequence[Mapping[str, str]], calls: StoredCalls) -> None:
         """A converted bridge becomes something to answer; it does not hold the run open (council §3)."""
         with self._assembly.store() as store:
             for entry in halted:
                 bridge = entry["bridge"]
-                message, seating = journal.halt_message(bridge), journal.seating(bridge)
+                message, seating = calls.halt_message(bridge), calls.seating(bridge)
                 store.open_pending(
                     Question(
                         key=self._halted_key(bridge, seating),
                         kind=PendingKind.HALTED_RUNTIME,
                         part=Part.COUNCIL,
                         origin=f"runtime {bridge}",
-                        title=f"halted: {entry['halt_reason']} (council {self._kept.review_id})",
+                        title=f"halted: {entry['halt_reason']} (council {self._council.review_id})",
                         prompt=message,
                         choices=CHOICES,
                         project=self._assembly.project,
-                        run_id=self._kept.review_id,
+                        run_id=self._council.review_id,
                         advice=message or None,
-                        context={"bridge": bridge, "review_id": self._kept.review_id, "seating": seating},
+                        context={"bridge": bridge, "review_id": self._council.review_id, "seating": seating},
                     )
                 )
 
-    def answered_retry(self, journal: StoredCalls) -> list[str]:
+    def answered_retry(self, calls: StoredCalls) -> list[str]:
         """Bridges of this council whose last halt was answered with `retry`, which has not been done yet."""
         where = PendingFilter(
-            states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), run_id=self._kept.review_id
+            states=(PendingState.ANSWERED,),
+            kinds=(PendingKind.HALTED_RUNTIME,),
+            run_id=self._council.review_id,
         )
         with self._assembly.store(read_only=True) as store:
             items = store.pending(where)
         wanted = [item.question for item in items if item.answer and _says_retry(item.answer)]
         told = [(str(asked.context["bridge"]), asked.context.get("seating")) for asked in wanted]
-        return [bridge for bridge, seating in told if journal.seating(bridge) == seating]
+        return [bridge for bridge, seating in told if calls.seating(bridge) == seating]
 
-    def withdraw_halted(self, bridges: Sequence[str], journal: StoredCalls) -> None:
+    def withdraw_halted(self, bridges: Sequence[str], calls: StoredCalls) -> None:
         """These are seated again: nobody has to answer for them any more."""
         with self._assembly.store() as store:
             for bridge in bridges:
-                asked = self._halted_key(bridge, journal.seating(bridge))
+                asked = self._halted_key(bridge, calls.seating(bridge))
                 key = QuestionKey(part=Part.COUNCIL, key=asked, project=self._assembly.project)
                 try:
                     store.withdraw_pending(key, reason="the bridge was seated again")
@@ -147,7 +149,7 @@ class CouncilRecord:
                     continue  # it was never asked about
 
     def _halted_key(self, bridge: str, seating: int) -> str:
-        return f"{self._kept.review_id}/{bridge}/{seating}"
+        return f"{self._council.review_id}/{bridge}/{seating}"
 
 
 def councils_told_to_retry(assembly: Assembly) -> frozenset[str]:
@@ -218,12 +220,12 @@ def _says_retry(answer: Answer) -> bool:
     return answer.status is AnswerStatus.SUCCESS and (answer.text or "").strip() == RETRY
 
 
-def _settled(kept: StoredCouncil) -> dict[str, Any]:
+def _settled(council: StoredCouncil) -> dict[str, Any]:
     """What was known before the first call."""
-    task = kept.task
+    task = council.task
     return {
         "scope": task.scope_text,
-        "bridges": list(kept.bridges),
+        "bridges": list(council.bridges),
         "task_type": task.task_type.value,
         "mode": task.mode.value if task.mode else None,
         "intensity": task.intensity.value,

@@ -263,8 +263,8 @@ class StoredScopes:
         make_private_dir(path.parent)
         write_atomic(path, msgspec.json.encode(StoredScope.of(scope)), private=True)
 
-    def kept(self, review_id: str) -> Scope | None:
-        """The scope as it was kept; None when the council was closed, or the file cannot be read."""
+    def stored(self, review_id: str) -> Scope | None:
+        """The scope as it was stored; None when the council was closed, or the file cannot be read."""
         try:
             content = read_bounded(self._path(review_id), MOST_SCOPE_BYTES)
             return msgspec.json.decode(content, type=StoredScope).scope()
@@ -275,16 +275,16 @@ class StoredScopes:
         with suppress(FileNotFoundError):
             self._path(review_id).unlink()
 
-    def resolve(self, kept: StoredCouncil) -> Scope | None:
+    def resolve(self, council: StoredCouncil) -> Scope | None:
         """What the council looked at, as it is on disk now; None when there is nothing of it any more."""
         project = self._assembly.places.project
         try:
             return resolve_scope(
-                kept.scope_request,
+                council.scope_request,
                 project=project,
                 cwd=project,
                 environment=self._assembly.environ,
-                allow_words=kept.request.meaning.takes_words,
+                allow_words=council.request.meaning.takes_words,
             )
         except BridgeheadError:
             return None

@@ -134,35 +134,37 @@ class StoredScope(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def make_run(kept: StoredCouncil, scope: Scope) -> CouncilRun:
-    """The run of a kept council over a scope."""
-    return CouncilRun(kept.plan(), surroundings_of(kept, scope))
+def make_run(council: StoredCouncil, scope: Scope) -> CouncilRun:
+    """The run of a stored council over a scope."""
+    return CouncilRun(council.plan(), surroundings_of(council, scope))
 
 
-def seat_reports(kept: StoredCouncil, scope: Scope, inputs: Sequence[Input]) -> list[BridgeReport]:
+def seat_reports(council: StoredCouncil, scope: Scope, inputs: Sequence[Input]) -> list[BridgeReport]:
     """The last report of every seat, found by going through what happened once more."""
     if not inputs:
         return []
-    run = make_run(kept, scope)
+    run = make_run(council, scope)
     turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
     last = {report.bridge: report for turn in turns for report in turn.bridge_reports}
-    return [last[bridge] for bridge in kept.bridges if bridge in last]
+    return [last[bridge] for bridge in council.bridges if bridge in last]
 
 
-def surroundings_of(kept: StoredCouncil, scope: Scope) -> RunInputs:
+def surroundings_of(council: StoredCouncil, scope: Scope) -> RunInputs:
     """What the pure parts of the council are given besides the plan."""
     named = [path for path in scope.described if path in scope.texts]
     # A file that may not be shown is there all the same: a citation of it is unreadable, not invented.
     hidden: Mapping[str, str | None] = dict.fromkeys((entry.path for entry in scope.left_out), None)
     return RunInputs(
         registry=load_registry(),
-        secret=kept.secret,
+        secret=council.secret,
         # What is made in an implementation is in no tree yet: there is nothing to check its notes against.
-        tree=None if kept.task.task_type is TaskType.IMPLEMENTATION else Tree.of({**hidden, **scope.texts}),
+        tree=None
+        if council.task.task_type is TaskType.IMPLEMENTATION
+        else Tree.of({**hidden, **scope.texts}),
         renames=scope.renames,
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),
-        withdrawal_guard=kept.withdrawal_guard,
+        withdrawal_guard=council.withdrawal_guard,
     )
 
 
@@ -191,23 +193,23 @@ class CouncilJournal:
     def _path(self) -> Path:
         return self._root.private / JOURNAL_FILE
 
-    def begin(self, kept: StoredCouncil) -> None:
+    def begin(self, council: StoredCouncil) -> None:
         at = self._now()
         self._journal.begin(
             Run(
-                id=kept.review_id,
+                id=council.review_id,
                 name=NAME,
                 version=VERSION,
                 source=NAME,
                 root=str(self._root.path),
                 status=RunStatus.RUNNING,
-                input=kept.stored(),
+                input=council.stored(),
                 created=at,
                 updated=at,
             )
         )
 
-    def kept(self, review_id: str) -> StoredCouncil | None:
+    def council(self, review_id: str) -> StoredCouncil | None:
         run = self._journal.run(review_id)
         return None if run is None else StoredCouncil.read(run.input)
 

@@ -86,7 +86,7 @@ class ReviewIdTaken(UserError):
 class Opened:
     """A council ready to begin, and what was settled on the way."""
 
-    kept: StoredCouncil
+    council: StoredCouncil
     scope: Scope
     settled: ScopeClarification
     seats: SeatsFile
@@ -127,7 +127,7 @@ def open_council(
     request = msgspec.structs.replace(request, options=options)
     task = _task(request, settled, scope, routed, request.review_id or _new_id(is_taken))
     history = read_history(assembly)
-    kept = StoredCouncil(
+    council = StoredCouncil(
         request=request,
         task=task,
         bridges=_bridges(options, settings, task.task_type, routed.route),
@@ -154,7 +154,7 @@ def open_council(
         ),
         discovery=discovery_manifest(machine, None, executor),
     )
-    return Opened(kept, scope, settled, seats)
+    return Opened(council, scope, settled, seats)
 
 
 class _Opening:

@@ -66,15 +66,15 @@ def write_report(
     outputs: OutputFolder,
     report: CouncilReport | AbortedReport,
     seats: Sequence[BridgeReport],
-    kept: StoredCouncil,
+    council: StoredCouncil,
     made: Implementation | None,
 ) -> Written:
     """Write the report in all its forms; an implementation's patch lies beside them."""
     written = outputs.write_council(
-        markdown=render_markdown(report, context_summary=kept.task.context_summary),
+        markdown=render_markdown(report, context_summary=council.task.context_summary),
         document=msgspec.to_builtins(report),
         html=render_html(report, seats),
-        kind=DEBATE if kept.route == DEBATE_PROTOCOL else COUNCIL,
+        kind=DEBATE if council.route == DEBATE_PROTOCOL else COUNCIL,
     )
     patch = None
     if made is not None and made.files:
@@ -112,7 +112,7 @@ def _free_stem(folder: Path, name: str) -> str:
 
 
 def _context(opened: Opened) -> dict[str, Any]:
-    task, settled = opened.kept.task, opened.settled
+    task, settled = opened.council.task, opened.settled
     return {
         "review_id": task.session_id,
         "request": task.task_description,
@@ -125,7 +125,7 @@ def _context(opened: Opened) -> dict[str, Any]:
         "task_type": task.task_type.value,
         "domains": list(task.domains),
         "intensity": task.intensity.value,
-        "route": opened.kept.route,
+        "route": opened.council.route,
         "scope_clarification": {
             "artifact": settled.artifact,
             "intent": settled.intent,

@@ -160,14 +160,14 @@ class Workplace:
     worktree: Worktree | None = None
 
     @classmethod
-    def prepare(cls, assembly: Assembly, kept: StoredCouncil, scope: Scope) -> Workplace:
-        snapshot = take_snapshot(scope, folder=_snapshots(assembly), review_id=kept.review_id)
-        if kept.task.task_type is not TaskType.IMPLEMENTATION:
+    def prepare(cls, assembly: Assembly, council: StoredCouncil, scope: Scope) -> Workplace:
+        snapshot = take_snapshot(scope, folder=_snapshots(assembly), review_id=council.review_id)
+        if council.task.task_type is not TaskType.IMPLEMENTATION:
             return cls(snapshot)
         git = repository_at(assembly.places.project, assembly.environ)
         if git is None:
             raise NoRepository("implement", hint="git init, commit what you have, then repeat")
-        return cls(snapshot, _worktree(git, assembly.places.project, kept.review_id))
+        return cls(snapshot, _worktree(git, assembly.places.project, council.review_id))
 
     @classmethod
     def imagined(cls) -> Workplace:
@@ -179,27 +179,29 @@ class Workplace:
         """Take the copy away; the council is closed."""
         Snapshot(_snapshots(assembly) / review_id).remove()
 
-    def finish(self, kept: StoredCouncil) -> Implementation | None:
+    def finish(self, council: StoredCouncil) -> Implementation | None:
         """Commit what an implementation changed to its branch."""
         if self.worktree is None or not self.worktree.path.exists():
             return None
-        return self.worktree.finish(f"{kept.task.task_description}\n\nMade in council {kept.review_id}.\n")
+        return self.worktree.finish(
+            f"{council.task.task_description}\n\nMade in council {council.review_id}.\n"
+        )
 
 
 def local_seats(
     assembly: Assembly,
-    kept: StoredCouncil,
+    council: StoredCouncil,
     scope: Scope,
     machine: Machine,
     clock: Clock,
     workplace: Workplace,
 ) -> LocalSeats:
-    """The seats of a kept council."""
-    now = parse_iso(kept.started_at)
-    settings = SeatsFile(kept.settings_text, kept.settings_trusted).settings(now)
+    """The seats of a stored council."""
+    now = parse_iso(council.started_at)
+    settings = SeatsFile(council.settings_text, council.settings_trusted).settings(now)
     worktree = workplace.worktree
     return LocalSeats(
-        task=kept.task,
+        task=council.task,
         scope=scope,
         settings=settings,
         machine=machine,
@@ -208,34 +210,34 @@ def local_seats(
         wishes=Wishes(
             reasoning_cap=settings.reasoning_level,
             max_concurrency=settings.max_concurrency,
-            discovery=kept.discovery,
+            discovery=council.discovery,
         ),
         worktree=worktree.path if worktree else None,
         pass_env=assembly.settings.texts("council.pass_env"),
-        host_seat=kept.request.options.host_seat,
+        host_seat=council.request.options.host_seat,
         project=assembly.places.project,
-        transport=_transport(assembly, kept),
+        transport=_transport(assembly, council),
         retired=retired_bridges(assembly),
     )
 
 
-def rig_threads(project: Path, kept: StoredCouncil) -> frozenset[str]:
+def rig_threads(project: Path, council: StoredCouncil) -> frozenset[str]:
     """Folders of the project that hold envelopes, where the council has a seat on another machine."""
-    if not _has_rigs(kept):
+    if not _has_rigs(council):
         return frozenset()
 
-    return RigTransport(project, kept.review_id).threads()
+    return RigTransport(project, council.review_id).threads()
 
 
-def _has_rigs(kept: StoredCouncil) -> bool:
-    return any(bridge.startswith(RIG_MARK) for bridge in kept.bridges)
+def _has_rigs(council: StoredCouncil) -> bool:
+    return any(bridge.startswith(RIG_MARK) for bridge in council.bridges)
 
 
-def _transport(assembly: Assembly, kept: StoredCouncil) -> SeatTransport | None:
-    if not _has_rigs(kept):
+def _transport(assembly: Assembly, council: StoredCouncil) -> SeatTransport | None:
+    if not _has_rigs(council):
         return None
 
-    return RigTransport(assembly.places.project, kept.review_id)
+    return RigTransport(assembly.places.project, council.review_id)
 
 
 def _worktree(git: Git, project: Path, review_id: str) -> Worktree:

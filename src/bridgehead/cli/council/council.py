@@ -60,14 +60,14 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **options: Any) -> 
     if options["dry_run"]:
         from bridgehead.cli.council.display import calls_document, calls_text
 
-        planned = councils.dry_run(request, _company(app, request))
+        planned = councils.dry_run(request, _audience(app, request))
         app.emit(calls_document(planned), lambda: calls_text(planned))
         return 0
     from bridgehead.council.reporting.gate import Gate
 
     gate = Gate(options["gate"]) if options["gate"] else None
-    with _watching(app, request, watch=options["watch"]) as company:
-        finished = councils.call(request, company, gate=gate)
+    with _watching(app, request, watch=options["watch"]) as audience:
+        finished = councils.call(request, audience, gate=gate)
     if request.options.rewrites_settings:
         app.say("wrote .bridge-settings.json")
     return _ended(app, finished, gate=gate, sarif=options["sarif"], watch=options["watch"])
@@ -131,8 +131,8 @@ def resume(
     from bridgehead.council.reporting.gate import Gate
 
     wanted = Gate(gate) if gate else None
-    with _watching(app, None, watch=watch) as company:
-        finished = _councils(app).resume(review_id, company, retry=retry, close=close, gate=wanted)
+    with _watching(app, None, watch=watch) as audience:
+        finished = _councils(app).resume(review_id, audience, retry=retry, close=close, gate=wanted)
     return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
 
 
@@ -154,16 +154,16 @@ def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Itera
     from bridgehead.cli.council.display import LiveDisplay, SpokenWarnings, WatchLines
     from bridgehead.cli.council.questions import ask_beside
 
-    company = replace(_company(app, request), handle_signals=True)
+    audience = replace(_audience(app, request), handle_signals=True)
     if watch:
-        yield replace(company, watchers=(WatchLines(app),))
+        yield replace(audience, watchers=(WatchLines(app),))
     elif not app.stderr.isatty():
-        yield replace(company, watchers=(SpokenWarnings(app),))
+        yield replace(audience, watchers=(SpokenWarnings(app),))
     else:
         verb = request.verb if request is not None else "taken up again:"
         with LiveDisplay(verb, lambda review_id: _picture(app, review_id)) as display:
-            ask = ask_beside(display, company.ask_user) if company.ask_user else None
-            yield replace(company, ask_user=ask, watchers=(display,))
+            ask = ask_beside(display, audience.ask_user) if audience.ask_user else None
+            yield replace(audience, ask_user=ask, watchers=(display,))
 
 
 def _picture(app: App, review_id: str) -> LiveCouncil:
@@ -173,7 +173,7 @@ def _picture(app: App, review_id: str) -> LiveCouncil:
     return council_now(Assembly(app.cwd, app.environ), review_id).live
 
 
-def _company(app: App, request: CouncilRequest | None) -> Audience:
+def _audience(app: App, request: CouncilRequest | None) -> Audience:
     from bridgehead.assembly.council.run import Audience
     from bridgehead.cli.council.questions import ask_about_halted, ask_before
 
@@ -213,7 +213,7 @@ def _document(finished: Finished) -> dict[str, Any]:
         return {
             "type": "deep-council",
             "status": "PENDING",
-            "review_id": finished.kept.review_id,
+            "review_id": finished.council.review_id,
             "waiting_for": list(finished.waiting_for),
             "outstanding": finished.pause.outstanding if finished.pause else 0,
         }
@@ -226,12 +226,12 @@ def _text(app: App, finished: Finished) -> str:
 
     if finished.report is None:
         waiting = ", ".join(finished.waiting_for)
-        how = f"bridgehead council resume {finished.kept.review_id}"
-        return f"WAITING   council {finished.kept.review_id} waits for {waiting}; answer, then: {how}"
+        how = f"bridgehead council resume {finished.council.review_id}"
+        return f"WAITING   council {finished.council.review_id} waits for {waiting}; answer, then: {how}"
     saved = finished.written.markdown if finished.written else None
     width = min(app.width, 120)
     text = render_text(finished.report, Screen(width=width, colour=app.color, saved_at=saved))
-    if finished.kept.task.task_type is TaskType.IMPLEMENTATION and finished.written:
+    if finished.council.task.task_type is TaskType.IMPLEMENTATION and finished.written:
         text += _change(finished.written)
     return text
 

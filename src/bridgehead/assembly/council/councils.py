@@ -17,7 +17,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.events import CouncilRecord, councils_told_to_retry
 from bridgehead.assembly.council.files import StoredScopes, hold_council, write_seats_file
 from bridgehead.assembly.council.host_seat import HostSeatRequests
-from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, seat_reports, surroundings_of
+from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, run_inputs, seat_reports
 from bridgehead.assembly.council.opening import Opened, open_council
 from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import write_context
@@ -60,9 +60,7 @@ def imagine_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
         elif isinstance(outcome, OwnReport):
             report = outcome.report
             no_calls[bridge] = report.skip_reason or report.halt_reason or report.status.value
-    planned = plan_calls(
-        council.plan(), surroundings_of(council, scope), ready, no_calls, at=iso_ms(clock.now())
-    )
+    planned = plan_calls(council.plan, run_inputs(council, scope), ready, no_calls, at=iso_ms(clock.now()))
     refused = last_refusals(assembly)
     return replace(
         planned, refusals={name: refused[name].reason for name in council.bridges if name in refused}
@@ -243,7 +241,8 @@ class Councils:
         retried = list(dict.fromkeys([*retry, *record.answered_retry(calls)]))
         refuse_retry(council, retried, seat_reports(council, scope, calls.inputs()))
         if changed:
-            council = msgspec.structs.replace(council, warnings=(*council.warnings, SCOPE_CHANGED))
+            plan = replace(council.plan, warnings=(*council.plan.warnings, SCOPE_CHANGED))
+            council = msgspec.structs.replace(council, plan=plan)
         journal.take_up(council.review_id)
         # A closed council that is opened again needs its scope, and the commit in it, until it closes again.
         StoredScopes(self.assembly).keep(council.review_id, scope)

@@ -74,7 +74,7 @@ def write_report(
         markdown=render_markdown(report, context_summary=council.task.context_summary),
         document=msgspec.to_builtins(report),
         html=render_html(report, seats),
-        kind=DEBATE if council.route == DEBATE_PROTOCOL else COUNCIL,
+        kind=DEBATE if council.plan.route == DEBATE_PROTOCOL else COUNCIL,
     )
     patch = None
     if made is not None and made.files:
@@ -125,7 +125,7 @@ def _context(opened: Opened) -> dict[str, Any]:
         "task_type": task.task_type.value,
         "domains": list(task.domains),
         "intensity": task.intensity.value,
-        "route": opened.council.route,
+        "route": opened.council.plan.route,
         "scope_clarification": {
             "artifact": settled.artifact,
             "intent": settled.intent,

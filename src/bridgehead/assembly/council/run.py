@@ -219,7 +219,7 @@ class CouncilProcess:
             history = read_history(self.assembly)
             records = self.run.records
             write_history(
-                self.assembly, carried_history(history, council.records, records, council.review_id)
+                self.assembly, carried_history(history, council.plan.records, records, council.review_id)
             )
         self.record.open_halted(report.auto_skipped_halted_bridges, calls)
         self._settle(report_facts(report, written.files), aborted=isinstance(report, AbortedReport))

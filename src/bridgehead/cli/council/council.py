@@ -15,13 +15,19 @@ from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.council.options import (
     council_options,
     gate_option,
-    request_from,
+    is_interactive,
+    read_patch,
+    read_requirements,
+    read_seeds,
+    read_text,
     sarif_option,
     watch_option,
 )
 from bridgehead.cli.council.reports import dismiss, gate, list_, show
 from bridgehead.cli.output import SCHEMA_VERSION, App
-from bridgehead.contract.words import TaskType
+from bridgehead.contract.words import ContextPolicy, Intensity, TaskType
+from bridgehead.errors import UserError
+from bridgehead.exit_codes import ExitCode
 from bridgehead.host.files import write_atomic
 
 if TYPE_CHECKING:
@@ -53,24 +59,66 @@ def council() -> None:
     """
 
 
-def _convene(app: App, /, verb: str, scope: tuple[str, ...], **options: Any) -> int:
+def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> int:
     """One council, from what was typed to the exit code."""
-    request = request_from(app, verb, scope, options)
-    councils = _councils(app)
-    if options["dry_run"]:
-        from bridgehead.cli.council.display import calls_document, calls_text
-
-        planned = councils.dry_run(request, _audience(app, request))
-        app.emit(calls_document(planned), lambda: calls_text(planned))
-        return 0
+    from bridgehead.assembly.council.request import ASK, CouncilRequest
     from bridgehead.council.reporting.gate import Gate
+    from bridgehead.council.request.plan import CouncilOptions
+    from bridgehead.council.scope.scope import ScopeRequest
 
-    gate = Gate(options["gate"]) if options["gate"] else None
-    with _watching(app, request, watch=options["watch"]) as audience:
-        finished = councils.call(request, audience, gate=gate)
+    task, watch = given["task"], given["watch"]
+    if verb == ASK:
+        task, scope = " ".join([*scope, *filter(None, [task])]), ()
+        if not task.strip():
+            raise UserError("ask needs a request", hint='bridgehead council ask "is src/auth.py safe?"')
+    request = CouncilRequest(
+        verb=verb,
+        task_type=TaskType(given["task_type"]) if given.get("task_type") else None,
+        scope=ScopeRequest(
+            paths=scope,
+            diff_base=given["diff_base"],
+            staged=given["staged"],
+            commit_range=given["commit_range"],
+            patch=read_patch(given["patch"]),
+        ),
+        task=task,
+        context_summary=read_text(given["context_file"]),
+        domains=given["domains"],
+        requirements=read_requirements(given["requirements"]),
+        review_id=given["review_id"],
+        options=CouncilOptions(
+            intensity=Intensity(given["intensity"]) if given["intensity"] else None,
+            context_policy=ContextPolicy(given["context_policy"]) if given["context_policy"] else None,
+            runtimes=given["runtimes"],
+            host_seat=given["host_seat"],
+            fallback=given["fallback"],
+            seed_findings=read_seeds(given["seed_findings"]),
+            interactive=is_interactive(app, watch=watch, non_interactive=given["non_interactive"]),
+            reconfigure=given["reconfigure"],
+            write_settings=given["write_settings"],
+            max_calls=given["max_calls"],
+            max_cost_usd=given["max_cost_usd"],
+            allow_new_dismissals=given["allow_new_dismissals"],
+            preset=given.get("preset") or "default",
+        ),
+    )
+    if given["dry_run"]:
+        return _show_calls(app, request)
+    gate = Gate(given["gate"]) if given["gate"] else None
+    with _watching(app, request, watch=watch) as audience:
+        finished = _councils(app).call(request, audience, gate=gate)
     if request.options.rewrites_settings:
         app.say("wrote .bridge-settings.json")
-    return _ended(app, finished, gate=gate, sarif=options["sarif"], watch=options["watch"])
+    return _ended(app, finished, gate=gate, sarif=given["sarif"], watch=watch)
+
+
+def _show_calls(app: App, request: CouncilRequest) -> int:
+    """Every call that would be made, and none of them made."""
+    from bridgehead.cli.council.display import calls_document, calls_text
+
+    planned = _councils(app).dry_run(request, _audience(app, request))
+    app.emit(calls_document(planned), lambda: calls_text(planned))
+    return ExitCode.DONE
 
 
 def _verb_command(verb: str) -> click.Command:

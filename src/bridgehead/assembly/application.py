@@ -20,6 +20,8 @@ from bridgehead.host.clock import SystemClock, iso_ms
 if TYPE_CHECKING:
     from bridgehead.control_plane.stores.base import Store
 
+_PART_OF_NOUN = {"rig": Part.RIGS, "flow": Part.FLOWS, "council": Part.COUNCIL, "bus": Part.BUS}
+
 
 class Assembly:
     """Everything one command may need, made when first asked for."""
@@ -69,9 +71,6 @@ class Assembly:
         from bridgehead.control_plane.stores import open_store
 
         return open_store(self.record_url, read_only=read_only)
-
-
-_PART_OF_NOUN = {"rig": Part.RIGS, "flow": Part.FLOWS, "council": Part.COUNCIL, "bus": Part.BUS}
 
 
 def append_event(

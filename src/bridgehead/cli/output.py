@@ -14,6 +14,10 @@ from bridgehead.errors import FileError, UserError
 from bridgehead.host.files import read_bounded
 from bridgehead.host.terminal import display_width, escape_controls, pad, truncate, use_color, width
 
+SCHEMA_VERSION: Final = "1.0"
+UNLIMITED: Final = 100_000
+GAP = "  "
+
 
 def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes:
     """Its content; one that cannot be read makes the request mistaken (council §20)."""
@@ -21,10 +25,6 @@ def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes
         return read_bounded(path, most_bytes)
     except FileError as error:
         raise UserError(error.message, hint=error.hint or hint) from error
-
-
-SCHEMA_VERSION: Final = "1.0"
-UNLIMITED: Final = 100_000
 
 
 class App:
@@ -86,9 +86,6 @@ def json_line(document: Mapping[str, Any]) -> str:
 
 def _closed(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
-
-
-GAP = "  "
 
 
 def ago(then: datetime, now: datetime) -> str:

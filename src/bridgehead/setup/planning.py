@@ -20,6 +20,10 @@ from bridgehead.host.secrets_scan import scan
 from bridgehead.setup.hosts import Edit
 
 CONTEXT: Final = 60
+FILE: Final = "setup.json"
+MOST_NOTE_BYTES: Final = 32 << 20
+MOST_BYTES: Final = 64 << 20
+LONGEST_LINE: Final = 400
 
 
 class Hunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,10 +60,6 @@ def _common_length(one: str, other: str) -> int:
     """How many characters the two begin with in common."""
     shorter = min(len(one), len(other))
     return next((index for index in range(shorter) if one[index] != other[index]), shorter)
-
-
-FILE: Final = "setup.json"
-MOST_NOTE_BYTES: Final = 32 << 20
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,10 +103,6 @@ class Notes:
     def _write(self) -> None:
         make_private_dir(self._path.parent)
         write_atomic(self._path, msgspec.json.encode(self._files), private=True)
-
-
-MOST_BYTES: Final = 64 << 20
-LONGEST_LINE: Final = 400
 
 
 class LeftAlone(UserError):

@@ -41,6 +41,8 @@ from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 BY_ENVELOPE: Final = "asked by envelope"
 _NO_CALLS: Final = {"static": "static analysis"}
+__all__ = ["Audience", "Councils", "Finished"]
+SCOPE_CHANGED: Final = "scope_changed_since_start"
 
 
 def imagine_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: Clock) -> DryRun:
@@ -118,11 +120,6 @@ def only_council(reference: str, ids: Sequence[str]) -> str:
     if len(found) > 1:
         raise UserError(f"{reference!r} begins several councils: {', '.join(found)}")
     return found[0]
-
-
-__all__ = ["Audience", "Councils", "Finished"]
-
-SCOPE_CHANGED: Final = "scope_changed_since_start"
 
 
 @dataclass

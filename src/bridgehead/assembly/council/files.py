@@ -34,6 +34,11 @@ IGNORE_FILE: Final = ".bridgehead/.gitignore"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"
 MOST_BYTES: Final = 1 << 20
 MOST_HISTORY_BYTES: Final = 64 << 20
+Tables = tuple[dict[str, Any], ...]
+# Long enough for somebody who only looks whether the lock is held.
+WAIT_SECONDS: Final = 1.0
+# Texts, a diff of them, and what JSON adds.
+MOST_SCOPE_BYTES: Final = 4 * MOST_TEXT_BYTES
 
 
 class SeatsFile(NamedTuple):
@@ -131,9 +136,6 @@ def _history_path(assembly: Assembly) -> Path:
     return assembly.places.data / "findings" / f"{digest}.json"
 
 
-Tables = tuple[dict[str, Any], ...]
-
-
 def read_dismissals(project: Path) -> Tables:
     """The entries of the dismissals file as it stands."""
     path = project / DISMISSALS_FILE
@@ -196,10 +198,6 @@ def _plain(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# Long enough for somebody who only looks whether the lock is held.
-WAIT_SECONDS: Final = 1.0
-
-
 class CouncilBusy(UserError):
     """Another process works on this council."""
 
@@ -246,10 +244,6 @@ def was_left_behind(assembly: Assembly, review_id: str) -> bool:
 
 def _path(assembly: Assembly, review_id: str) -> Path:
     return assembly.places.data / "locks" / f"council-{review_id}.lock"
-
-
-# Texts, a diff of them, and what JSON adds.
-MOST_SCOPE_BYTES: Final = 4 * MOST_TEXT_BYTES
 
 
 class StoredScopes:

@@ -42,6 +42,9 @@ from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 
+MOST_REPORT_BYTES: Final = 256 << 20
+MOST_LISTED: Final = 500
+
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
     """Where a report is, from the project's root."""
@@ -142,10 +145,6 @@ def _told(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)
-
-
-MOST_REPORT_BYTES: Final = 256 << 20
-MOST_LISTED: Final = 500
 
 
 class NoReport(NotFound):

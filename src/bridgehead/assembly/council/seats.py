@@ -56,6 +56,9 @@ NOT_NAMED: Final = "request_not_named"
 OTHER_RIG: Final = "other_rig"
 
 logger = logging.getLogger(__name__)
+_NOTHING_TO_DO: Final = BridgeInput(
+    session_id="look", scope=".", task_description="look around", domains=("architecture",)
+)
 
 
 class RigTransport:
@@ -255,11 +258,6 @@ def _snapshots(assembly: Assembly) -> Path:
 
 def _probes(assembly: Assembly) -> Path:
     return assembly.places.data / "probes.json"
-
-
-_NOTHING_TO_DO: Final = BridgeInput(
-    session_id="look", scope=".", task_description="look around", domains=("architecture",)
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,13 @@ from bridgehead.host.clock import Clock, SystemClock, parse_iso
 PAGE: Final = 50
 EVENTS_AT_ONCE: Final = 1_000
 MOST_HALTED: Final = 1_000
+_ABOUT_AN_OUTPUT: Final = {
+    "output": "id",
+    "challenge": "target_finding_id",
+    "response": "target_finding_id",
+    "ruling": "target_finding_id",
+    "state": "id",
+}
 
 
 class CouncilStatus(StrEnum):
@@ -248,15 +255,6 @@ def _told(report: CouncilReport, events: Iterable[Event]) -> Iterator[FindingTex
     for dismissed in report.dismissed_findings:
         entry = msgspec.to_builtins(dismissed)
         yield FindingText(finding=entry.pop("finding"), history=(), dismissed=entry)
-
-
-_ABOUT_AN_OUTPUT: Final = {
-    "output": "id",
-    "challenge": "target_finding_id",
-    "response": "target_finding_id",
-    "ruling": "target_finding_id",
-    "state": "id",
-}
 
 
 def _history(

@@ -30,22 +30,19 @@ from bridgehead.rigs.views.listings import Notice
 from bridgehead.rigs.views.results import stamped
 
 ID_PREFIX = "r-"
+MOST_ENVELOPES = 20
+MOST_CHARACTERS = 60_000  # of one envelope; an agent that wants the rest can read the file
+_TRUST = {
+    VerificationState.VERIFIED: Trust.VERIFIED,
+    VerificationState.UNVERIFIED: Trust.UNVERIFIED,
+    VerificationState.BROKEN: Trust.UNTRUSTED,
+}
 
 
 def envelope_item_id(root: str, path: str) -> str:
     """Return the same id for the same envelope in the same clone, whoever asks."""
     digest = sha256(f"{root}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{ID_PREFIX}{digest}"
-
-
-MOST_ENVELOPES = 20
-MOST_CHARACTERS = 60_000  # of one envelope; an agent that wants the rest can read the file
-
-_TRUST = {
-    VerificationState.VERIFIED: Trust.VERIFIED,
-    VerificationState.UNVERIFIED: Trust.UNVERIFIED,
-    VerificationState.BROKEN: Trust.UNTRUSTED,
-}
 
 
 class FencedEnvelope(NamedTuple):

@@ -46,6 +46,10 @@ SENTENCES: Final = {
     Kind.NONCE_REPLAYED: "its nonce was used before: it may be a replay",
     Kind.ATTESTED_TIME_SKEW: "the time it names is not the time it was made",
 }
+PAGE_LENGTH: Final = 50
+MOST_BODY: Final = 20_000
+"""Characters of one body that are shown; the file has the rest."""
+_HEADER: Final = frozenset({"from", "to", "date", "type", "status", "tldr", "thread", "body_hash"})
 
 
 def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:
@@ -59,12 +63,6 @@ def reasons_for(verification: Verification, *, committed: bool, signed: bool) ->
     if not signed:
         return ("its commit is not signed",)
     return ("signed, but this clone keeps no list of allowed signers",)
-
-
-PAGE_LENGTH: Final = 50
-MOST_BODY: Final = 20_000
-"""Characters of one body that are shown; the file has the rest."""
-_HEADER: Final = frozenset({"from", "to", "date", "type", "status", "tldr", "thread", "body_hash"})
 
 
 class ThreadLine(NamedTuple):

@@ -21,6 +21,11 @@ from bridgehead.rigs.views.listings import Status
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
+MOST_CLONES: Final = 8
+MOST_INBOXES: Final = 100
+MOST_LOOKS: Final = 16
+MOST_VERDICTS: Final = 10_000
+Inbox = Sequence[tuple[ListedEnvelope, Verification]]
 
 
 class Cache(Generic[Key, Answer]):
@@ -53,12 +58,6 @@ class Cache(Generic[Key, Answer]):
         return self.keep(key, state, make()) if known is None else known
 
 
-MOST_CLONES: Final = 8
-MOST_INBOXES: Final = 100
-MOST_LOOKS: Final = 16
-MOST_VERDICTS: Final = 10_000
-
-
 class ThreadSnapshot(NamedTuple):
     """A thread as it lies in a clone."""
 
@@ -73,8 +72,6 @@ class ThreadSnapshot(NamedTuple):
     is_closed: bool
     unreadable: tuple[PathFindings, ...]
 
-
-Inbox = Sequence[tuple[ListedEnvelope, Verification]]
 
 _clones: Cache[str, Catalogue] = Cache(MOST_CLONES)
 _statuses: Cache[str, Status] = Cache(MOST_CLONES)

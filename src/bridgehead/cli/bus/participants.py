@@ -24,6 +24,8 @@ from bridgehead.cli.output import App, columns, read_named
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import SystemClock
 
+MAX_MESSAGE_BYTES = 1 << 20
+
 
 def placed(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--state", metavar="DIR", help="State folder of the bridge.")(command)
@@ -193,9 +195,6 @@ def _cell(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "–"
     return "–" if value is None else str(value)
-
-
-MAX_MESSAGE_BYTES = 1 << 20
 
 
 @click.group(cls=Group)

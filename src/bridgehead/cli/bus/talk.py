@@ -33,6 +33,7 @@ from bridgehead.host.terminal import escape_controls
 
 PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
+DEFAULT_HUB = f"ws://{HUB_ADDRESS}/core"
 
 
 class TypedLines:
@@ -64,9 +65,6 @@ class TypedLines:
             asyncio.run_coroutine_threadsafe(putting, self._loop).result()
         except RuntimeError:  # the loop is closed: nobody listens any more
             putting.close()
-
-
-DEFAULT_HUB = f"ws://{HUB_ADDRESS}/core"
 
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:

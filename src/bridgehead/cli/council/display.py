@@ -27,6 +27,25 @@ if TYPE_CHECKING:
 
     from bridgehead.council.calls import CallFailed
 
+MOST_DOTS: Final = 6
+STAGE_B: Final = "stage_b"
+TOGETHER: Final = "together"
+STOP_HINT: Final = "Ctrl-C stops and keeps what is there"
+GAP: Final = "  "
+# Columns keep their width while what they say changes.
+LEAST: Final = (8, MOST_DOTS, 9, 22, 5, 0)
+_LEFT_OUT: Final = ("skipped", "halted", "aborted")
+_STEPS: Final = {
+    "analysis": "{heard} of {asked} agents",
+    "challenge": "challenging, {heard} of {asked}",
+    "response": "answering {challenges}",
+    "ruling": "weighing the answers",
+    "consolidation": "looking across domains",
+    "position": "final positions, {heard} of {asked}",
+    STAGE_B: "second look, {heard} of {asked}",
+}
+REFRESHES_PER_SECOND: Final = 4
+
 
 def calls_document(planned: DryRun) -> dict[str, Any]:
     return {
@@ -67,25 +86,6 @@ def calls_text(planned: DryRun) -> str:
     ]
     lines.append(f"{planned.first_calls} calls for certain, at most {planned.most_calls}; none was made")
     return "\n".join(lines) + "\n"
-
-
-MOST_DOTS: Final = 6
-STAGE_B: Final = "stage_b"
-TOGETHER: Final = "together"
-STOP_HINT: Final = "Ctrl-C stops and keeps what is there"
-GAP: Final = "  "
-# Columns keep their width while what they say changes.
-LEAST: Final = (8, MOST_DOTS, 9, 22, 5, 0)
-_LEFT_OUT: Final = ("skipped", "halted", "aborted")
-_STEPS: Final = {
-    "analysis": "{heard} of {asked} agents",
-    "challenge": "challenging, {heard} of {asked}",
-    "response": "answering {challenges}",
-    "ruling": "weighing the answers",
-    "consolidation": "looking across domains",
-    "position": "final positions, {heard} of {asked}",
-    STAGE_B: "second look, {heard} of {asked}",
-}
 
 
 def table_title(verb: str, facts: Mapping[str, Any]) -> str:
@@ -176,9 +176,6 @@ def _last_cell(seat: LiveSeat, review_id: str) -> str:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-REFRESHES_PER_SECOND: Final = 4
 
 
 class LiveDisplay:

@@ -25,6 +25,9 @@ _REQUIREMENT = "entries are {id: R-1, text: what must hold, level: MUST|SHOULD|M
 gate_option = click.option(
     "--gate", type=click.Choice(GATES), help="Exit 3 from this verdict on; without it a verdict is data."
 )
+watch_option = click.option(
+    "--watch", is_flag=True, help="Print events as NDJSON while it runs, the report as the last line."
+)
 
 
 def _place_for_sarif(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
@@ -41,9 +44,6 @@ sarif_option = click.option(
     type=click.Path(path_type=Path),
     callback=_place_for_sarif,
     help="Write the findings as SARIF 2.1.0.",
-)
-watch_option = click.option(
-    "--watch", is_flag=True, help="Print events as NDJSON while it runs, the report as the last line."
 )
 
 _OPTIONS = (

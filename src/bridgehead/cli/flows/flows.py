@@ -40,6 +40,10 @@ from bridgehead.flows.words import RESPONSE_FILE, AttemptStatus, ErrorType, Requ
 from bridgehead.host.clock import SystemClock
 from bridgehead.host.terminal import escape_controls
 
+directory_option = click.option(
+    "--dir", "root", type=click.Path(path_type=Path), default=None, help="The flow's root; default: here."
+)
+
 
 def list_document(listed: ListResult) -> dict[str, Any]:
     return {"flows": [_listed(run, listed.unfinished) for run in listed.runs]}
@@ -139,11 +143,6 @@ def _took(step: Step) -> str:
 def _age(stamp: str, now: datetime) -> str:
     then = parse_moment(stamp)
     return f"{ago(then, now)} ago" if then else stamp
-
-
-directory_option = click.option(
-    "--dir", "root", type=click.Path(path_type=Path), default=None, help="The flow's root; default: here."
-)
 
 
 @click.group(cls=Group)

@@ -32,13 +32,13 @@ class Assembly:
         environ: Mapping[str, str] | None = None,
         flags: Mapping[str, Value] | None = None,
         *,
-        tell: Callable[[str], None] | None = None,
+        warn: Callable[[str], None] | None = None,
     ) -> None:
-        """Without arguments: for this process, where it runs. `tell` hears once which settings were ignored and why."""
+        """Without arguments: for this process, where it runs. `warn` gets each warning about settings."""
         self.cwd = cwd or Path.cwd()
         self.environ = os.environ if environ is None else environ
         self.flags = flags or {}
-        self._tell = tell
+        self._warn = warn
 
     @cached_property
     def places(self) -> Places:
@@ -47,9 +47,9 @@ class Assembly:
     @cached_property
     def settings(self) -> Settings:
         settings = load_settings(self.places, environ=self.environ, flags=self.flags)
-        if self._tell is not None:
+        if self._warn is not None:
             for warning in settings.warnings:
-                self._tell(warning)
+                self._warn(warning)
         return settings
 
     @property

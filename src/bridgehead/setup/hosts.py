@@ -107,7 +107,7 @@ class Edit:
     remove: Callable[[str], str]
     root: Path | None = None
     recognisable: bool = False
-    """Whether our part can be told from the user's own without a note of having written it."""
+    """Whether our part can be instructions from the user's own without a note of having written it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +131,14 @@ def edits_for(host: str, reach: Reach, where: Whereabouts, launch: Launch) -> li
     settings = Edit(
         _place(files.settings, root), lambda text: registration.add(text, launch), registration.remove, root
     )
-    told = Edit(
-        _place(files.told, root), _add_told(files.owned), _remove_told(files.owned), root, recognisable=True
+    instructions = Edit(
+        _place(files.instructions, root),
+        _add_instructions(files.owned),
+        _remove_instructions(files.owned),
+        root,
+        recognisable=True,
     )
-    return [settings, told]
+    return [settings, instructions]
 
 
 def _place(path: Path, root: Path | None) -> Path:
@@ -145,7 +149,7 @@ def _place(path: Path, root: Path | None) -> Path:
 @dataclass(frozen=True, slots=True)
 class _Files:
     settings: Path
-    told: Path
+    instructions: Path
     """What the agent reads by itself: a Markdown file with a block of ours, or a file of our own."""
     owned: bool = False
 
@@ -193,11 +197,11 @@ _FILES: Final[Mapping[str, Callable[[Whereabouts, Reach], _Files]]] = {
 }
 
 
-def _add_told(owned: bool) -> Callable[[str], str]:
+def _add_instructions(owned: bool) -> Callable[[str], str]:
     return _own_file if owned else partial(with_block, block=BLOCK)
 
 
-def _remove_told(owned: bool) -> Callable[[str], str]:
+def _remove_instructions(owned: bool) -> Callable[[str], str]:
     return (lambda text: "" if is_ours(text) else text) if owned else without_block
 
 

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.events import CouncilRecord, councils_told_to_retry
+from bridgehead.assembly.council.events import CouncilRecord, councils_to_retry
 from bridgehead.assembly.council.files import StoredScopes, hold_council, write_seats_file
 from bridgehead.assembly.council.host_seat import HostSeatRequests
 from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, run_inputs, seat_reports
@@ -45,7 +45,7 @@ __all__ = ["Audience", "Councils", "Finished"]
 SCOPE_CHANGED: Final = "scope_changed_since_start"
 
 
-def imagine_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: Clock) -> DryRun:
+def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: Clock) -> DryRun:
     """The calls of a council that was settled and not begun."""
     council, scope = opened.council, opened.scope
     seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
@@ -153,14 +153,14 @@ class Councils:
                 if request.options.rewrites_settings:
                     write_seats_file(self.assembly, opened.seats, self.clock.now())
                 journal.begin(council)
-                StoredScopes(self.assembly).keep(council.review_id, opened.scope)
+                StoredScopes(self.assembly).save(council.review_id, opened.scope)
                 write_context(self.assembly.places.project, opened, self.clock)
                 record = CouncilRecord(self.assembly, council, self.clock)
                 record.save(RunState.RUNNING, event="council.started")
-                session = CouncilProcess(
+                process = CouncilProcess(
                     self.assembly, journal, council, opened.scope, record, self.machine, self.clock
                 )
-                return session.conduct(audience)
+                return process.conduct(audience)
 
     def resume(
         self,
@@ -177,12 +177,12 @@ class Councils:
             with hold_council(self.assembly, review_id):
                 council = self._resumable(review_id, journal, retry)
                 refuse_gate(council, gate)
-                session, retried = self._take_up(council, journal, retry)
+                process, retried = self._take_up(council, journal, retry)
                 now = iso_ms(self.clock.now())
                 wishes: list[Retried | GivenUp] = [Retried(bridge=bridge, at=now) for bridge in retried]
                 if close:
                     wishes += [GivenUp(bridge=bridge, at=now) for bridge in council.bridges]
-                return session.conduct(audience, wishes)
+                return process.conduct(audience, wishes)
 
     def dry_run(self, request: CouncilRequest, audience: Audience) -> DryRun:
         """Every call that would be made now; nothing is called and nothing written."""
@@ -194,7 +194,7 @@ class Councils:
             is_taken=self._is_recorded,
             ask=audience.ask,
         )
-        return imagine_calls(self.assembly, opened, self.machine, self.clock)
+        return planned_calls(self.assembly, opened, self.machine, self.clock)
 
     # -- parts of a run
 
@@ -208,9 +208,11 @@ class Councils:
             return only_council(reference, journal.ids())
         if retry and (ids := journal.ids()):
             return ids[0]
-        told = councils_told_to_retry(self.assembly)
+        answered = councils_to_retry(self.assembly)
         for review_id in journal.ids():
-            if journal.is_open(review_id) or (review_id in told and self._answered_retry(review_id, journal)):
+            if journal.is_open(review_id) or (
+                review_id in answered and self._answered_retry(review_id, journal)
+            ):
                 return review_id
         raise NothingToResume
 
@@ -242,18 +244,18 @@ class Councils:
             council = msgspec.structs.replace(council, plan=plan)
         journal.take_up(council.review_id)
         # A closed council that is opened again needs its scope, and the commit in it, until it closes again.
-        StoredScopes(self.assembly).keep(council.review_id, scope)
+        StoredScopes(self.assembly).save(council.review_id, scope)
         record.withdraw_halted(retried, calls)
         record.save(RunState.RUNNING, event="council.resumed")
-        session = CouncilProcess(
+        process = CouncilProcess(
             self.assembly, journal, council, scope, record, self.machine, self.clock, resumed=True
         )
-        return session, retried
+        return process, retried
 
     def _scope_again(self, council: StoredCouncil) -> tuple[Scope, bool]:
         """The scope as it was when the council began; what is on disk now when that is gone."""
         scopes = StoredScopes(self.assembly)
-        now, before = scopes.resolve(council), scopes.stored(council.review_id)
+        now, before = scopes.resolve(council), scopes.read(council.review_id)
         scope = before or now
         if scope is None:
             raise NothingToResume(council.review_id)

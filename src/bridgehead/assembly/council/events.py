@@ -134,8 +134,8 @@ class CouncilRecord:
         with self._assembly.store(read_only=True) as store:
             items = store.pending(where)
         wanted = [item.question for item in items if item.answer and _says_retry(item.answer)]
-        told = [(str(asked.context["bridge"]), asked.context.get("seating")) for asked in wanted]
-        return [bridge for bridge, seating in told if calls.seating(bridge) == seating]
+        retries = [(str(asked.context["bridge"]), asked.context.get("seating")) for asked in wanted]
+        return [bridge for bridge, seating in retries if calls.seating(bridge) == seating]
 
     def withdraw_halted(self, bridges: Sequence[str], calls: StoredCalls) -> None:
         """These are seated again: nobody has to answer for them any more."""
@@ -152,7 +152,7 @@ class CouncilRecord:
         return f"{self._council.review_id}/{bridge}/{seating}"
 
 
-def councils_told_to_retry(assembly: Assembly) -> frozenset[str]:
+def councils_to_retry(assembly: Assembly) -> frozenset[str]:
     """Councils of this project with a halted bridge that somebody answered for."""
     where = PendingFilter(
         states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), project=assembly.project

@@ -212,7 +212,7 @@ class CouncilBusy(UserError):
 @contextmanager
 def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
     """Be the only process that works on this council."""
-    path = _path(assembly, review_id)
+    path = _lock_path(assembly, review_id)
     make_private_dir(path.parent)
     lock = FileLock(path, WAIT_SECONDS)
     try:
@@ -230,7 +230,7 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
 
 def was_left_behind(assembly: Assembly, review_id: str) -> bool:
     """Whether the process that held this council on this machine is gone without having ended it."""
-    path = _path(assembly, review_id)
+    path = _lock_path(assembly, review_id)
     if not path.exists():
         return False
     lock = FileLock(path, 0.0)
@@ -242,7 +242,7 @@ def was_left_behind(assembly: Assembly, review_id: str) -> bool:
     return True
 
 
-def _path(assembly: Assembly, review_id: str) -> Path:
+def _lock_path(assembly: Assembly, review_id: str) -> Path:
     return assembly.places.data / "locks" / f"council-{review_id}.lock"
 
 
@@ -252,12 +252,12 @@ class StoredScopes:
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
 
-    def keep(self, review_id: str, scope: Scope) -> None:
+    def save(self, review_id: str, scope: Scope) -> None:
         path = self._path(review_id)
         make_private_dir(path.parent)
         write_atomic(path, msgspec.json.encode(StoredScope.of(scope)), private=True)
 
-    def stored(self, review_id: str) -> Scope | None:
+    def read(self, review_id: str) -> Scope | None:
         """The scope as it was stored; None when the council was closed, or the file cannot be read."""
         try:
             content = read_bounded(self._path(review_id), MOST_SCOPE_BYTES)

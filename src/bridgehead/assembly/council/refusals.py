@@ -34,7 +34,7 @@ def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
     return {bridge: refused for bridge, refused in last.items() if refused is not None}
 
 
-def retired_bridges(assembly: Assembly) -> frozenset[str]:
+def retired_runtimes(assembly: Assembly) -> frozenset[str]:
     """Bridges whose last word in the record is that their program is refused for good."""
     refused = last_refusals(assembly).items()
     return frozenset(bridge for bridge, last in refused if last.error_class == ErrorClass.RETIRED)

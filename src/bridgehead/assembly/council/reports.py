@@ -103,7 +103,7 @@ def write_context(project: Path, opened: Opened, clock: Clock) -> None:
     stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
     text = json.dumps(document, indent=2, ensure_ascii=False)
     clarified = document.pop("scope_clarification")
-    lines = [f"- {name}: {_told(value)}" for name, value in (document | clarified).items()]
+    lines = [f"- {name}: {_as_text(value)}" for name, value in (document | clarified).items()]
     write_atomic(folder / f"{stem}.json", text + "\n", root=project)
     write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
 
@@ -141,7 +141,7 @@ def _context(opened: Opened) -> dict[str, Any]:
     }
 
 
-def _told(value: object) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)

@@ -152,7 +152,7 @@ class CouncilProcess:
 
     def conduct(self, audience: Audience, wishes: Sequence[Retried | GivenUp] = ()) -> Finished:
         """Take the council as far as it goes in this process."""
-        with self._failing_aloud():
+        with self._recording_failure():
             before = len(self.calls.inputs())
             observer = RecordObserver(self.assembly, self.record, last_refusals(self.assembly))
             if self.resumed:
@@ -190,7 +190,7 @@ class CouncilProcess:
         )
 
     @contextmanager
-    def _failing_aloud(self) -> Iterator[None]:
+    def _recording_failure(self) -> Iterator[None]:
         """What ends the council against everybody's will is in the record before it is raised."""
         try:
             yield
@@ -223,7 +223,7 @@ class CouncilProcess:
             )
         self.record.open_halted(report.auto_skipped_halted_bridges, calls)
         self._settle(report_facts(report, written.files), aborted=isinstance(report, AbortedReport))
-        self._tell(report)
+        self._notify(report)
         return Finished(council, report, written, self.run.waiting_for, signal=calls.signal)
 
     def _settle(self, facts: Mapping[str, Any] | None = None, *, aborted: bool = False) -> None:
@@ -241,7 +241,7 @@ class CouncilProcess:
             state = RunState.FAILED if aborted else RunState.COMPLETED
         self.record.save(state, event="council.reported" if facts is not None else None, facts=facts)
 
-    def _tell(self, report: CouncilReport | AbortedReport) -> None:
+    def _notify(self, report: CouncilReport | AbortedReport) -> None:
         """Say that it is over, and that somebody could still help a seat that halted."""
         if isinstance(report, CouncilReport) and self.calls.signal is None:
             self.record.notice(NoticeStatus.FINISHED, verdict=str(report.verdict or ""))

@@ -14,7 +14,7 @@ from typing import Any, Final
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.files import SeatsFile, read_seats_file
 from bridgehead.assembly.council.journal import StoredCouncil
-from bridgehead.assembly.council.refusals import last_refusals, retired_bridges
+from bridgehead.assembly.council.refusals import last_refusals, retired_runtimes
 from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.contract.task import BridgeInput
@@ -220,7 +220,7 @@ def local_seats(
         host_seat=council.request.options.host_seat,
         project=assembly.places.project,
         transport=_transport(assembly, council),
-        retired=retired_bridges(assembly),
+        retired=retired_runtimes(assembly),
     )
 
 
@@ -228,7 +228,6 @@ def rig_threads(project: Path, council: StoredCouncil) -> frozenset[str]:
     """Folders of the project that hold envelopes, where the council has a seat on another machine."""
     if not _has_rigs(council):
         return frozenset()
-
     return RigTransport(project, council.review_id).threads()
 
 
@@ -239,7 +238,6 @@ def _has_rigs(council: StoredCouncil) -> bool:
 def _transport(assembly: Assembly, council: StoredCouncil) -> SeatTransport | None:
     if not _has_rigs(council):
         return None
-
     return RigTransport(assembly.places.project, council.review_id)
 
 
@@ -279,23 +277,25 @@ class Availability:
         return asdict(self)
 
 
-def look_around(assembly: Assembly) -> list[Availability]:
+def list_availability(assembly: Assembly) -> list[Availability]:
     """Every bridge in the order of dispatch, then the rigs that the settings name."""
     settings = read_seats_file(assembly).settings(SystemClock().now())
     machine = make_machine(assembly)
-    retired = retired_bridges(assembly)
+    retired = retired_runtimes(assembly)
     rigs = [name for name in settings.bridges if is_rig(name)]
     names = runtime_names()
     # Some programs take seconds to say their version; they are asked side by side.
     with ThreadPoolExecutor(max_workers=len(names)) as threads:
-        looked = list(threads.map(lambda name: _look(name, assembly, settings, machine, retired), names))
+        found = list(
+            threads.map(lambda name: _availability(name, assembly, settings, machine, retired), names)
+        )
     refused = last_refusals(assembly)
-    looked = [
+    found = [
         replace(seat, last_refusal=refused[seat.bridge].reason) if seat.bridge in refused else seat
-        for seat in looked
+        for seat in found
     ]
     return [
-        *looked,
+        *found,
         *(
             Availability(name, settings.bridges[name].enabled, "rig", reason="asked by envelope")
             for name in rigs
@@ -307,7 +307,7 @@ def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
     """One bridge outside a council: how it would be reached here, or why not."""
     settings = read_seats_file(assembly).settings(SystemClock().now())
     machine = make_machine(assembly)
-    setup = _setup(bridge, assembly, settings, machine, retired_bridges(assembly))
+    setup = _setup(bridge, assembly, settings, machine, retired_runtimes(assembly))
     return check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
 
 
@@ -324,12 +324,12 @@ def _setup(
     )
 
 
-def _look(
+def _availability(
     bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]
 ) -> Availability:
     setup = _setup(bridge, assembly, settings, machine, retired)
     if bridge == STATIC:
-        return _look_at_analysers(setup, machine)
+        return _static_availability(setup, machine)
     try:
         found = check_seat(
             find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level)
@@ -347,7 +347,7 @@ def _look(
     )
 
 
-def _look_at_analysers(setup: SeatSetup, machine: Machine) -> Availability:
+def _static_availability(setup: SeatSetup, machine: Machine) -> Availability:
     if not setup.settings.enabled:
         return Availability(STATIC, False, status=Status.SKIPPED.value, reason=DISABLED)
     names = [analyser.name for analyser in available_analysers(setup, machine)]

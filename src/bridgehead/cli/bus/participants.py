@@ -32,7 +32,7 @@ def placed(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def at_home(app: App, state: str | None) -> tuple[BusSettings, StateFolder]:
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     settings = assembled.bus_settings(assembly, {"state": state})
     return settings, assembled.state_folder(assembly, settings)
 

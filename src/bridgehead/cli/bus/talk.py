@@ -221,16 +221,16 @@ async def _next_line(app: App, reached: Satellite | HubClient, lines: TypedLines
         app.stderr.flush()
     typing = asyncio.create_task(lines.next())
     if isinstance(reached, Satellite):
-        telling = asyncio.create_task(_tell_notices(reached))
-        await asyncio.wait((typing, telling), return_when=asyncio.FIRST_COMPLETED)
-        telling.cancel()
-        await asyncio.wait((telling,))
-        if not telling.cancelled() and (ended := telling.exception()) is not None:
+        showing = asyncio.create_task(_show_notices(reached))
+        await asyncio.wait((typing, showing), return_when=asyncio.FIRST_COMPLETED)
+        showing.cancel()
+        await asyncio.wait((showing,))
+        if not showing.cancelled() and (ended := showing.exception()) is not None:
             app.say(f"{ended}; Enter leaves")
     return await typing
 
 
-async def _tell_notices(satellite: Satellite) -> None:
+async def _show_notices(satellite: Satellite) -> None:
     while True:
         event = await satellite.receive()
         if isinstance(event, Incoming):
@@ -239,8 +239,8 @@ async def _tell_notices(satellite: Satellite) -> None:
 
 def _show_notice(app: App, message: Message) -> None:
     if message.type == NOTICE:
-        told = [message.data.get(key) for key in ("status", "kind", "id", "title")]
-        app.say(escape_controls("  ".join(str(value) for value in told if value)))
+        fields = [message.data.get(key) for key in ("status", "kind", "id", "title")]
+        app.say(escape_controls("  ".join(str(value) for value in fields if value)))
 
 
 async def _answer(app: App, satellite: Satellite, given: ItemAnswer) -> None:

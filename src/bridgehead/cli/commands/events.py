@@ -55,7 +55,7 @@ def events(
 
     The record is append-only; SEQ numbers never repeat, so `--after` continues where a reader stopped.
     """
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     where = EventFilter(
         kinds=kinds,
         parts=tuple(Part(part) for part in parts),

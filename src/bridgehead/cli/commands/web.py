@@ -67,7 +67,7 @@ def web(app: App, host: str | None, port: int | None, open_browser: bool, token_
 
     Prints the link that lets a browser in, and serves until Ctrl-C. Whoever has the link is let in.
     """
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     if open_browser and (running := running_dashboard(assembly.places)) is not None:
         _tell(app, running.address)
         webbrowser.open(running.link)

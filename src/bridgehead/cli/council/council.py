@@ -188,7 +188,7 @@ def _councils(app: App) -> Councils:
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.council.councils import Councils
 
-    return Councils(Assembly(app.cwd, app.environ, tell=app.warn))
+    return Councils(Assembly(app.cwd, app.environ, warn=app.warn))
 
 
 # -- who is with a running council

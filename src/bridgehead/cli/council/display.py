@@ -110,7 +110,8 @@ def table_lines(
     ]
     lines = [table_title(verb, facts)]
     lines += [
-        "  " + GAP.join(_padded(cell, room) for cell, room in zip(row, widths, strict=True)) for row in rows
+        "  " + GAP.join(_padded(cell, columns) for cell, columns in zip(row, widths, strict=True))
+        for row in rows
     ]
     hint = max(map(display_width, lines)) - len(STOP_HINT)
     lines.append(" " * max(0, min(hint, width - len(STOP_HINT) - 1)) + STOP_HINT)

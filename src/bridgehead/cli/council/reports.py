@@ -55,7 +55,7 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
     from bridgehead.assembly.council.views import list_councils
     from bridgehead.host.clock import SystemClock
 
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     found = list_councils(assembly, limit=limit, project=None if everywhere else assembly.project).councils
     now = SystemClock().now()
     app.emit({"councils": [_listed(one) for one in found]}, lambda: _table(found, now, app.width))
@@ -130,7 +130,7 @@ def dismiss(
 def _shelf(app: App) -> Reports:
     from bridgehead.assembly.council.reports import Reports
 
-    return Reports(Assembly(app.cwd, app.environ, tell=app.warn))
+    return Reports(Assembly(app.cwd, app.environ, warn=app.warn))
 
 
 def _date(text: str | None) -> dt.date | None:

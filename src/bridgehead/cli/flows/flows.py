@@ -331,7 +331,7 @@ def handler_makers(app: App) -> dict[str, Any]:
 def _configured_handler(app: App) -> str | None:
     from bridgehead.assembly.application import Assembly
 
-    return Assembly(app.cwd, app.environ, tell=app.warn).settings.text("flows.handler")
+    return Assembly(app.cwd, app.environ, warn=app.warn).settings.text("flows.handler")
 
 
 def _line(app: App, flags: dict[str, Any], words: tuple[str, ...]) -> CommandLine:

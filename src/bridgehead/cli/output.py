@@ -19,14 +19,6 @@ UNLIMITED: Final = 100_000
 GAP = "  "
 
 
-def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes:
-    """Its content; one that cannot be read makes the request mistaken (council §20)."""
-    try:
-        return read_bounded(path, most_bytes)
-    except FileError as error:
-        raise UserError(error.message, hint=error.hint or hint) from error
-
-
 class App:
     """What every command is handed: where it runs and how it speaks."""
 
@@ -116,3 +108,11 @@ def one_line(text: str) -> str:
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     cells = [pad(truncate(cell, width), width) for cell, width in zip(row, widths, strict=True)]
     return GAP.join(cells).rstrip()
+
+
+def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes:
+    """Its content; one that cannot be read makes the request mistaken (council §20)."""
+    try:
+        return read_bounded(path, most_bytes)
+    except FileError as error:
+        raise UserError(error.message, hint=error.hint or hint) from error

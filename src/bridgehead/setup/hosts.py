@@ -52,36 +52,6 @@ class BrokenMarkers(UserError):
         super().__init__(f"the lines {BEGIN} and {END} are not there once each, in this order")
 
 
-def with_block(text: str, block: str) -> str:
-    """`text` with the block: in its old place, or at the end after an empty line."""
-    marked = f"{BEGIN}\n{block.strip()}\n{END}"
-    if _has_block(text):
-        return _BLOCK.sub(lambda _found: marked, text)
-    if not text.strip():
-        return f"{text}{marked}\n"
-    gap = "\n" if text.endswith("\n") else "\n\n"
-    return f"{text}{gap}{marked}\n"
-
-
-def without_block(text: str) -> str:
-    """`text` without the block."""
-    return _BLOCK.sub("", text).rstrip("\n") + "\n" if _has_block(text) else text
-
-
-def _has_block(text: str) -> bool:
-    counts = text.count(BEGIN), text.count(END)
-    if counts == (0, 0):
-        return False
-    if counts != (1, 1) or text.index(BEGIN) > text.index(END):
-        raise BrokenMarkers
-    return True
-
-
-def is_ours(text: str) -> bool:
-    """Whether a file that belongs to us as a whole was written by us."""
-    return _OWNED in text
-
-
 class Reach(StrEnum):
     """For whom bridgehead is set up."""
 
@@ -107,7 +77,7 @@ class Edit:
     remove: Callable[[str], str]
     root: Path | None = None
     recognisable: bool = False
-    """Whether our part can be instructions from the user's own without a note of having written it."""
+    """Whether our part can be told from the user's own without a note of having written it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +103,8 @@ def edits_for(host: str, reach: Reach, where: Whereabouts, launch: Launch) -> li
     )
     instructions = Edit(
         _place(files.instructions, root),
-        _add_instructions(files.owned),
-        _remove_instructions(files.owned),
+        _own_file if files.owned else partial(with_block, block=BLOCK),
+        _without_own_file if files.owned else without_block,
         root,
         recognisable=True,
     )
@@ -197,15 +167,41 @@ _FILES: Final[Mapping[str, Callable[[Whereabouts, Reach], _Files]]] = {
 }
 
 
-def _add_instructions(owned: bool) -> Callable[[str], str]:
-    return _own_file if owned else partial(with_block, block=BLOCK)
-
-
-def _remove_instructions(owned: bool) -> Callable[[str], str]:
-    return (lambda text: "" if is_ours(text) else text) if owned else without_block
-
-
 def _own_file(text: str) -> str:
     if text and not is_ours(text):
         raise HandWritten
     return SKILL
+
+
+def _without_own_file(text: str) -> str:
+    return "" if is_ours(text) else text
+
+
+def with_block(text: str, block: str) -> str:
+    """`text` with the block: in its old place, or at the end after an empty line."""
+    marked = f"{BEGIN}\n{block.strip()}\n{END}"
+    if _has_block(text):
+        return _BLOCK.sub(lambda _found: marked, text)
+    if not text.strip():
+        return f"{text}{marked}\n"
+    gap = "\n" if text.endswith("\n") else "\n\n"
+    return f"{text}{gap}{marked}\n"
+
+
+def without_block(text: str) -> str:
+    """`text` without the block."""
+    return _BLOCK.sub("", text).rstrip("\n") + "\n" if _has_block(text) else text
+
+
+def _has_block(text: str) -> bool:
+    counts = text.count(BEGIN), text.count(END)
+    if counts == (0, 0):
+        return False
+    if counts != (1, 1) or text.index(BEGIN) > text.index(END):
+        raise BrokenMarkers
+    return True
+
+
+def is_ours(text: str) -> bool:
+    """Whether a file that belongs to us as a whole was written by us."""
+    return _OWNED in text

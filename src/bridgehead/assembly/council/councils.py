@@ -39,38 +39,11 @@ from bridgehead.errors import NotFound, UserError
 from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
+__all__ = ["Audience", "Councils", "Finished"]
+
 BY_ENVELOPE: Final = "asked by envelope"
 _NO_CALLS: Final = {"static": "static analysis"}
-__all__ = ["Audience", "Councils", "Finished"]
 SCOPE_CHANGED: Final = "scope_changed_since_start"
-
-
-def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: Clock) -> DryRun:
-    """The calls of a council that was settled and not begun."""
-    council, scope = opened.council, opened.scope
-    seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
-    asked = [bridge for bridge in council.bridges if _makes_calls(bridge)]
-    no_calls = {
-        bridge: _NO_CALLS.get(bridge, BY_ENVELOPE) for bridge in council.bridges if bridge not in asked
-    }
-    ready: list[Seat] = []
-    with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as threads:
-        outcomes = list(threads.map(lambda bridge: seats.check(bridge, Cancel()), asked))
-    for bridge, outcome in zip(asked, outcomes, strict=True):
-        if isinstance(outcome, Ready):
-            ready.append(outcome.seat)
-        elif isinstance(outcome, OwnReport):
-            report = outcome.report
-            no_calls[bridge] = report.skip_reason or report.halt_reason or report.status.value
-    planned = plan_calls(council.plan, run_inputs(council, scope), ready, no_calls, at=iso_ms(clock.now()))
-    refused = last_refusals(assembly)
-    return replace(
-        planned, refusals={name: refused[name].reason for name in council.bridges if name in refused}
-    )
-
-
-def _makes_calls(bridge: str) -> bool:
-    return bridge not in _NO_CALLS and not bridge.startswith(RIG_MARK)
 
 
 class NothingToResume(NotFound):
@@ -86,40 +59,6 @@ class NoVerdictToGate(UserError):
 
     def __init__(self, task_type: TaskType) -> None:
         super().__init__(f"--gate needs a verdict, and {task_type} ends without one")
-
-
-def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:
-    if gate is not None and not is_judged(council.task.task_type, council.task.mode):
-        raise NoVerdictToGate(council.task.task_type)
-
-
-def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterable[BridgeReport]) -> None:
-    """Only a bridge that came back without a usable reply is seated again (council §3)."""
-    status = {report.bridge: report.status for report in reports}
-    for bridge in wanted:
-        if bridge not in council.bridges:
-            raise NotFound(
-                f"{bridge!r} has no seat in council {council.review_id}",
-                hint=f"seats: {', '.join(council.bridges)}",
-            )
-        if bridge not in status:
-            raise UserError(
-                f"{bridge} has not come back yet in council {council.review_id}",
-                hint=f"bridgehead council resume {council.review_id} looks for its answer",
-            )
-        if status[bridge] is Status.COMPLETED:
-            raise UserError(
-                f"{bridge} completed its seat in council {council.review_id}; there is nothing to retry"
-            )
-
-
-def only_council(reference: str, ids: Sequence[str]) -> str:
-    found = [one for one in ids if one == reference] or [one for one in ids if one.startswith(reference)]
-    if not found:
-        raise NotFound(f"no council {reference!r} in this project", hint="bridgehead council list")
-    if len(found) > 1:
-        raise UserError(f"{reference!r} begins several councils: {', '.join(found)}")
-    return found[0]
 
 
 @dataclass
@@ -269,3 +208,61 @@ class Councils:
         """A root that is taken, or nothing to branch off from, is found out before the council exists."""
         HostSeatRequests.of(self.assembly, opened.council, self.clock)
         Workplace.prepare(self.assembly, opened.council, opened.scope)
+
+
+def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: Clock) -> DryRun:
+    """The calls of a council that was settled and not begun."""
+    council, scope = opened.council, opened.scope
+    seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
+    asked = [one for one in council.bridges if one not in _NO_CALLS and not one.startswith(RIG_MARK)]
+    no_calls = {
+        bridge: _NO_CALLS.get(bridge, BY_ENVELOPE) for bridge in council.bridges if bridge not in asked
+    }
+    ready: list[Seat] = []
+    with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as threads:
+        outcomes = list(threads.map(lambda bridge: seats.check(bridge, Cancel()), asked))
+    for bridge, outcome in zip(asked, outcomes, strict=True):
+        if isinstance(outcome, Ready):
+            ready.append(outcome.seat)
+        elif isinstance(outcome, OwnReport):
+            report = outcome.report
+            no_calls[bridge] = report.skip_reason or report.halt_reason or report.status.value
+    planned = plan_calls(council.plan, run_inputs(council, scope), ready, no_calls, at=iso_ms(clock.now()))
+    refused = last_refusals(assembly)
+    return replace(
+        planned, refusals={name: refused[name].reason for name in council.bridges if name in refused}
+    )
+
+
+def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:
+    if gate is not None and not is_judged(council.task.task_type, council.task.mode):
+        raise NoVerdictToGate(council.task.task_type)
+
+
+def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterable[BridgeReport]) -> None:
+    """Only a bridge that came back without a usable reply is seated again (council §3)."""
+    status = {report.bridge: report.status for report in reports}
+    for bridge in wanted:
+        if bridge not in council.bridges:
+            raise NotFound(
+                f"{bridge!r} has no seat in council {council.review_id}",
+                hint=f"seats: {', '.join(council.bridges)}",
+            )
+        if bridge not in status:
+            raise UserError(
+                f"{bridge} has not come back yet in council {council.review_id}",
+                hint=f"bridgehead council resume {council.review_id} looks for its answer",
+            )
+        if status[bridge] is Status.COMPLETED:
+            raise UserError(
+                f"{bridge} completed its seat in council {council.review_id}; there is nothing to retry"
+            )
+
+
+def only_council(reference: str, ids: Sequence[str]) -> str:
+    found = [one for one in ids if one == reference] or [one for one in ids if one.startswith(reference)]
+    if not found:
+        raise NotFound(f"no council {reference!r} in this project", hint="bridgehead council list")
+    if len(found) > 1:
+        raise UserError(f"{reference!r} begins several councils: {', '.join(found)}")
+    return found[0]

@@ -236,19 +236,17 @@ class HostSeatRequests:
     def _begin(self, journal: SqliteJournal) -> None:
         if journal.run(self.flow_id) is None:
             at = self._now()
-            source = f"{NAME}:{self.council.review_id}"
-            facts = {"review_id": self.council.review_id}
             journal.begin(
                 Run(
-                    self.flow_id,
-                    NAME,
-                    CONTRACT,
-                    source,
-                    str(self.root.path),
-                    RunStatus.RUNNING,
-                    facts,
-                    at,
-                    at,
+                    id=self.flow_id,
+                    name=NAME,
+                    version=CONTRACT,
+                    source=f"{NAME}:{self.council.review_id}",
+                    root=str(self.root.path),
+                    status=RunStatus.RUNNING,
+                    input={"review_id": self.council.review_id},
+                    created=at,
+                    updated=at,
                 )
             )
 

@@ -53,7 +53,8 @@ class RuntimeHandler(Handler):
 
         seated = seat_of(self._assembly, self._name)
         if not isinstance(seated, Ready):
-            return _failed(f"{self._name} cannot answer: {seated.reason}. {seated.message}".strip())
+            message = f"{self._name} cannot answer: {seated.reason}. {seated.message}".strip()
+            return Reply(RequestStatus.ERROR, error_type=ErrorType.INVOCATION_FAILED.value, message=message)
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="bridgehead-ask-") as workspace:
             outcome = anyio.run(_call_runtime, seated, request, Path(workspace))
@@ -149,7 +150,3 @@ async def _call_runtime(seated: Ready, request: AgentRequest, workspace: Path) -
     call = Call(key, request.prompt, request.timeout_seconds, Answer.NOTES, CapabilityProfile.INSPECT)
     async with CallRunner() as runner:
         return await runner.carry(seated.connection, call, ask)
-
-
-def _failed(message: str) -> Reply:
-    return Reply(RequestStatus.ERROR, error_type=ErrorType.INVOCATION_FAILED.value, message=message)

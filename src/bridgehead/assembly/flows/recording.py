@@ -5,10 +5,10 @@ The flow's own journal and files decide; the record is told afterwards and is ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from bridgehead.errors import BridgeheadError, ConfigError, NotFound
 from bridgehead.flows.interfaces import Announcer, FlowEvent, OpenRequest
@@ -152,16 +152,12 @@ def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
         updated_at=at,
         project=run.root,
         ended_at=at if status.ended else None,
-        data={"version": run.version, "input": _shown_input(run.input), **_recorded_facts(event.data)},
+        data={
+            "version": run.version,
+            "input": {key: value for key, value in run.input.items() if not key.startswith("_")},
+            **{key: event.data[key] for key in _RECORDED_FACTS if event.data.get(key) is not None},
+        },
     )
-
-
-def _shown_input(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if not key.startswith("_")}
-
-
-def _recorded_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: facts[key] for key in _RECORDED_FACTS if facts.get(key) is not None}
 
 
 def _withdraw(store: Store, request_id: str, root: str, reason: str) -> None:

@@ -52,19 +52,6 @@ MOST_BODY: Final = 20_000
 _HEADER: Final = frozenset({"from", "to", "date", "type", "status", "tldr", "thread", "body_hash"})
 
 
-def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:
-    """Why an envelope stands as it does, at least one sentence."""
-    if verification.state is VerificationState.VERIFIED:
-        return ("signed by a key this clone vouches for; the body is the one that was sealed",)
-    if verification.kinds:
-        return tuple(SENTENCES[kind] for kind in verification.kinds)
-    if not committed:
-        return ("not committed yet",)
-    if not signed:
-        return ("its commit is not signed",)
-    return ("signed, but this clone keeps no list of allowed signers",)
-
-
 class ThreadLine(NamedTuple):
     """One line of a list."""
 
@@ -270,3 +257,16 @@ def _waiting_by_thread(rig: Rig, waiting: Sequence[PendingItem]) -> dict[str, in
             thread_id = str(question.context["thread"])
             counted[thread_id] = counted.get(thread_id, 0) + 1
     return counted
+
+
+def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:
+    """Why an envelope stands as it does, at least one sentence."""
+    if verification.state is VerificationState.VERIFIED:
+        return ("signed by a key this clone vouches for; the body is the one that was sealed",)
+    if verification.kinds:
+        return tuple(SENTENCES[kind] for kind in verification.kinds)
+    if not committed:
+        return ("not committed yet",)
+    if not signed:
+        return ("its commit is not signed",)
+    return ("signed, but this clone keeps no list of allowed signers",)

@@ -36,37 +36,6 @@ MOST_WAITING: Final = 64
 DEFAULT_HUB = f"ws://{HUB_ADDRESS}/core"
 
 
-class TypedLines:
-    """Reads in a thread of its own, which is left behind at the end: nobody has to press Enter for that."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._lines: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
-        threading.Thread(target=self._read, name="typed-lines", daemon=True).start()
-
-    async def next(self) -> str:
-        """The next line with its line feed; empty at the end, as `readline` has it."""
-        return await self._lines.get()
-
-    def _read(self) -> None:
-        # Not through sys.stdin: a thread inside its buffer when the process ends brings the interpreter down.
-        begun = b""
-        while piece := os.read(sys.stdin.fileno(), PIECE_BYTES):
-            *whole, begun = (begun + piece).split(b"\n")
-            for line in whole:
-                self._hand_over(line + b"\n")
-        if begun:
-            self._hand_over(begun)
-        self._hand_over(b"")
-
-    def _hand_over(self, line: bytes) -> None:
-        putting = self._lines.put(line.decode("utf-8", "replace"))
-        try:
-            asyncio.run_coroutine_threadsafe(putting, self._loop).result()
-        except RuntimeError:  # the loop is closed: nobody listens any more
-            putting.close()
-
-
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option("--hub-token", metavar="TOKEN", help="Bearer token of the hub.")(command)
     command = click.option("--hub", metavar="URL", default=DEFAULT_HUB, show_default=True, help="A hub.")(
@@ -249,3 +218,34 @@ async def _answer(app: App, satellite: Satellite, given: ItemAnswer) -> None:
         if isinstance(event, Incoming):
             satellite.aside(event.message)
     app.say(escape_controls(event.sentence))
+
+
+class TypedLines:
+    """Reads in a thread of its own, which is left behind at the end: nobody has to press Enter for that."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
+        threading.Thread(target=self._read, name="typed-lines", daemon=True).start()
+
+    async def next(self) -> str:
+        """The next line with its line feed; empty at the end, as `readline` has it."""
+        return await self._lines.get()
+
+    def _read(self) -> None:
+        # Not through sys.stdin: a thread inside its buffer when the process ends brings the interpreter down.
+        begun = b""
+        while piece := os.read(sys.stdin.fileno(), PIECE_BYTES):
+            *whole, begun = (begun + piece).split(b"\n")
+            for line in whole:
+                self._hand_over(line + b"\n")
+        if begun:
+            self._hand_over(begun)
+        self._hand_over(b"")
+
+    def _hand_over(self, line: bytes) -> None:
+        putting = self._lines.put(line.decode("utf-8", "replace"))
+        try:
+            asyncio.run_coroutine_threadsafe(putting, self._loop).result()
+        except RuntimeError:  # the loop is closed: nobody listens any more
+            putting.close()

@@ -45,6 +45,224 @@ directory_option = click.option(
 )
 
 
+@click.group(cls=Group)
+def flow() -> None:
+    """Programs that pause for an agent and go on when it has answered.
+
+    A paused flow exits 42, prints one BRIDGEHEAD-PAUSE line and leaves its question in .agent-request.json.
+    """
+
+
+def common_flags(*, leave_out: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The flags every flow understands, from the one table that scripts use too."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for flag in reversed(FLAGS):
+            if flag.name not in leave_out:
+                kind: Any = click.Choice(flag.choices) if flag.choices else flag.read
+                function = click.option(
+                    flag.name,
+                    flag.sets,
+                    is_flag=flag.read is None,
+                    type=None if flag.read is None else kind,
+                    default=None,
+                    help=flag.summary,
+                )(function)
+        return function
+
+    return decorate
+
+
+@flow.command(
+    context_settings={"ignore_unknown_options": True},
+    examples=(
+        "bridgehead flow run release.py:release --tag v1.4",
+        "bridgehead flow run release.py --resume",
+        'bridgehead flow run ask --agent reviewer --prompt "Is this safe?" --wait 60',
+    ),
+)
+@click.argument("name")
+@common_flags()
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
+@click.pass_obj
+def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
+    """Start the flow NAME, or go on with it where it is paused.
+
+    NAME is built in, an entry point of the group bridgehead.flows, or file.py:function. Its own options are the
+    parameters of its function; `flow run NAME --help` lists them.
+    """
+    return run_resume.run(app, name, _line(app, flags, words))
+
+
+@flow.command(
+    context_settings={"ignore_unknown_options": True},
+    examples=("bridgehead flow resume", "bridgehead flow resume --dir ../service --wait 30"),
+)
+@click.argument("flow_id", metavar="[ID]", required=False)
+@common_flags(leave_out=("--resume", "--fresh"))
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
+@click.pass_obj
+def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: Any) -> int:
+    """Go on with the flow that is paused here."""
+    return run_resume.resume(app, flow_id, _line(app, flags, words))
+
+
+@flow.command(
+    examples=(
+        "bridgehead flow respond --status success --response-file answer.txt",
+        "agent < prompt.txt | bridgehead flow respond --dir ../service --response-file -",
+        'bridgehead flow respond --status error --error-type INVOCATION_FAILED --message "quota"',
+    ),
+)
+@directory_option
+@click.option("--request-id", help="Which request; default: the one in the request file.")
+@click.option(
+    "--status", type=click.Choice([s.value for s in RequestStatus]), default=RequestStatus.SUCCESS.value
+)
+@click.option("--response-file", "path", help="Take the answer from this file; - is standard input.")
+@click.option("--response", "text", help="The answer itself.")
+@click.option("--error-type", type=click.Choice([e.value for e in ErrorType]), help="Why it failed.")
+@click.option("--message", help="Why it failed, in words.")
+@click.option("--model", help="The model that answered.")
+@click.option("--tokens", type=int, help="Tokens it used.")
+@click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is.")
+@click.option("--duration", "duration_seconds", type=click.FloatRange(0), help="Seconds it took.")
+@click.pass_obj
+def respond(
+    app: App,
+    /,
+    root: Path | None,
+    request_id: str | None,
+    status: str,
+    path: str | None,
+    text: str | None,
+    **details: Any,
+) -> None:
+    """Answer a paused flow's request, once. Nothing is resumed by it."""
+    with run_resume.run_inputs(app, root or app.cwd) as inputs:
+        answer = _answer_text(app, path, text, inputs.size_limits[RESPONSE_FILE])
+        reply = Reply(RequestStatus(status), answer, **details)
+        done = respond_to(RespondRequest(root or app.cwd, reply, request_id), inputs)
+    app.emit({"request_id": done.request_id, "response_file": str(done.path)}, lambda: f"{done.path}\n")
+
+
+@flow.command(examples=("bridgehead flow status", "bridgehead flow status 4f2a --json"))
+@click.argument("flow_id", metavar="[ID]", required=False)
+@directory_option
+@click.pass_obj
+def status(app: App, flow_id: str | None, root: Path | None) -> None:
+    """Where a flow stands, and what it waits for; the newest one without an ID."""
+    found = status_of(StatusRequest(root or app.cwd, flow_id))
+    app.emit(status_document(found), lambda: status_text(found, SystemClock().now(), app.width))
+
+
+@flow.command("list", examples=("bridgehead flow list", "bridgehead flow list --dir ../service --json"))
+@directory_option
+@click.option(
+    "--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N."
+)
+@click.pass_obj
+def list_(app: App, root: Path | None, limit: int) -> None:
+    """The flows of this root, newest first."""
+    listed = list_runs(ListRequest(root or app.cwd, limit))
+    app.emit(list_document(listed), lambda: list_text(listed, SystemClock().now(), app.width))
+
+
+@flow.command(examples=("bridgehead flow cancel flow-20251118-103000-4f2a", "bridgehead flow cancel 4f2a"))
+@click.argument("flow_id", metavar="ID")
+@directory_option
+@click.pass_obj
+def cancel(app: App, flow_id: str, root: Path | None) -> None:
+    """Give a paused flow up; its files are kept in post-mortem/."""
+    with run_resume.run_inputs(app, root or app.cwd) as inputs:
+        done = cancel_run(CancelRequest(root or app.cwd, flow_id), inputs)
+    document = {"flow_id": done.run.id, "status": "cancelled", "post_mortem": str(done.post_mortem)}
+    app.emit(document, lambda: f"{done.run.id} cancelled; its files are in {done.post_mortem}\n")
+
+
+@flow.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    examples=(
+        "bridgehead flow drive --handler 'cmd:claude -p' -- python release.py --tag v1.4",
+        "bridgehead flow drive --handler pending -- ./release.sh",
+    ),
+)
+@directory_option
+@click.option("--handler", help="Who answers: cmd:WORDS, pending, runtime:NAME or rig:ID.")
+@click.option(
+    "--max-iterations", type=click.IntRange(1), default=50, show_default=True, help="Runs of CMD at most."
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD...")
+@click.pass_obj
+def drive(
+    app: App, root: Path | None, handler: str | None, max_iterations: int, command: tuple[str, ...]
+) -> int:
+    """Run CMD; whenever it exits 42, have its request answered and run it again with --resume.
+
+    The handler is the one named here, else the setting flows.handler, else `pending`: it waits for
+    `bridgehead answer`.
+    """
+    from bridgehead.flows.operations.drive import DriveRequest
+    from bridgehead.flows.operations.drive import drive as drive_command
+
+    answers = make_handler(handler or _configured_handler(app) or "pending", handler_makers(app))
+    request = DriveRequest(command, root or app.cwd, max_iterations)
+    with run_resume.run_inputs(app, root or app.cwd) as inputs:
+        done = drive_command(request, answers, inputs, on_stderr=_pass_on)
+    if done.gave_up:
+        raise UserError(
+            f"{command[0]} still waits after {done.runs} runs; no further request was handed on",
+            hint="its files are where it left them: answer and resume it, or raise --max-iterations",
+        )
+    app.stdout.flush()
+    sys.stdout.buffer.write(done.stdout)
+    sys.stdout.buffer.flush()
+    return done.exit_code
+
+
+def handler_makers(app: App) -> dict[str, Any]:
+    """Handlers besides the command and the person, by scheme."""
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.flows.handlers import handler_makers as makers
+
+    return makers(Assembly(app.cwd, app.environ), app.say)
+
+
+def _configured_handler(app: App) -> str | None:
+    from bridgehead.assembly.application import Assembly
+
+    return Assembly(app.cwd, app.environ, warn=app.warn).settings.text("flows.handler")
+
+
+def _line(app: App, flags: dict[str, Any], words: tuple[str, ...]) -> CommandLine:
+    given = {name: value for name, value in flags.items() if value is not None}
+    return CommandLine({"here": app.cwd, **given}, words)
+
+
+def _answer_text(app: App, path: str | None, text: str | None, limit: int) -> str | None:
+    if path is not None and text is not None:
+        raise UserError("give the answer with --response-file or with --response, not both")
+    if path is None:
+        return text
+    if path == "-":
+        content = sys.stdin.buffer.read(limit + 1)
+    else:
+        content = read_named(app.cwd / path, limit)
+    if len(content) > limit:
+        raise UserError(
+            f"the answer is larger than {limit / MIB:g} MiB", hint="flows.response_mib raises that"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"the answer is not UTF-8 text: {error}") from error
+
+
+def _pass_on(chunk: bytes) -> None:
+    sys.stderr.buffer.write(chunk)
+    sys.stderr.buffer.flush()
+
+
 def list_document(listed: ListResult) -> dict[str, Any]:
     return {"flows": [_listed(run, listed.unfinished) for run in listed.runs]}
 
@@ -143,221 +361,3 @@ def _took(step: Step) -> str:
 def _age(stamp: str, now: datetime) -> str:
     then = parse_moment(stamp)
     return f"{ago(then, now)} ago" if then else stamp
-
-
-@click.group(cls=Group)
-def flow() -> None:
-    """Programs that pause for an agent and go on when it has answered.
-
-    A paused flow exits 42, prints one BRIDGEHEAD-PAUSE line and leaves its question in .agent-request.json.
-    """
-
-
-def common_flags(*, leave_out: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The flags every flow understands, from the one table that scripts use too."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for flag in reversed(FLAGS):
-            if flag.name not in leave_out:
-                kind: Any = click.Choice(flag.choices) if flag.choices else flag.read
-                function = click.option(
-                    flag.name,
-                    flag.sets,
-                    is_flag=flag.read is None,
-                    type=None if flag.read is None else kind,
-                    default=None,
-                    help=flag.summary,
-                )(function)
-        return function
-
-    return decorate
-
-
-@flow.command(
-    context_settings={"ignore_unknown_options": True},
-    examples=(
-        "bridgehead flow run release.py:release --tag v1.4",
-        "bridgehead flow run release.py --resume",
-        'bridgehead flow run ask --agent reviewer --prompt "Is this safe?" --wait 60',
-    ),
-)
-@click.argument("name")
-@common_flags()
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
-@click.pass_obj
-def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
-    """Start the flow NAME, or go on with it where it is paused.
-
-    NAME is built in, an entry point of the group bridgehead.flows, or file.py:function. Its own options are the
-    parameters of its function; `flow run NAME --help` lists them.
-    """
-    return run_resume.run(app, name, _line(app, flags, words))
-
-
-@flow.command(
-    context_settings={"ignore_unknown_options": True},
-    examples=("bridgehead flow resume", "bridgehead flow resume --dir ../service --wait 30"),
-)
-@click.argument("flow_id", metavar="[ID]", required=False)
-@common_flags(leave_out=("--resume", "--fresh"))
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
-@click.pass_obj
-def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: Any) -> int:
-    """Go on with the flow that is paused here."""
-    return run_resume.resume(app, flow_id, _line(app, flags, words))
-
-
-@flow.command(
-    examples=(
-        "bridgehead flow respond --status success --response-file answer.txt",
-        "agent < prompt.txt | bridgehead flow respond --dir ../service --response-file -",
-        'bridgehead flow respond --status error --error-type INVOCATION_FAILED --message "quota"',
-    ),
-)
-@directory_option
-@click.option("--request-id", help="Which request; default: the one in the request file.")
-@click.option(
-    "--status", type=click.Choice([s.value for s in RequestStatus]), default=RequestStatus.SUCCESS.value
-)
-@click.option("--response-file", "path", help="Take the answer from this file; - is standard input.")
-@click.option("--response", "text", help="The answer itself.")
-@click.option("--error-type", type=click.Choice([e.value for e in ErrorType]), help="Why it failed.")
-@click.option("--message", help="Why it failed, in words.")
-@click.option("--model", help="The model that answered.")
-@click.option("--tokens", type=int, help="Tokens it used.")
-@click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is.")
-@click.option("--duration", "duration_seconds", type=click.FloatRange(0), help="Seconds it took.")
-@click.pass_obj
-def respond(
-    app: App,
-    /,
-    root: Path | None,
-    request_id: str | None,
-    status: str,
-    path: str | None,
-    text: str | None,
-    **details: Any,
-) -> None:
-    """Answer a paused flow's request, once. Nothing is resumed by it."""
-    with run_resume.surroundings(app, root or app.cwd) as around:
-        answer = _answer_text(app, path, text, around.size_limits[RESPONSE_FILE])
-        reply = Reply(RequestStatus(status), answer, **details)
-        done = respond_to(RespondRequest(root or app.cwd, reply, request_id), around)
-    app.emit({"request_id": done.request_id, "response_file": str(done.path)}, lambda: f"{done.path}\n")
-
-
-@flow.command(examples=("bridgehead flow status", "bridgehead flow status 4f2a --json"))
-@click.argument("flow_id", metavar="[ID]", required=False)
-@directory_option
-@click.pass_obj
-def status(app: App, flow_id: str | None, root: Path | None) -> None:
-    """Where a flow stands, and what it waits for; the newest one without an ID."""
-    found = status_of(StatusRequest(root or app.cwd, flow_id))
-    app.emit(status_document(found), lambda: status_text(found, SystemClock().now(), app.width))
-
-
-@flow.command("list", examples=("bridgehead flow list", "bridgehead flow list --dir ../service --json"))
-@directory_option
-@click.option(
-    "--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N."
-)
-@click.pass_obj
-def list_(app: App, root: Path | None, limit: int) -> None:
-    """The flows of this root, newest first."""
-    listed = list_runs(ListRequest(root or app.cwd, limit))
-    app.emit(list_document(listed), lambda: list_text(listed, SystemClock().now(), app.width))
-
-
-@flow.command(examples=("bridgehead flow cancel flow-20251118-103000-4f2a", "bridgehead flow cancel 4f2a"))
-@click.argument("flow_id", metavar="ID")
-@directory_option
-@click.pass_obj
-def cancel(app: App, flow_id: str, root: Path | None) -> None:
-    """Give a paused flow up; its files are kept in post-mortem/."""
-    with run_resume.surroundings(app, root or app.cwd) as around:
-        done = cancel_run(CancelRequest(root or app.cwd, flow_id), around)
-    document = {"flow_id": done.run.id, "status": "cancelled", "post_mortem": str(done.post_mortem)}
-    app.emit(document, lambda: f"{done.run.id} cancelled; its files are in {done.post_mortem}\n")
-
-
-@flow.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    examples=(
-        "bridgehead flow drive --handler 'cmd:claude -p' -- python release.py --tag v1.4",
-        "bridgehead flow drive --handler pending -- ./release.sh",
-    ),
-)
-@directory_option
-@click.option("--handler", help="Who answers: cmd:WORDS, pending, runtime:NAME or rig:ID.")
-@click.option(
-    "--max-iterations", type=click.IntRange(1), default=50, show_default=True, help="Runs of CMD at most."
-)
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD...")
-@click.pass_obj
-def drive(
-    app: App, root: Path | None, handler: str | None, max_iterations: int, command: tuple[str, ...]
-) -> int:
-    """Run CMD; whenever it exits 42, have its request answered and run it again with --resume.
-
-    The handler is the one named here, else the setting flows.handler, else `pending`: it waits for
-    `bridgehead answer`.
-    """
-    from bridgehead.flows.operations.drive import DriveRequest
-    from bridgehead.flows.operations.drive import drive as drive_command
-
-    answers = make_handler(handler or _configured_handler(app) or "pending", handler_makers(app))
-    request = DriveRequest(command, root or app.cwd, max_iterations)
-    with run_resume.surroundings(app, root or app.cwd) as around:
-        done = drive_command(request, answers, around, on_stderr=_pass_on)
-    if done.gave_up:
-        raise UserError(
-            f"{command[0]} still waits after {done.runs} runs; no further request was handed on",
-            hint="its files are where it left them: answer and resume it, or raise --max-iterations",
-        )
-    app.stdout.flush()
-    sys.stdout.buffer.write(done.stdout)
-    sys.stdout.buffer.flush()
-    return done.exit_code
-
-
-def handler_makers(app: App) -> dict[str, Any]:
-    """Handlers besides the command and the person, by scheme."""
-    from bridgehead.assembly.application import Assembly
-    from bridgehead.assembly.flows.handlers import handler_makers as makers
-
-    return makers(Assembly(app.cwd, app.environ), app.say)
-
-
-def _configured_handler(app: App) -> str | None:
-    from bridgehead.assembly.application import Assembly
-
-    return Assembly(app.cwd, app.environ, warn=app.warn).settings.text("flows.handler")
-
-
-def _line(app: App, flags: dict[str, Any], words: tuple[str, ...]) -> CommandLine:
-    given = {name: value for name, value in flags.items() if value is not None}
-    return CommandLine({"here": app.cwd, **given}, words)
-
-
-def _answer_text(app: App, path: str | None, text: str | None, limit: int) -> str | None:
-    if path is not None and text is not None:
-        raise UserError("give the answer with --response-file or with --response, not both")
-    if path is None:
-        return text
-    if path == "-":
-        content = sys.stdin.buffer.read(limit + 1)
-    else:
-        content = read_named(app.cwd / path, limit)
-    if len(content) > limit:
-        raise UserError(
-            f"the answer is larger than {limit / MIB:g} MiB", hint="flows.response_mib raises that"
-        )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"the answer is not UTF-8 text: {error}") from error
-
-
-def _pass_on(chunk: bytes) -> None:
-    sys.stderr.buffer.write(chunk)
-    sys.stderr.buffer.flush()

@@ -43,9 +43,9 @@ def run(app: App, name: str, line: CommandLine) -> int:
     """Start the flow `name`, or go on with it."""
     from bridgehead.flows.discovery import find_flow
 
-    with surroundings(app, line.root) as around, _flow_codes():
+    with run_inputs(app, line.root) as inputs, _flow_codes():
         flow, source = find_flow(name, app.cwd)
-        return _tell(app, run_with_options(flow, source, line, around))
+        return _show_result(app, run_with_options(flow, source, line, inputs))
 
 
 def explain(app: App, name: str) -> int:
@@ -61,12 +61,12 @@ def resume(app: App, flow_id: str | None, line: CommandLine) -> int:
     """Go on with the flow that is paused here."""
     if line.flags.get("fresh"):
         raise UserError("--fresh starts a flow over: bridgehead flow run NAME --fresh")
-    with surroundings(app, line.root) as around, _flow_codes():
-        return _tell(app, resume_paused(line, app.cwd, around, flow_id=flow_id))
+    with run_inputs(app, line.root) as inputs, _flow_codes():
+        return _show_result(app, resume_paused(line, app.cwd, inputs, flow_id=flow_id))
 
 
 @contextmanager
-def surroundings(app: App, root: Path) -> Iterator[RunInputs]:
+def run_inputs(app: App, root: Path) -> Iterator[RunInputs]:
     """What flows are given by this surface; the record is told what happens in `root`."""
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.recording import RecordingAnnouncer, size_limits, template_directories
@@ -104,7 +104,7 @@ def _flow_codes() -> Iterator[None]:
         raise
 
 
-def _tell(app: App, result: RunResult) -> int:
+def _show_result(app: App, result: RunResult) -> int:
     """Say how a run ended. On a pause stdout is the pause line and nothing else, with --json too (flows §5)."""
     for notice in notices_of(result):
         app.say(f"{app.program}: {notice}")

@@ -20,7 +20,7 @@ from bridgehead.host.clock import SystemClock, iso_ms
 if TYPE_CHECKING:
     from bridgehead.control_plane.stores.base import Store
 
-_PART_OF_NOUN = {"rig": Part.RIGS, "flow": Part.FLOWS, "council": Part.COUNCIL, "bus": Part.BUS}
+PART_OF_NOUN = {"rig": Part.RIGS, "flow": Part.FLOWS, "council": Part.COUNCIL, "bus": Part.BUS}
 
 
 class Assembly:
@@ -85,7 +85,7 @@ def append_event(
     event = Event(
         id=str(uuid4()),
         kind=kind,
-        part=_PART_OF_NOUN.get(kind.partition(".")[0], Part.RECORD),
+        part=PART_OF_NOUN.get(kind.partition(".")[0], Part.RECORD),
         at=iso_ms(SystemClock().now()),
         project=project,
         run_id=run_id,

@@ -172,7 +172,7 @@ class Councils:
     def _take_up(
         self, council: StoredCouncil, journal: CouncilJournal, retry: Sequence[str]
     ) -> tuple[CouncilProcess, list[str]]:
-        """The council as it was left, and the bridges to be seated again."""
+        """The council as it was left, and the seats to be taken again."""
         record = CouncilRecord(self.assembly, council, self.clock)
         calls = journal.calls_of(council.review_id)
         scope, changed = self._scope_again(council)
@@ -240,7 +240,7 @@ def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:
 
 
 def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterable[BridgeReport]) -> None:
-    """Only a bridge that came back without a usable reply is seated again (council §3)."""
+    """Only a seat that came back without a usable reply is seated again (council §3)."""
     status = {report.bridge: report.status for report in reports}
     for bridge in wanted:
         if bridge not in council.bridges:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import queue
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
@@ -13,6 +11,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.journal import StoredCalls, StoredCouncil
+from bridgehead.assembly.event_writer import EventWriter
 from bridgehead.assembly.notices import NoticeStatus, announce_notice
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
@@ -23,10 +22,7 @@ from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, iso_ms
 
-MOST_WAITING: Final = 10_000
 MOST_ANSWERED: Final = 1_000
-BATCH: Final = 200
-CLOSING_SECONDS: Final = 10.0
 RETRY: Final = "retry"
 CHOICES: Final = (RETRY, "skip")
 
@@ -125,7 +121,7 @@ class CouncilRecord:
                 )
 
     def answered_retry(self, calls: StoredCalls) -> list[str]:
-        """Bridges of this council whose last halt was answered with `retry`, which has not been done yet."""
+        """Seats of this council whose last halt was answered with `retry`, which has not been done yet."""
         where = PendingFilter(
             states=(PendingState.ANSWERED,),
             kinds=(PendingKind.HALTED_RUNTIME,),
@@ -153,7 +149,7 @@ class CouncilRecord:
 
 
 def councils_to_retry(assembly: Assembly) -> frozenset[str]:
-    """Councils of this project with a halted bridge that somebody answered for."""
+    """Councils of this project with a halted seat that somebody answered for."""
     where = PendingFilter(
         states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), project=assembly.project
     )
@@ -166,13 +162,10 @@ class RecordObserver:
     """Appends the lines of a running council in a thread of its own, so that no seat waits for a disk."""
 
     def __init__(self, assembly: Assembly, record: CouncilRecord, refused: Iterable[str] = ()) -> None:
-        """`refused`: bridges whose last call was refused, in whichever process."""
-        self._assembly = assembly
+        """`refused`: runtimes whose last call was refused, in whichever process."""
         self._record = record
         self._refused = set(refused)
-        self._events: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
-        self._thread = threading.Thread(target=self._write, name="council-record", daemon=True)
-        self._thread.start()
+        self._writer = EventWriter(assembly, part="council", logger=logger)
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
         self._put("council.event", {"bridge": bridge, **line})
@@ -188,32 +181,10 @@ class RecordObserver:
             self._put("council.accepted", {"bridge": bridge})
 
     def close(self) -> None:
-        self._events.put(None)
-        self._thread.join(timeout=CLOSING_SECONDS)
+        self._writer.close()
 
     def _put(self, kind: str, data: Mapping[str, Any]) -> None:
-        try:
-            self._events.put_nowait(self._record.event(kind, data))
-        except queue.Full:
-            logger.warning("the record does not keep up; an event of the council was not kept")
-
-    def _write(self) -> None:
-        while (first := self._events.get()) is not None:
-            batch = [first]
-            while len(batch) < BATCH and not self._events.empty():
-                event = self._events.get()
-                if event is None:
-                    self._events.put(None)
-                    break
-                batch.append(event)
-            self._append(batch)
-
-    def _append(self, batch: Sequence[Event]) -> None:
-        try:
-            with self._assembly.store() as store:
-                store.append(batch)
-        except BridgeheadError as error:
-            logger.warning("not recorded: %s", error.message)
+        self._writer.put(self._record.event(kind, data))
 
 
 def _says_retry(answer: Answer) -> bool:

@@ -260,7 +260,7 @@ def _probes(assembly: Assembly) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """One bridge: whether it could sit, how, and what keeps it out."""
+    """One runtime: whether it could sit, how, and what keeps it out."""
 
     bridge: str
     can_sit: bool
@@ -278,7 +278,7 @@ class Availability:
 
 
 def list_availability(assembly: Assembly) -> list[Availability]:
-    """Every bridge in the order of dispatch, then the rigs that the settings name."""
+    """Every runtime in the order of dispatch, then the rigs that the settings name."""
     settings = read_seats_file(assembly).settings(SystemClock().now())
     machine = make_machine(assembly)
     retired = retired_runtimes(assembly)
@@ -304,7 +304,7 @@ def list_availability(assembly: Assembly) -> list[Availability]:
 
 
 def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
-    """One bridge outside a council: how it would be reached here, or why not."""
+    """One runtime outside a council: how it would be reached here, or why not."""
     settings = read_seats_file(assembly).settings(SystemClock().now())
     machine = make_machine(assembly)
     setup = _setup(bridge, assembly, settings, machine, retired_runtimes(assembly))

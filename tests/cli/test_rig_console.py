@@ -19,7 +19,7 @@ def no_rig() -> Rig:
     raise AssertionError("putting out text needs no rig")
 
 
-DESK = RigConsole(parse_arguments([], Flags()), no_rig, lambda text: None, {})
+CONSOLE = RigConsole(parse_arguments([], Flags()), no_rig, lambda text: None, {})
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "UTF-8", "utf-16-le"])
@@ -29,12 +29,12 @@ def test_text_reaches_a_pipe_in_its_encoding_and_in_order(monkeypatch, encoding,
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding=encoding))
     sys.stdout.write("before\n")
 
-    DESK.page(EncodedText(TEXT.encode()) if kept else [TEXT])
+    CONSOLE.page(EncodedText(TEXT.encode()) if kept else [TEXT])
 
     assert pipe.getvalue() == f"before\n{TEXT}".encode(encoding)
 
 
 def test_kept_text_reaches_a_stream_without_bytes(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    DESK.page(EncodedText(TEXT.encode()))
+    CONSOLE.page(EncodedText(TEXT.encode()))
     assert sys.stdout.getvalue() == TEXT

@@ -20,6 +20,8 @@ from bridgehead.host.clock import SystemClock, iso_ms
 if TYPE_CHECKING:
     from bridgehead.control_plane.stores.base import Store
 
+PART_OF_NOUN = {"rig": Part.RIGS, "flow": Part.FLOWS, "council": Part.COUNCIL, "bus": Part.BUS}
+
 
 class Assembly:
     """Everything one command may need, made when first asked for."""
@@ -30,13 +32,13 @@ class Assembly:
         environ: Mapping[str, str] | None = None,
         flags: Mapping[str, Value] | None = None,
         *,
-        tell: Callable[[str], None] | None = None,
+        warn: Callable[[str], None] | None = None,
     ) -> None:
-        """Without arguments: for this process, where it runs. `tell` hears once which settings were ignored and why."""
+        """Without arguments: for this process, where it runs. `warn` gets each warning about settings."""
         self.cwd = cwd or Path.cwd()
         self.environ = os.environ if environ is None else environ
         self.flags = flags or {}
-        self._tell = tell
+        self._warn = warn
 
     @cached_property
     def places(self) -> Places:
@@ -45,9 +47,9 @@ class Assembly:
     @cached_property
     def settings(self) -> Settings:
         settings = load_settings(self.places, environ=self.environ, flags=self.flags)
-        if self._tell is not None:
+        if self._warn is not None:
             for warning in settings.warnings:
-                self._tell(warning)
+                self._warn(warning)
         return settings
 
     @property
@@ -71,9 +73,6 @@ class Assembly:
         return open_store(self.record_url, read_only=read_only)
 
 
-_PART_OF_NOUN = {"rig": Part.RIGS, "flow": Part.FLOWS, "council": Part.COUNCIL, "bus": Part.BUS}
-
-
 def append_event(
     project: str,
     kind: str,
@@ -86,7 +85,7 @@ def append_event(
     event = Event(
         id=str(uuid4()),
         kind=kind,
-        part=_PART_OF_NOUN.get(kind.partition(".")[0], Part.RECORD),
+        part=PART_OF_NOUN.get(kind.partition(".")[0], Part.RECORD),
         at=iso_ms(SystemClock().now()),
         project=project,
         run_id=run_id,

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 from uuid import uuid4
 
+from bridgehead.assembly.application import PART_OF_NOUN
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.words import Part
 from bridgehead.control_plane.stores.base import Store
@@ -18,8 +19,6 @@ from bridgehead.host.clock import SystemClock, iso_ms
 NOTICE: Final = "notice"
 # A title may hold a whole request; a notice is read at a glance.
 MOST_TITLE: Final = 200
-
-_PART_OF_KIND: Final = {"council": Part.COUNCIL, "flow": Part.FLOWS, "rig": Part.RIGS, "bus": Part.BUS}
 
 
 class NoticeStatus(StrEnum):
@@ -35,7 +34,7 @@ def announce_notice(
     event = Event(
         id=str(uuid4()),
         kind=NOTICE,
-        part=_PART_OF_KIND.get(kind, Part.RECORD),
+        part=PART_OF_NOUN.get(kind, Part.RECORD),
         at=iso_ms(SystemClock().now()),
         project=project,
         run_id=id,

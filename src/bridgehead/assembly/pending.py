@@ -2,7 +2,7 @@
 
 Most items are in the record. Some are computed by their part when asked for (envelopes awaiting a reply, rigs §8);
 those come from a `ComputedItems` source, which also knows what answering means. Where a part keeps the answer itself
-(a flow's response file), a carrier hands it over before the record is told: the part's own rule of one answer decides.
+(a flow's response file), it is handed over before the record gets it: the part's own rule of one answer decides.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class PendingList:
         store: Store,
         *,
         computed: Sequence[ComputedItems] = (),
-        carriers: Mapping[PendingKind, Callable[[PendingItem, Answer], None]] | None = None,
+        takers: Mapping[PendingKind, Callable[[PendingItem, Answer], None]] | None = None,
     ) -> None:
         self._store = store
         self._computed = computed
-        self._carriers = carriers or {}
+        self._takers = takers or {}
 
     def items(self, where: PendingFilter, *, limit: int) -> list[PendingItem]:
         """The latest asked first. Computed items are open by nature."""
-        kept = self._store.pending(where, limit=limit)
+        recorded = self._store.pending(where, limit=limit)
         computed = [item for source in self._computed for item in source.items() if where.admits(item)]
-        return sorted([*kept, *computed], key=lambda item: item.opened_at, reverse=True)[:limit]
+        return sorted([*recorded, *computed], key=lambda item: item.opened_at, reverse=True)[:limit]
 
     def find(self, reference: str) -> PendingItem:
         """The item a person means by an id or its unambiguous ending."""
@@ -77,16 +77,16 @@ class PendingList:
         for source in self._computed:
             if any(own.id == item.id for own in source.items()):
                 return source.answer(item, answer)
-        self._carry(item, answer)
+        self._give_to_part(item, answer)
         return self._store.answer_pending(item.id, answer)
 
-    def _carry(self, item: PendingItem, answer: Answer) -> None:
+    def _give_to_part(self, item: PendingItem, answer: Answer) -> None:
         """Hand the answer to the part that keeps it; one that was first there may not be in the record yet."""
-        carry = self._carriers.get(item.question.kind)
-        if carry is None:
+        take = self._takers.get(item.question.kind)
+        if take is None:
             return
         try:
-            carry(item, answer)
+            take(item, answer)
         except AlreadyAnswered as error:
             first = self.find(item.id).answer
             raise AlreadyAnswered(
@@ -94,13 +94,13 @@ class PendingList:
             ) from error
 
 
-def pending_list(assembly: Assembly, store: Store, tell: Callable[[str], None]) -> PendingList:
-    """Everything that waits for someone: the record's items and what the parts compute. `tell` gets warnings."""
+def pending_list(assembly: Assembly, store: Store, warn: Callable[[str], None]) -> PendingList:
+    """Everything that waits for someone: the record's items and what the parts compute. `warn` gets warnings."""
     from bridgehead.assembly.flows.recording import answer_flow
     from bridgehead.assembly.rigs.inbox import PendingEnvelopes
 
     return PendingList(
         store,
-        computed=(PendingEnvelopes(assembly.places.project, store, tell),),
-        carriers={PendingKind.FLOW_REQUEST: answer_flow},
+        computed=(PendingEnvelopes(assembly.places.project, store, warn),),
+        takers={PendingKind.FLOW_REQUEST: answer_flow},
     )

@@ -25,7 +25,7 @@ ALLOCATIONS_PER_COLLECTION = 100_000
 def main() -> NoReturn:
     """Entry point of `bridgehead` and `bh`."""
     if sys.argv[1:] in (["--version"], ["-V"]):
-        _tell_version(PROGRAM)
+        _show_version(PROGRAM)
     gc.set_threshold(ALLOCATIONS_PER_COLLECTION)
     from bridgehead.cli.running import run_guarded
 
@@ -36,13 +36,13 @@ def rig_bridge() -> NoReturn:
     """Entry point of `rig-bridge`, the drop-in for the npm tool of that name."""
     arguments = sys.argv[1:]
     if arguments[:1] in (["--version"], ["-v"]) and "DEBUG_RIG_BRIDGE" not in os.environ:
-        _tell_version("rig-bridge")
+        _show_version("rig-bridge")
     from bridgehead.cli.running import run_guarded
 
     run_guarded(lambda: _run_rig(arguments, "rig-bridge"), program="rig-bridge", debug="--debug" in arguments)
 
 
-def _tell_version(program: str) -> NoReturn:
+def _show_version(program: str) -> NoReturn:
     try:
         sys.exit(_print_version())
     except OSError:

@@ -14,17 +14,9 @@ from bridgehead.errors import FileError, UserError
 from bridgehead.host.files import read_bounded
 from bridgehead.host.terminal import display_width, escape_controls, pad, truncate, use_color, width
 
-
-def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes:
-    """Its content; one that cannot be read makes the request mistaken (council §20)."""
-    try:
-        return read_bounded(path, most_bytes)
-    except FileError as error:
-        raise UserError(error.message, hint=error.hint or hint) from error
-
-
 SCHEMA_VERSION: Final = "1.0"
 UNLIMITED: Final = 100_000
+GAP = "  "
 
 
 class App:
@@ -88,9 +80,6 @@ def _closed(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-GAP = "  "
-
-
 def ago(then: datetime, now: datetime) -> str:
     """`2 min`, `1 h`, `3 d`: how long ago, in the largest unit that says it."""
     seconds = max(0, int((now - then).total_seconds()))
@@ -119,3 +108,11 @@ def one_line(text: str) -> str:
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     cells = [pad(truncate(cell, width), width) for cell, width in zip(row, widths, strict=True)]
     return GAP.join(cells).rstrip()
+
+
+def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes:
+    """Its content; one that cannot be read makes the request mistaken (council §20)."""
+    try:
+        return read_bounded(path, most_bytes)
+    except FileError as error:
+        raise UserError(error.message, hint=error.hint or hint) from error

@@ -26,6 +26,7 @@ from bridgehead.host.clock import SystemClock, iso_ms
 from bridgehead.host.files import read_bounded
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
+MOST_COUNTED = 1000
 
 
 def check_python() -> Diagnosis:
@@ -144,9 +145,6 @@ def _unfinished(flow: StatusResult) -> Diagnosis:
     message = f"flow {flow.run.name} ({flow.run.id}) is {flow.run.status.value}"
     fix = "bridgehead pending" if flow.outstanding else "bridgehead flow resume"
     return Diagnosis(Group.FLOWS, "flows.unfinished", State.LOOK, message, fix=fix)
-
-
-MOST_COUNTED = 1000
 
 
 def check_record(assembly: Assembly, found_so_far: Checkup) -> list[Diagnosis]:

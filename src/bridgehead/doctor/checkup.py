@@ -35,16 +35,16 @@ def check_everything(assembly: Assembly) -> Checkup:
     """Look at the machine, the settings and the parts, and write one event to the record."""
     with ThreadPoolExecutor(max_workers=len(PROGRAMS)) as pool:
         programs = pool.map(lambda program: check_program(program, assembly.environ), PROGRAMS)
-        looked_at = [check_python(), *(found for found in programs if found is not None)]
+        diagnoses = [check_python(), *(found for found in programs if found is not None)]
     for group, kind, check in CHECKS:
-        looked_at += _look(group, kind, check, assembly)
-    if any(found.kind == "settings.broken" for found in looked_at):
-        return Checkup.of(looked_at)  # they say where the record and the bus are
-    looked_at += _look(Group.BUS, "bus", check_bus, assembly)
-    record = check_record(assembly, Checkup.of(looked_at))
+        diagnoses += _run_check(group, kind, check, assembly)
+    if any(found.kind == "settings.broken" for found in diagnoses):
+        return Checkup.of(diagnoses)  # they say where the record and the bus are
+    diagnoses += _run_check(Group.BUS, "bus", check_bus, assembly)
+    record = check_record(assembly, Checkup.of(diagnoses))
     if all(found.state is not State.BROKEN for found in record):
-        looked_at += check_refusals(assembly)
-    return Checkup.of([*looked_at, *record])
+        diagnoses += check_refusals(assembly)
+    return Checkup.of([*diagnoses, *record])
 
 
 def mend(checkup: Checkup) -> list[Diagnosis]:
@@ -57,7 +57,7 @@ def mend(checkup: Checkup) -> list[Diagnosis]:
     return mended
 
 
-def _look(group: Group, kind: str, check: Check, assembly: Assembly) -> list[Diagnosis]:
+def _run_check(group: Group, kind: str, check: Check, assembly: Assembly) -> list[Diagnosis]:
     """A check that cannot be made is a finding too; the others are still to be made."""
     try:
         return check(assembly)

@@ -16,6 +16,7 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _SCALAR: Final = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+STEP: Final = "  "
 
 
 class NotJson(UserError):
@@ -155,9 +156,6 @@ class Scanner:
 
     def _problem(self, problem: str) -> NotJson:
         return NotJson(problem, self.text, self.position)
-
-
-STEP: Final = "  "
 
 
 def value_at(text: str, path: Sequence[str], *, comments: bool) -> Any:

@@ -20,91 +20,8 @@ from bridgehead.host.secrets_scan import scan
 from bridgehead.setup.hosts import Edit
 
 CONTEXT: Final = 60
-
-
-class Hunk(msgspec.Struct, frozen=True, kw_only=True):
-    """Where `removed` stood between the two contexts there is `inserted` now."""
-
-    before: str
-    removed: str
-    inserted: str
-    after: str
-
-    @classmethod
-    def between(cls, old: str, new: str) -> Hunk:
-        """The smallest stretch that turns `old` into `new`."""
-        start = _common_length(old, new)
-        end = _common_length(old[start:][::-1], new[start:][::-1])
-        return cls(
-            before=old[max(0, start - CONTEXT) : start],
-            removed=old[start : len(old) - end],
-            inserted=new[start : len(new) - end],
-            after=old[len(old) - end :][:CONTEXT],
-        )
-
-    def taken_back(self, text: str) -> str | None:
-        """`text` as it would be without this edit; None when it cannot be told where the edit is."""
-        with_context = self.before + self.inserted + self.after
-        if with_context and text.count(with_context) == 1:
-            return text.replace(with_context, self.before + self.removed + self.after)
-        if self.inserted and text.count(self.inserted) == 1:
-            return text.replace(self.inserted, self.removed)
-        return None
-
-
-def _common_length(one: str, other: str) -> int:
-    """How many characters the two begin with in common."""
-    shorter = min(len(one), len(other))
-    return next((index for index in range(shorter) if one[index] != other[index]), shorter)
-
-
 FILE: Final = "setup.json"
 MOST_NOTE_BYTES: Final = 32 << 20
-
-
-class Noted(msgspec.Struct, frozen=True, kw_only=True):
-    """One file: the edit, whether it and which directories were made for it, and who wants it there."""
-
-    hunk: Hunk
-    created: bool
-    directories: tuple[str, ...] = ()
-    users: tuple[str, ...] = ()
-
-
-class Notes:
-    """The notes of one user."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
-        self._files = self._read()
-
-    def find(self, path: Path) -> Noted | None:
-        return self._files.get(str(path))
-
-    def keep(self, path: Path, noted: Noted) -> None:
-        self._files[str(path)] = noted
-        self._write()
-
-    def forget(self, path: Path) -> None:
-        if self._files.pop(str(path), None) is not None:
-            self._write()
-
-    def _read(self) -> dict[str, Noted]:
-        try:
-            return msgspec.json.decode(read_bounded(self._path, MOST_NOTE_BYTES), type=dict[str, Noted])
-        except FileMissing:
-            return {}
-        except msgspec.DecodeError as error:
-            raise FileError(
-                f"{self._path} is damaged: {error}",
-                hint="move it away; --undo then removes what it recognises",
-            ) from error
-
-    def _write(self) -> None:
-        make_private_dir(self._path.parent)
-        write_atomic(self._path, msgspec.json.encode(self._files), private=True)
-
-
 MOST_BYTES: Final = 64 << 20
 LONGEST_LINE: Final = 400
 
@@ -220,3 +137,82 @@ def _text(edit: Edit) -> str | None:
         return None
     except UnicodeDecodeError as error:
         raise LeftAlone(edit.path, UserError(f"it is not UTF-8 text: {error}")) from error
+
+
+class Notes:
+    """The notes of one user."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._files = self._read()
+
+    def find(self, path: Path) -> Noted | None:
+        return self._files.get(str(path))
+
+    def keep(self, path: Path, noted: Noted) -> None:
+        self._files[str(path)] = noted
+        self._write()
+
+    def forget(self, path: Path) -> None:
+        if self._files.pop(str(path), None) is not None:
+            self._write()
+
+    def _read(self) -> dict[str, Noted]:
+        try:
+            return msgspec.json.decode(read_bounded(self._path, MOST_NOTE_BYTES), type=dict[str, Noted])
+        except FileMissing:
+            return {}
+        except msgspec.DecodeError as error:
+            raise FileError(
+                f"{self._path} is damaged: {error}",
+                hint="move it away; --undo then removes what it recognises",
+            ) from error
+
+    def _write(self) -> None:
+        make_private_dir(self._path.parent)
+        write_atomic(self._path, msgspec.json.encode(self._files), private=True)
+
+
+class Noted(msgspec.Struct, frozen=True, kw_only=True):
+    """One file: the edit, whether it and which directories were made for it, and who wants it there."""
+
+    hunk: Hunk
+    created: bool
+    directories: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+
+
+class Hunk(msgspec.Struct, frozen=True, kw_only=True):
+    """Where `removed` stood between the two contexts there is `inserted` now."""
+
+    before: str
+    removed: str
+    inserted: str
+    after: str
+
+    @classmethod
+    def between(cls, old: str, new: str) -> Hunk:
+        """The smallest stretch that turns `old` into `new`."""
+        start = _common_length(old, new)
+        end = _common_length(old[start:][::-1], new[start:][::-1])
+        return cls(
+            before=old[max(0, start - CONTEXT) : start],
+            removed=old[start : len(old) - end],
+            inserted=new[start : len(new) - end],
+            after=old[len(old) - end :][:CONTEXT],
+        )
+
+    def taken_back(self, text: str) -> str | None:
+        """`text` as it would be without this edit; None when it cannot be told where the edit is."""
+        with_context = self.before + self.inserted + self.after
+        if with_context and text.count(with_context) == 1:
+            return text.replace(with_context, self.before + self.removed + self.after)
+        if self.inserted and text.count(self.inserted) == 1:
+            return text.replace(self.inserted, self.removed)
+        return None
+
+
+def _common_length(one: str, other: str) -> int:
+    """How many characters the two begin with in common."""
+    shorter = min(len(one), len(other))
+    return next((index for index in range(shorter) if one[index] != other[index]), shorter)

@@ -14,6 +14,13 @@ from tomlkit.items import AbstractTable
 from bridgehead.errors import UserError
 from bridgehead.setup.json_edit import value_at, with_value, without_value
 
+NAME: Final = "bridgehead"
+ARGUMENTS: Final = ("mcp",)
+PATIENCE_SECONDS: Final = 3600
+"""A council takes minutes; some hosts give a tool one."""
+_USERS_OWN: Final = ("timeout", "tool_timeout_sec", "enabled")
+_CODEX_TABLE: Final = ("mcp_servers", NAME)
+
 
 class NotToml(UserError):
     """A settings file that cannot be read as TOML, or has something else where a table belongs."""
@@ -68,15 +75,6 @@ def _parsed(text: str) -> tomlkit.TOMLDocument:
 def _refuse_other(found: object, key: str) -> None:
     if not isinstance(found, AbstractTable | dict):
         raise NotToml(f"{key!r} is not a table")
-
-
-NAME: Final = "bridgehead"
-ARGUMENTS: Final = ("mcp",)
-PATIENCE_SECONDS: Final = 3600
-"""A council takes minutes; some hosts give a tool one."""
-
-_USERS_OWN: Final = ("timeout", "tool_timeout_sec", "enabled")
-_CODEX_TABLE: Final = ("mcp_servers", NAME)
 
 
 class Launch(NamedTuple):

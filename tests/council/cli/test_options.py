@@ -10,7 +10,7 @@ import pytest
 
 from bridgehead.assembly.council import seats as seats_module
 from bridgehead.assembly.council.request import NoFindings, read_seed_findings
-from bridgehead.assembly.council.seats import look_around
+from bridgehead.assembly.council.seats import list_availability
 from bridgehead.cli.council.options import read_requirements
 from bridgehead.contract.task import InvalidBridgeInput, Requirement
 from bridgehead.contract.words import Intensity, RequirementLevel, TaskType
@@ -165,7 +165,7 @@ def test_settings_are_written_again_unless_that_would_lose_them(hall: Hall, at_w
 
 def test_a_refusal_is_shown_until_a_call_succeeds(hall: Hall, at_work: StandIn) -> None:
     def remembered() -> str | None:
-        return next(seat.last_refusal for seat in look_around(hall.assembly) if seat.bridge == "codex")
+        return next(seat.last_refusal for seat in list_availability(hall.assembly) if seat.bridge == "codex")
 
     at_work.answers({"fail": "stream error: exceeded retry limit, last status: 429 Too Many Requests"})
     hall.call(runtimes=("codex",))
@@ -180,9 +180,9 @@ def test_a_refusal_is_shown_until_a_call_succeeds(hall: Hall, at_work: StandIn) 
 def test_everybody_is_looked_at_and_nothing_is_asked_of_anybody(hall: Hall, codex: StandIn) -> None:
     settings = {"bridges": {"claude": {"enabled": False}, "rig:win-5080": {"enabled": True}}}
     (hall.assembly.places.project / ".bridge-settings.json").write_text(json.dumps(settings))
-    halted = {seat.bridge: seat for seat in look_around(hall.assembly)}
+    halted = {seat.bridge: seat for seat in list_availability(hall.assembly)}
     codex.log_in()
-    seats = {seat.bridge: seat for seat in look_around(hall.assembly)}
+    seats = {seat.bridge: seat for seat in list_availability(hall.assembly)}
 
     assert [name for name, seat in seats.items() if seat.can_sit] == ["codex", "static", "rig:win-5080"]
     assert (seats["codex"].version, seats["codex"].connection) == ("0.166.0", "cli")
@@ -204,7 +204,7 @@ def test_static_analysis_that_cannot_sit_says_why(
     )
     monkeypatch.setattr(seats_module, "available_analysers", lambda *_: ())
 
-    static = next(seat for seat in look_around(hall.assembly) if seat.bridge == "static")
+    static = next(seat for seat in list_availability(hall.assembly) if seat.bridge == "static")
 
     assert (static.can_sit, static.status, static.reason, static.advice) == (False, "SKIPPED", reason, advice)
 
@@ -216,7 +216,7 @@ def test_an_adapter_that_breaks_does_not_keep_the_others_from_being_looked_at(
         raise LookupError("a bug of a plug-in")
 
     monkeypatch.setattr(seats_module, "check_seat", broken)
-    seats = {seat.bridge: seat for seat in look_around(hall.assembly)}
+    seats = {seat.bridge: seat for seat in list_availability(hall.assembly)}
 
     assert seats["codex"].reason == "its adapter failed: a bug of a plug-in"
     assert seats["static"].can_sit

@@ -30,21 +30,21 @@ def retried(hall: Hall, review_id: str) -> CouncilReport:
 
 
 def test_options_are_stored_among_the_fields_of_the_request_as_they_always_were(hall: Hall) -> None:
-    kept = hall.call(runtimes=("codex",), max_calls=3).kept
-    with closing(CouncilJournal(hall.assembly.places.project, SystemClock())) as book:
-        read = book.kept(kept.review_id)
-    stored = kept.stored()
+    council = hall.call(runtimes=("codex",), max_calls=3).council
+    with closing(CouncilJournal(hall.assembly.places.project, SystemClock())) as journal:
+        read = journal.council(council.review_id)
+    stored = council.stored()
 
-    assert read == kept
+    assert read == council
     assert "options" not in stored["request"]
     assert (stored["request"]["max_calls"], stored["request"]["intensity"]) == (3, "quick")
     # Councils stored before there was an option are held without it.
     del stored["request"]["preset"]
-    assert StoredCouncil.read(stored) == kept
+    assert StoredCouncil.read(stored) == council
 
 
 def test_a_council_that_another_process_holds_is_refused_and_left_as_it_is(hall: Hall) -> None:
-    review_id = hall.call(runtimes=("codex",)).kept.review_id
+    review_id = hall.call(runtimes=("codex",)).council.review_id
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -66,7 +66,7 @@ def test_a_council_that_another_process_holds_is_refused_and_left_as_it_is(hall:
 
 
 def test_a_council_whose_process_died_is_shown_as_stopped(hall: Hall) -> None:
-    review_id = hall.call(runtimes=("codex",)).kept.review_id
+    review_id = hall.call(runtimes=("codex",)).council.review_id
     with hall.assembly.store() as store:
         run = store.run(review_id)
         assert run is not None
@@ -87,7 +87,7 @@ def test_what_leaves_the_files_in_scope_alone_is_no_change(
     hall: Hall, codex: StandIn, asked: dict[str, object]
 ) -> None:
     project = hall.assembly.places.project
-    review_id = hall.call(runtimes=("codex",), **asked).kept.review_id
+    review_id = hall.call(runtimes=("codex",), **asked).council.review_id
     codex.log_in()
     os.utime(project / "orders" / "store.py", (0, 0))
     (project / ".bridgehead" / "notes").write_text("ours")
@@ -103,7 +103,7 @@ def test_what_leaves_the_files_in_scope_alone_is_no_change(
 
 def test_a_changed_line_in_scope_is_said_in_the_report(hall: Hall, codex: StandIn) -> None:
     source = hall.assembly.places.project / "orders" / "store.py"
-    review_id = hall.call(runtimes=("codex",)).kept.review_id
+    review_id = hall.call(runtimes=("codex",)).council.review_id
     codex.log_in()
     source.write_text(source.read_text() + "\nMORE = 1\n")
 

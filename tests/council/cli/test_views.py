@@ -55,7 +55,7 @@ EVERYTHING = {
 def test_a_council_can_be_watched_read_and_dismissed_from(hall: Hall, codex: StandIn) -> None:
     codex.log_in()
     codex.answers(EVERYTHING)
-    review_id = hall.call(runtimes=("codex", "gemini"), intensity=Intensity.STANDARD).kept.review_id
+    review_id = hall.call(runtimes=("codex", "gemini"), intensity=Intensity.STANDARD).council.review_id
 
     (line,) = list_councils(hall.assembly).councils
     now = council_now(hall.assembly, review_id[:4])
@@ -84,7 +84,7 @@ def test_a_council_can_be_watched_read_and_dismissed_from(hall: Hall, codex: Sta
     with pytest.raises(UserError, match="--paths is empty"):
         dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "x", paths=("a.py", " ")))
     dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "known", accept_critical=True))
-    again = hall.call(runtimes=("codex",)).kept.review_id
+    again = hall.call(runtimes=("codex",)).council.review_id
     dismissed, *_ = council_report(hall.assembly, again).findings
     assert dismissed.dismissed is not None and dismissed.dismissed["reason"] == "known"
     assert [one.id for one in list_councils(hall.assembly, limit=1).councils] == [again]

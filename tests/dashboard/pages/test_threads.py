@@ -296,13 +296,13 @@ def test_a_broken_clone_is_named_and_the_others_are_shown(scene: Scene) -> None:
 
 def test_an_answer_is_remembered_while_its_state_is_the_same_and_the_oldest_goes_first() -> None:
     memory: Cache[str, int] = Cache(2)
-    memory.keep("a", "then", 1)
-    memory.keep("b", "then", 2)
-    assert memory.recall_or("a", "then", lambda: pytest.fail("it was known")) == 1
-    memory.keep("c", "then", 3)
+    memory.put("a", "then", 1)
+    memory.put("b", "then", 2)
+    assert memory.get_or_make("a", "then", lambda: pytest.fail("it was known")) == 1
+    memory.put("c", "then", 3)
 
-    assert [memory.recall(key, "then") for key in "abc"] == [1, None, 3]
-    assert memory.recall("a", "now") is None and memory.recall_or("a", "now", lambda: 4) == 4
+    assert [memory.get(key, "then") for key in "abc"] == [1, None, 3]
+    assert memory.get("a", "now") is None and memory.get_or_make("a", "now", lambda: 4) == 4
 
 
 @pytest.mark.parametrize("name", ["violet", "teal", "plum", "text"])

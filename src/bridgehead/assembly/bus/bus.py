@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import queue
-import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +11,7 @@ from uuid import uuid4
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.notices import RecordNotices
+from bridgehead.assembly.event_writer import EventWriter
 from bridgehead.assembly.pending import pending_list
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ScriptedAgent
@@ -23,14 +22,13 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import QuestionKey
-from bridgehead.errors import BridgeheadError, ConfigError
+from bridgehead.errors import ConfigError
 from bridgehead.host.clock import SystemClock, iso_ms
 from bridgehead.host.files import read_bounded
 
 _log: Final = logging.getLogger("bridgehead.bus")
 SEATS_FILE: Final = ".bridge-settings.json"
 MAX_BYTES: Final = 1 << 20
-MAX_WAITING: Final = 10_000
 
 
 def bus_settings(assembly: Assembly, flags: Mapping[str, Any]) -> BusSettings:
@@ -87,46 +85,26 @@ def _chat_completions(assembly: Assembly) -> Agent:
 
 
 class RecordAnnouncer:
-    """Appends events to the record in a thread of its own, so that the bus never waits for a disk."""
+    """What happens on the bus, as events of the record."""
 
     def __init__(self, assembly: Assembly) -> None:
-        self._assembly = assembly
-        self._events: queue.Queue[Event | None] = queue.Queue(MAX_WAITING)
-        self._thread = threading.Thread(target=self._write, name="bus-record", daemon=True)
-        self._thread.start()
+        self._project = assembly.project
+        self._writer = EventWriter(assembly, part="bus", logger=_log)
 
     def announce(self, kind: str, data: dict[str, Any]) -> None:
-        event = Event(
-            id=str(uuid4()),
-            kind=kind,
-            part=Part.BUS,
-            at=iso_ms(SystemClock().now()),
-            project=self._assembly.project,
-            data=data,
+        self._writer.put(
+            Event(
+                id=str(uuid4()),
+                kind=kind,
+                part=Part.BUS,
+                at=iso_ms(SystemClock().now()),
+                project=self._project,
+                data=data,
+            )
         )
-        try:
-            self._events.put_nowait(event)
-        except queue.Full:
-            _log.warning("the record does not keep up; an event of the bus was not kept")
 
     def close(self) -> None:
-        self._events.put(None)
-        self._thread.join(timeout=10)
-
-    def _write(self) -> None:
-        while (first := self._events.get()) is not None:
-            batch = [first]
-            while not self._events.empty() and len(batch) < 500:
-                event = self._events.get()
-                if event is None:
-                    self._events.put(None)
-                    break
-                batch.append(event)
-            try:
-                with self._assembly.store() as store:
-                    store.append(batch)
-            except BridgeheadError as error:
-                _log.warning("not recorded: %s", error.message)
+        self._writer.close()
 
 
 class RecordApprovals:

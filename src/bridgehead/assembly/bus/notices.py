@@ -32,7 +32,7 @@ MAX_OPEN: Final = 20
 RETRY_S: Final = 5.0
 
 _NOTICE_KEYS: Final = ("kind", "id", "title", "status")
-Tell = Callable[[Notice], None]
+Notify = Callable[[Notice], None]
 
 
 class RecordNotices:
@@ -47,13 +47,13 @@ class RecordNotices:
         with self._assembly.store(read_only=True) as store:
             return [_waiting(item) for item in reversed(self._open(store))]
 
-    def follow(self, tell: Tell) -> Callable[[], None]:
+    def follow(self, notify: Notify) -> Callable[[], None]:
         """Hand over each new notice from a thread of its own, until the returned function is called."""
         stop = threading.Event()
         with self._assembly.store() as store:
             after = store.last_seq()
         thread = threading.Thread(
-            target=self._keep_following, args=(after, stop, tell), name="bus-notices", daemon=True
+            target=self._keep_following, args=(after, stop, notify), name="bus-notices", daemon=True
         )
         thread.start()
 
@@ -63,9 +63,7 @@ class RecordNotices:
 
         return end
 
-    # -- inside ---------------------------------------------------------------------------------------------------
-
-    def _keep_following(self, after: int, stop: threading.Event, tell: Tell) -> None:
+    def _keep_following(self, after: int, stop: threading.Event, notify: Notify) -> None:
         while not stop.is_set():
             try:
                 with self._assembly.store(read_only=True) as store:
@@ -73,7 +71,7 @@ class RecordNotices:
                         self._new_envelopes(store)
                     for recorded in store.follow(after, stop=stop, where=FOLLOWED):
                         for notice in self._notices(store, recorded):
-                            tell(notice)
+                            notify(notice)
                         after = recorded.seq
             except BridgeheadError as error:
                 # The record may be away for a while (a server that restarts); nothing is missed, `after` stays.
@@ -85,8 +83,8 @@ class RecordNotices:
         if event.kind == PULLED:
             return [_waiting(item) for item in self._new_envelopes(store)]
         if event.kind == "notice":
-            kind, told_id, title, status = (str(event.data.get(key, "")) for key in _NOTICE_KEYS)
-            return [Notice(kind=kind, id=told_id, title=title, status=status)]
+            kind, run_id, title, status = (str(event.data.get(key, "")) for key in _NOTICE_KEYS)
+            return [Notice(kind=kind, id=run_id, title=title, status=status)]
         item = store.pending_item(str(event.data["id"]))
         if event.kind == "pending.opened":
             return [_waiting(item)] if item.state is PendingState.OPEN else []

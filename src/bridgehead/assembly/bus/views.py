@@ -1,7 +1,7 @@
-"""The running bus as plain data, read through its operator's door: for the dashboard and whoever else shows it.
+"""The running bus as plain data, read through its status site: for the dashboard and whoever else shows it.
 
-The state folder names the door of the bridge that serves from it. Without one, or with one that no longer answers,
-what is left is who is enrolled; nothing is guessed.
+The state folder names the status site of the bridge that serves from it. Without one, or with one that no longer
+answers, what is left is who is enrolled; nothing is guessed.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.events import CouncilRecord, councils_told_to_retry
+from bridgehead.assembly.council.events import CouncilRecord, councils_to_retry
 from bridgehead.assembly.council.files import StoredScopes, hold_council, write_seats_file
 from bridgehead.assembly.council.host_seat import HostSeatRequests
-from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, seat_reports, surroundings_of
+from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, run_inputs, seat_reports
 from bridgehead.assembly.council.opening import Opened, open_council
 from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import write_context
@@ -39,32 +39,11 @@ from bridgehead.errors import NotFound, UserError
 from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
+__all__ = ["Audience", "Councils", "Finished"]
+
 BY_ENVELOPE: Final = "asked by envelope"
 _NO_CALLS: Final = {"static": "static analysis"}
-
-
-def imagine_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: Clock) -> DryRun:
-    """The calls of a council that was settled and not begun."""
-    kept, scope = opened.kept, opened.scope
-    seats = local_seats(assembly, kept, scope, machine, clock, Workplace.imagined())
-    asked = [bridge for bridge in kept.bridges if _makes_calls(bridge)]
-    no_calls = {bridge: _NO_CALLS.get(bridge, BY_ENVELOPE) for bridge in kept.bridges if bridge not in asked}
-    ready: list[Seat] = []
-    with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as threads:
-        outcomes = list(threads.map(lambda bridge: seats.check(bridge, Cancel()), asked))
-    for bridge, outcome in zip(asked, outcomes, strict=True):
-        if isinstance(outcome, Ready):
-            ready.append(outcome.seat)
-        elif isinstance(outcome, OwnReport):
-            report = outcome.report
-            no_calls[bridge] = report.skip_reason or report.halt_reason or report.status.value
-    planned = plan_calls(kept.plan(), surroundings_of(kept, scope), ready, no_calls, at=iso_ms(clock.now()))
-    refused = last_refusals(assembly)
-    return replace(planned, refusals={name: refused[name].reason for name in kept.bridges if name in refused})
-
-
-def _makes_calls(bridge: str) -> bool:
-    return bridge not in _NO_CALLS and not bridge.startswith(RIG_MARK)
+SCOPE_CHANGED: Final = "scope_changed_since_start"
 
 
 class NothingToResume(NotFound):
@@ -82,45 +61,6 @@ class NoVerdictToGate(UserError):
         super().__init__(f"--gate needs a verdict, and {task_type} ends without one")
 
 
-def refuse_gate(kept: StoredCouncil, gate: Gate | None) -> None:
-    if gate is not None and not is_judged(kept.task.task_type, kept.task.mode):
-        raise NoVerdictToGate(kept.task.task_type)
-
-
-def refuse_retry(kept: StoredCouncil, wanted: Sequence[str], reports: Iterable[BridgeReport]) -> None:
-    """Only a bridge that came back without a usable reply is seated again (council §3)."""
-    status = {report.bridge: report.status for report in reports}
-    for bridge in wanted:
-        if bridge not in kept.bridges:
-            raise NotFound(
-                f"{bridge!r} has no seat in council {kept.review_id}",
-                hint=f"seats: {', '.join(kept.bridges)}",
-            )
-        if bridge not in status:
-            raise UserError(
-                f"{bridge} has not come back yet in council {kept.review_id}",
-                hint=f"bridgehead council resume {kept.review_id} looks for its answer",
-            )
-        if status[bridge] is Status.COMPLETED:
-            raise UserError(
-                f"{bridge} completed its seat in council {kept.review_id}; there is nothing to retry"
-            )
-
-
-def only_council(reference: str, ids: Sequence[str]) -> str:
-    found = [one for one in ids if one == reference] or [one for one in ids if one.startswith(reference)]
-    if not found:
-        raise NotFound(f"no council {reference!r} in this project", hint="bridgehead council list")
-    if len(found) > 1:
-        raise UserError(f"{reference!r} begins several councils: {', '.join(found)}")
-    return found[0]
-
-
-__all__ = ["Audience", "Councils", "Finished"]
-
-SCOPE_CHANGED: Final = "scope_changed_since_start"
-
-
 @dataclass
 class Councils:
     """The councils of the project a command runs in."""
@@ -132,58 +72,58 @@ class Councils:
     def machine(self) -> Machine:
         return make_machine(self.assembly)
 
-    def call(self, request: CouncilRequest, company: Audience, *, gate: Gate | None = None) -> Finished:
+    def call(self, request: CouncilRequest, audience: Audience, *, gate: Gate | None = None) -> Finished:
         """Hold a council from its first seating as far as it goes."""
         if request.options.reconfigure:
             forget_probes(self.assembly)
-        with closing(CouncilJournal(self.assembly.places.project, self.clock)) as book:
+        with closing(CouncilJournal(self.assembly.places.project, self.clock)) as journal:
             opened = open_council(
                 self.assembly,
                 request,
                 machine=self.machine,
                 clock=self.clock,
-                is_taken=lambda review_id: review_id in book.ids() or self._is_recorded(review_id),
-                ask=company.ask,
+                is_taken=lambda review_id: review_id in journal.ids() or self._is_recorded(review_id),
+                ask=audience.ask,
             )
-            kept = opened.kept
-            refuse_gate(kept, gate)
-            with hold_council(self.assembly, kept.review_id):
+            council = opened.council
+            refuse_gate(council, gate)
+            with hold_council(self.assembly, council.review_id):
                 self._refuse_unplaceable(opened)
                 if request.options.rewrites_settings:
                     write_seats_file(self.assembly, opened.seats, self.clock.now())
-                book.begin(kept)
-                StoredScopes(self.assembly).keep(kept.review_id, opened.scope)
+                journal.begin(council)
+                StoredScopes(self.assembly).save(council.review_id, opened.scope)
                 write_context(self.assembly.places.project, opened, self.clock)
-                record = CouncilRecord(self.assembly, kept, self.clock)
+                record = CouncilRecord(self.assembly, council, self.clock)
                 record.save(RunState.RUNNING, event="council.started")
-                session = CouncilProcess(
-                    self.assembly, book, kept, opened.scope, record, self.machine, self.clock
+                process = CouncilProcess(
+                    self.assembly, journal, council, opened.scope, record, self.machine, self.clock
                 )
-                return session.conduct(company)
+                return process.conduct(audience)
 
     def resume(
         self,
         reference: str | None,
-        company: Audience,
+        audience: Audience,
         *,
         retry: Sequence[str] = (),
         close: bool = False,
         gate: Gate | None = None,
     ) -> Finished:
         """Take a council up again: fold in what was answered, seat again whom `retry` names, or `close` the wait."""
-        with closing(CouncilJournal(self.assembly.places.project, self.clock)) as book:
-            review_id = self._named(reference, book, retry)
+        with closing(CouncilJournal(self.assembly.places.project, self.clock)) as journal:
+            review_id = self._named(reference, journal, retry)
             with hold_council(self.assembly, review_id):
-                kept = self._resumable(review_id, book, retry)
-                refuse_gate(kept, gate)
-                session, retried = self._take_up(kept, book, retry)
+                council = self._resumable(review_id, journal, retry)
+                refuse_gate(council, gate)
+                process, retried = self._take_up(council, journal, retry)
                 now = iso_ms(self.clock.now())
                 wishes: list[Retried | GivenUp] = [Retried(bridge=bridge, at=now) for bridge in retried]
                 if close:
-                    wishes += [GivenUp(bridge=bridge, at=now) for bridge in kept.bridges]
-                return session.conduct(company, wishes)
+                    wishes += [GivenUp(bridge=bridge, at=now) for bridge in council.bridges]
+                return process.conduct(audience, wishes)
 
-    def dry_run(self, request: CouncilRequest, company: Audience) -> DryRun:
+    def dry_run(self, request: CouncilRequest, audience: Audience) -> DryRun:
         """Every call that would be made now; nothing is called and nothing written."""
         opened = open_council(
             self.assembly,
@@ -191,9 +131,9 @@ class Councils:
             machine=self.machine,
             clock=self.clock,
             is_taken=self._is_recorded,
-            ask=company.ask,
+            ask=audience.ask,
         )
-        return imagine_calls(self.assembly, opened, self.machine, self.clock)
+        return planned_calls(self.assembly, opened, self.machine, self.clock)
 
     # -- parts of a run
 
@@ -201,67 +141,128 @@ class Councils:
         with self.assembly.store(read_only=True) as store:
             return store.run(review_id) is not None
 
-    def _named(self, reference: str | None, book: CouncilJournal, retry: Sequence[str]) -> str:
+    def _named(self, reference: str | None, journal: CouncilJournal, retry: Sequence[str]) -> str:
         """The council that is meant: the newest with something to do when none is named."""
         if reference is not None:
-            return only_council(reference, book.ids())
-        if retry and (ids := book.ids()):
+            return only_council(reference, journal.ids())
+        if retry and (ids := journal.ids()):
             return ids[0]
-        told = councils_told_to_retry(self.assembly)
-        for review_id in book.ids():
-            if book.is_open(review_id) or (review_id in told and self._answered_retry(review_id, book)):
+        answered = councils_to_retry(self.assembly)
+        for review_id in journal.ids():
+            if journal.is_open(review_id) or (
+                review_id in answered and self._answered_retry(review_id, journal)
+            ):
                 return review_id
         raise NothingToResume
 
-    def _resumable(self, review_id: str, book: CouncilJournal, retry: Sequence[str]) -> StoredCouncil:
-        kept = book.kept(review_id)
-        if kept is None:
+    def _resumable(self, review_id: str, journal: CouncilJournal, retry: Sequence[str]) -> StoredCouncil:
+        council = journal.council(review_id)
+        if council is None:
             raise NothingToResume(review_id)
-        if not (retry or book.is_open(review_id) or self._answered_retry(review_id, book)):
+        if not (retry or journal.is_open(review_id) or self._answered_retry(review_id, journal)):
             raise NothingToResume(review_id)
-        return kept
+        return council
 
-    def _answered_retry(self, review_id: str, book: CouncilJournal) -> list[str]:
-        kept = book.kept(review_id)
-        if kept is None:
+    def _answered_retry(self, review_id: str, journal: CouncilJournal) -> list[str]:
+        council = journal.council(review_id)
+        if council is None:
             return []
-        return CouncilRecord(self.assembly, kept, self.clock).answered_retry(book.calls_of(review_id))
+        return CouncilRecord(self.assembly, council, self.clock).answered_retry(journal.calls_of(review_id))
 
     def _take_up(
-        self, kept: StoredCouncil, book: CouncilJournal, retry: Sequence[str]
+        self, council: StoredCouncil, journal: CouncilJournal, retry: Sequence[str]
     ) -> tuple[CouncilProcess, list[str]]:
-        """The council as it was left, and the bridges to be seated again."""
-        record = CouncilRecord(self.assembly, kept, self.clock)
-        journal = book.calls_of(kept.review_id)
-        scope, changed = self._scope_again(kept)
-        retried = list(dict.fromkeys([*retry, *record.answered_retry(journal)]))
-        refuse_retry(kept, retried, seat_reports(kept, scope, journal.inputs()))
+        """The council as it was left, and the seats to be taken again."""
+        record = CouncilRecord(self.assembly, council, self.clock)
+        calls = journal.calls_of(council.review_id)
+        scope, changed = self._scope_again(council)
+        retried = list(dict.fromkeys([*retry, *record.answered_retry(calls)]))
+        refuse_retry(council, retried, seat_reports(council, scope, calls.inputs()))
         if changed:
-            kept = msgspec.structs.replace(kept, warnings=(*kept.warnings, SCOPE_CHANGED))
-        book.take_up(kept.review_id)
+            plan = replace(council.plan, warnings=(*council.plan.warnings, SCOPE_CHANGED))
+            council = msgspec.structs.replace(council, plan=plan)
+        journal.take_up(council.review_id)
         # A closed council that is opened again needs its scope, and the commit in it, until it closes again.
-        StoredScopes(self.assembly).keep(kept.review_id, scope)
-        record.withdraw_halted(retried, journal)
+        StoredScopes(self.assembly).save(council.review_id, scope)
+        record.withdraw_halted(retried, calls)
         record.save(RunState.RUNNING, event="council.resumed")
-        session = CouncilProcess(
-            self.assembly, book, kept, scope, record, self.machine, self.clock, resumed=True
+        process = CouncilProcess(
+            self.assembly, journal, council, scope, record, self.machine, self.clock, resumed=True
         )
-        return session, retried
+        return process, retried
 
-    def _scope_again(self, kept: StoredCouncil) -> tuple[Scope, bool]:
+    def _scope_again(self, council: StoredCouncil) -> tuple[Scope, bool]:
         """The scope as it was when the council began; what is on disk now when that is gone."""
-        shelf = StoredScopes(self.assembly)
-        now, before = shelf.resolve(kept), shelf.kept(kept.review_id)
+        scopes = StoredScopes(self.assembly)
+        now, before = scopes.resolve(council), scopes.read(council.review_id)
         scope = before or now
         if scope is None:
-            raise NothingToResume(kept.review_id)
+            raise NothingToResume(council.review_id)
         if before is None or now is None:
-            return scope, now is None or now.fingerprint != kept.scope_fingerprint
+            return scope, now is None or now.fingerprint != council.scope_fingerprint
         # Envelopes that came or went meanwhile are no change of what is looked at.
-        threads = rig_threads(self.assembly.places.project, kept)
+        threads = rig_threads(self.assembly.places.project, council)
         return scope, now.without(threads).fingerprint != before.without(threads).fingerprint
 
     def _refuse_unplaceable(self, opened: Opened) -> None:
-        """A desk that is taken, or nothing to branch off from, is found out before the council exists."""
-        HostSeatRequests.of(self.assembly, opened.kept, self.clock)
-        Workplace.prepare(self.assembly, opened.kept, opened.scope)
+        """A root that is taken, or nothing to branch off from, is found out before the council exists."""
+        HostSeatRequests.of(self.assembly, opened.council, self.clock)
+        Workplace.prepare(self.assembly, opened.council, opened.scope)
+
+
+def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: Clock) -> DryRun:
+    """The calls of a council that was settled and not begun."""
+    council, scope = opened.council, opened.scope
+    seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
+    asked = [one for one in council.bridges if one not in _NO_CALLS and not one.startswith(RIG_MARK)]
+    no_calls = {
+        bridge: _NO_CALLS.get(bridge, BY_ENVELOPE) for bridge in council.bridges if bridge not in asked
+    }
+    ready: list[Seat] = []
+    with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as threads:
+        outcomes = list(threads.map(lambda bridge: seats.check(bridge, Cancel()), asked))
+    for bridge, outcome in zip(asked, outcomes, strict=True):
+        if isinstance(outcome, Ready):
+            ready.append(outcome.seat)
+        elif isinstance(outcome, OwnReport):
+            report = outcome.report
+            no_calls[bridge] = report.skip_reason or report.halt_reason or report.status.value
+    planned = plan_calls(council.plan, run_inputs(council, scope), ready, no_calls, at=iso_ms(clock.now()))
+    refused = last_refusals(assembly)
+    return replace(
+        planned, refusals={name: refused[name].reason for name in council.bridges if name in refused}
+    )
+
+
+def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:
+    if gate is not None and not is_judged(council.task.task_type, council.task.mode):
+        raise NoVerdictToGate(council.task.task_type)
+
+
+def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterable[BridgeReport]) -> None:
+    """Only a seat that came back without a usable reply is seated again (council §3)."""
+    status = {report.bridge: report.status for report in reports}
+    for bridge in wanted:
+        if bridge not in council.bridges:
+            raise NotFound(
+                f"{bridge!r} has no seat in council {council.review_id}",
+                hint=f"seats: {', '.join(council.bridges)}",
+            )
+        if bridge not in status:
+            raise UserError(
+                f"{bridge} has not come back yet in council {council.review_id}",
+                hint=f"bridgehead council resume {council.review_id} looks for its answer",
+            )
+        if status[bridge] is Status.COMPLETED:
+            raise UserError(
+                f"{bridge} completed its seat in council {council.review_id}; there is nothing to retry"
+            )
+
+
+def only_council(reference: str, ids: Sequence[str]) -> str:
+    found = [one for one in ids if one == reference] or [one for one in ids if one.startswith(reference)]
+    if not found:
+        raise NotFound(f"no council {reference!r} in this project", hint="bridgehead council list")
+    if len(found) > 1:
+        raise UserError(f"{reference!r} begins several councils: {', '.join(found)}")
+    return found[0]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import queue
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
@@ -13,6 +11,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.journal import StoredCalls, StoredCouncil
+from bridgehead.assembly.event_writer import EventWriter
 from bridgehead.assembly.notices import NoticeStatus, announce_notice
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
@@ -23,10 +22,7 @@ from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, iso_ms
 
-MOST_WAITING: Final = 10_000
 MOST_ANSWERED: Final = 1_000
-BATCH: Final = 200
-CLOSING_SECONDS: Final = 10.0
 RETRY: Final = "retry"
 CHOICES: Final = (RETRY, "skip")
 
@@ -36,9 +32,9 @@ logger = logging.getLogger(__name__)
 class CouncilRecord:
     """Writes to the record what becomes of one council."""
 
-    def __init__(self, assembly: Assembly, kept: StoredCouncil, clock: Clock) -> None:
+    def __init__(self, assembly: Assembly, council: StoredCouncil, clock: Clock) -> None:
         self._assembly = assembly
-        self._kept = kept
+        self._council = council
         self._clock = clock
 
     def save(
@@ -47,19 +43,19 @@ class CouncilRecord:
         """Keep where the council stands, with the event that says so."""
         now = iso_ms(self._clock.now())
         with self._assembly.store() as store:
-            known = store.run(self._kept.review_id)
-            data = {**(known.data if known else {}), **_settled(self._kept), **(facts or {})}
+            known = store.run(self._council.review_id)
+            data = {**(known.data if known else {}), **_settled(self._council), **(facts or {})}
             run = self._run(state, data, now)
             store.save_run(run, events=[self.event(event, data)] if event else [])
 
     def _run(self, state: RunState, data: Mapping[str, Any], now: str) -> Run:
         return Run(
-            id=self._kept.review_id,
+            id=self._council.review_id,
             part=Part.COUNCIL,
-            kind=self._kept.request.verb,
-            title=self._kept.title,
+            kind=self._council.request.verb,
+            title=self._council.title,
             state=state,
-            started_at=self._kept.started_at,
+            started_at=self._council.started_at,
             updated_at=now,
             project=self._assembly.project,
             ended_at=now if state in FINAL_STATES else None,
@@ -76,14 +72,14 @@ class CouncilRecord:
 
     def notice(self, status: NoticeStatus, verdict: str = "") -> None:
         """Let those know who are not watching; a record that cannot be written keeps nobody from the report."""
-        kept = self._kept
-        title = f"{verdict}: {kept.title}" if verdict else kept.title
+        council = self._council
+        title = f"{verdict}: {council.title}" if verdict else council.title
         try:
             with self._assembly.store() as store:
                 announce_notice(
                     store,
                     kind="council",
-                    id=kept.review_id,
+                    id=council.review_id,
                     title=title,
                     status=status,
                     project=self._assembly.project,
@@ -98,48 +94,50 @@ class CouncilRecord:
             part=Part.COUNCIL,
             at=iso_ms(self._clock.now()),
             project=self._assembly.project,
-            run_id=self._kept.review_id,
+            run_id=self._council.review_id,
             data=dict(data),
         )
 
-    def open_halted(self, halted: Sequence[Mapping[str, str]], journal: StoredCalls) -> None:
+    def open_halted(self, halted: Sequence[Mapping[str, str]], calls: StoredCalls) -> None:
         """A converted bridge becomes something to answer; it does not hold the run open (council §3)."""
         with self._assembly.store() as store:
             for entry in halted:
                 bridge = entry["bridge"]
-                message, seating = journal.halt_message(bridge), journal.seating(bridge)
+                message, seating = calls.halt_message(bridge), calls.seating(bridge)
                 store.open_pending(
                     Question(
                         key=self._halted_key(bridge, seating),
                         kind=PendingKind.HALTED_RUNTIME,
                         part=Part.COUNCIL,
                         origin=f"runtime {bridge}",
-                        title=f"halted: {entry['halt_reason']} (council {self._kept.review_id})",
+                        title=f"halted: {entry['halt_reason']} (council {self._council.review_id})",
                         prompt=message,
                         choices=CHOICES,
                         project=self._assembly.project,
-                        run_id=self._kept.review_id,
+                        run_id=self._council.review_id,
                         advice=message or None,
-                        context={"bridge": bridge, "review_id": self._kept.review_id, "seating": seating},
+                        context={"bridge": bridge, "review_id": self._council.review_id, "seating": seating},
                     )
                 )
 
-    def answered_retry(self, journal: StoredCalls) -> list[str]:
-        """Bridges of this council whose last halt was answered with `retry`, which has not been done yet."""
+    def answered_retry(self, calls: StoredCalls) -> list[str]:
+        """Seats of this council whose last halt was answered with `retry`, which has not been done yet."""
         where = PendingFilter(
-            states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), run_id=self._kept.review_id
+            states=(PendingState.ANSWERED,),
+            kinds=(PendingKind.HALTED_RUNTIME,),
+            run_id=self._council.review_id,
         )
         with self._assembly.store(read_only=True) as store:
             items = store.pending(where)
         wanted = [item.question for item in items if item.answer and _says_retry(item.answer)]
-        told = [(str(asked.context["bridge"]), asked.context.get("seating")) for asked in wanted]
-        return [bridge for bridge, seating in told if journal.seating(bridge) == seating]
+        retries = [(str(asked.context["bridge"]), asked.context.get("seating")) for asked in wanted]
+        return [bridge for bridge, seating in retries if calls.seating(bridge) == seating]
 
-    def withdraw_halted(self, bridges: Sequence[str], journal: StoredCalls) -> None:
+    def withdraw_halted(self, bridges: Sequence[str], calls: StoredCalls) -> None:
         """These are seated again: nobody has to answer for them any more."""
         with self._assembly.store() as store:
             for bridge in bridges:
-                asked = self._halted_key(bridge, journal.seating(bridge))
+                asked = self._halted_key(bridge, calls.seating(bridge))
                 key = QuestionKey(part=Part.COUNCIL, key=asked, project=self._assembly.project)
                 try:
                     store.withdraw_pending(key, reason="the bridge was seated again")
@@ -147,11 +145,11 @@ class CouncilRecord:
                     continue  # it was never asked about
 
     def _halted_key(self, bridge: str, seating: int) -> str:
-        return f"{self._kept.review_id}/{bridge}/{seating}"
+        return f"{self._council.review_id}/{bridge}/{seating}"
 
 
-def councils_told_to_retry(assembly: Assembly) -> frozenset[str]:
-    """Councils of this project with a halted bridge that somebody answered for."""
+def councils_to_retry(assembly: Assembly) -> frozenset[str]:
+    """Councils of this project with a halted seat that somebody answered for."""
     where = PendingFilter(
         states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), project=assembly.project
     )
@@ -164,13 +162,10 @@ class RecordObserver:
     """Appends the lines of a running council in a thread of its own, so that no seat waits for a disk."""
 
     def __init__(self, assembly: Assembly, record: CouncilRecord, refused: Iterable[str] = ()) -> None:
-        """`refused`: bridges whose last call was refused, in whichever process."""
-        self._assembly = assembly
+        """`refused`: runtimes whose last call was refused, in whichever process."""
         self._record = record
         self._refused = set(refused)
-        self._events: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
-        self._thread = threading.Thread(target=self._write, name="council-record", daemon=True)
-        self._thread.start()
+        self._writer = EventWriter(assembly, part="council", logger=logger)
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
         self._put("council.event", {"bridge": bridge, **line})
@@ -186,44 +181,22 @@ class RecordObserver:
             self._put("council.accepted", {"bridge": bridge})
 
     def close(self) -> None:
-        self._events.put(None)
-        self._thread.join(timeout=CLOSING_SECONDS)
+        self._writer.close()
 
     def _put(self, kind: str, data: Mapping[str, Any]) -> None:
-        try:
-            self._events.put_nowait(self._record.event(kind, data))
-        except queue.Full:
-            logger.warning("the record does not keep up; an event of the council was not kept")
-
-    def _write(self) -> None:
-        while (first := self._events.get()) is not None:
-            batch = [first]
-            while len(batch) < BATCH and not self._events.empty():
-                event = self._events.get()
-                if event is None:
-                    self._events.put(None)
-                    break
-                batch.append(event)
-            self._append(batch)
-
-    def _append(self, batch: Sequence[Event]) -> None:
-        try:
-            with self._assembly.store() as store:
-                store.append(batch)
-        except BridgeheadError as error:
-            logger.warning("not recorded: %s", error.message)
+        self._writer.put(self._record.event(kind, data))
 
 
 def _says_retry(answer: Answer) -> bool:
     return answer.status is AnswerStatus.SUCCESS and (answer.text or "").strip() == RETRY
 
 
-def _settled(kept: StoredCouncil) -> dict[str, Any]:
+def _settled(council: StoredCouncil) -> dict[str, Any]:
     """What was known before the first call."""
-    task = kept.task
+    task = council.task
     return {
         "scope": task.scope_text,
-        "bridges": list(kept.bridges),
+        "bridges": list(council.bridges),
         "task_type": task.task_type.value,
         "mode": task.mode.value if task.mode else None,
         "intensity": task.intensity.value,

@@ -34,6 +34,11 @@ IGNORE_FILE: Final = ".bridgehead/.gitignore"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"
 MOST_BYTES: Final = 1 << 20
 MOST_HISTORY_BYTES: Final = 64 << 20
+Tables = tuple[dict[str, Any], ...]
+# Long enough for somebody who only looks whether the lock is held.
+WAIT_SECONDS: Final = 1.0
+# Texts, a diff of them, and what JSON adds.
+MOST_SCOPE_BYTES: Final = 4 * MOST_TEXT_BYTES
 
 
 class SeatsFile(NamedTuple):
@@ -131,9 +136,6 @@ def _history_path(assembly: Assembly) -> Path:
     return assembly.places.data / "findings" / f"{digest}.json"
 
 
-Tables = tuple[dict[str, Any], ...]
-
-
 def read_dismissals(project: Path) -> Tables:
     """The entries of the dismissals file as it stands."""
     path = project / DISMISSALS_FILE
@@ -196,10 +198,6 @@ def _plain(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# Long enough for somebody who only looks whether the lock is held.
-WAIT_SECONDS: Final = 1.0
-
-
 class CouncilBusy(UserError):
     """Another process works on this council."""
 
@@ -214,7 +212,7 @@ class CouncilBusy(UserError):
 @contextmanager
 def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
     """Be the only process that works on this council."""
-    path = _path(assembly, review_id)
+    path = _lock_path(assembly, review_id)
     make_private_dir(path.parent)
     lock = FileLock(path, WAIT_SECONDS)
     try:
@@ -232,7 +230,7 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
 
 def was_left_behind(assembly: Assembly, review_id: str) -> bool:
     """Whether the process that held this council on this machine is gone without having ended it."""
-    path = _path(assembly, review_id)
+    path = _lock_path(assembly, review_id)
     if not path.exists():
         return False
     lock = FileLock(path, 0.0)
@@ -244,12 +242,8 @@ def was_left_behind(assembly: Assembly, review_id: str) -> bool:
     return True
 
 
-def _path(assembly: Assembly, review_id: str) -> Path:
+def _lock_path(assembly: Assembly, review_id: str) -> Path:
     return assembly.places.data / "locks" / f"council-{review_id}.lock"
-
-
-# Texts, a diff of them, and what JSON adds.
-MOST_SCOPE_BYTES: Final = 4 * MOST_TEXT_BYTES
 
 
 class StoredScopes:
@@ -258,13 +252,13 @@ class StoredScopes:
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
 
-    def keep(self, review_id: str, scope: Scope) -> None:
+    def save(self, review_id: str, scope: Scope) -> None:
         path = self._path(review_id)
         make_private_dir(path.parent)
         write_atomic(path, msgspec.json.encode(StoredScope.of(scope)), private=True)
 
-    def kept(self, review_id: str) -> Scope | None:
-        """The scope as it was kept; None when the council was closed, or the file cannot be read."""
+    def read(self, review_id: str) -> Scope | None:
+        """The scope as it was stored; None when the council was closed, or the file cannot be read."""
         try:
             content = read_bounded(self._path(review_id), MOST_SCOPE_BYTES)
             return msgspec.json.decode(content, type=StoredScope).scope()
@@ -275,16 +269,16 @@ class StoredScopes:
         with suppress(FileNotFoundError):
             self._path(review_id).unlink()
 
-    def resolve(self, kept: StoredCouncil) -> Scope | None:
+    def resolve(self, council: StoredCouncil) -> Scope | None:
         """What the council looked at, as it is on disk now; None when there is nothing of it any more."""
         project = self._assembly.places.project
         try:
             return resolve_scope(
-                kept.scope_request,
+                council.scope_request,
                 project=project,
                 cwd=project,
                 environment=self._assembly.environ,
-                allow_words=kept.request.meaning.takes_words,
+                allow_words=council.request.meaning.takes_words,
             )
         except BridgeheadError:
             return None

@@ -1,4 +1,4 @@
-"""The desk of the agent that runs us: prompts of the host seat as flow requests, answers folded in later (council §4).
+"""Prompts of the host seat as flow requests to the agent that runs us, answers folded in later (council §4).
 
 The requests are kept in the flow journal of the project like those of any flow, so that `flow respond`, `answer` and
 `flow drive` work on them. All prompts of a step are outstanding together; the oldest lies in the request file.
@@ -46,33 +46,33 @@ class HostSeatRequests:
     """`HostDesk` over the flow journal and the pair of files."""
 
     assembly: Assembly
-    kept: StoredCouncil
+    council: StoredCouncil
     clock: Clock
     root: FlowRoot
     _posted: dict[str, Call] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, assembly: Assembly, kept: StoredCouncil, clock: Clock) -> HostSeatRequests | None:
-        """The desk of a council that has a host seat; a root that another flow is paused in is refused."""
-        if kept.request.options.host_seat is None:
+    def of(cls, assembly: Assembly, council: StoredCouncil, clock: Clock) -> HostSeatRequests | None:
+        """The requests of a council that has a host seat; a root that another flow is paused in is refused."""
+        if council.request.options.host_seat is None:
             return None
         root = FlowRoot.open(assembly.places.project)
         root.prepare()
-        desk = cls(assembly, kept, clock, root)
-        with desk._journal() as journal:
+        requests = cls(assembly, council, clock, root)
+        with requests._journal() as journal:
             paused = journal.unfinished()
-        if paused is not None and paused.id != desk.flow_id:
+        if paused is not None and paused.id != requests.flow_id:
             raise OtherRun(
                 root.path,
                 f"{paused.name} ({paused.id})",
-                f"council {kept.review_id}",
+                f"council {council.review_id}",
                 f"go on with it, or give it up: bridgehead flow cancel {paused.id}",
             )
-        return desk
+        return requests
 
     @property
     def flow_id(self) -> str:
-        return f"council-{self.kept.review_id}"
+        return f"council-{self.council.review_id}"
 
     def post(self, call: Call) -> None:
         """Remember the call; it becomes a request when the council pauses, all of a step at once."""
@@ -84,14 +84,14 @@ class HostSeatRequests:
             if journal.run(self.flow_id) is None:
                 return []
             asked = outstanding_calls(journal.attempts(self.flow_id))
-            desk = Mailbox(self._files(), Contract.OPEN)
-            desk.collect(list(asked.values()), accept_foreign_owner=False)
+            mailbox = Mailbox(self._files(), Contract.OPEN)
+            mailbox.collect(list(asked.values()), accept_foreign_owner=False)
             results: list[Result] = []
             for call in outstanding:
                 made = asked.get(str(call.key))
                 if made is None:
                     continue
-                filed = desk.answers.get(made.path)
+                filed = mailbox.answers.get(made.path)
                 document = dict(filed.matched.document) if filed else self._recorded_answer(made.current)
                 result = self._result(call, made.current, document)
                 if result is None:
@@ -100,7 +100,7 @@ class HostSeatRequests:
                 journal.hold(
                     self.flow_id, [made.current.ended(status)._replace(response=document)], at=self._now()
                 )
-                desk.clear(made.path, [made.current.request_id])
+                mailbox.clear(made.path, [made.current.request_id])
                 self._withdraw(made.current)
                 self._posted.pop(str(call.key), None)
                 results.append(result)
@@ -160,8 +160,8 @@ class HostSeatRequests:
             prompt=call.prompt,
             version=CONTRACT,
             context={
-                "review_id": self.kept.review_id,
-                "session_id": self.kept.review_id,
+                "review_id": self.council.review_id,
+                "session_id": self.council.review_id,
                 "bridge": key.bridge,
                 "role": key.role.value,
                 "domain": key.domain,
@@ -173,7 +173,7 @@ class HostSeatRequests:
 
     def _deadline(self, bridge: str) -> int:
         """The whole seat's time, because the host may answer one after the other (council §4, §5)."""
-        task = self.kept.task
+        task = self.council.task
         estimate = estimate_timeout(files=task.files, loc=task.loc, intensity=task.intensity, bridge=bridge)
         seconds = bridge_deadline(estimate.timeout_s, task.intensity, len(task.domains), DEFAULT_CONCURRENCY)
         return max(1, min(seconds, MOST_SECONDS))
@@ -236,19 +236,17 @@ class HostSeatRequests:
     def _begin(self, journal: SqliteJournal) -> None:
         if journal.run(self.flow_id) is None:
             at = self._now()
-            source = f"{NAME}:{self.kept.review_id}"
-            facts = {"review_id": self.kept.review_id}
             journal.begin(
                 Run(
-                    self.flow_id,
-                    NAME,
-                    CONTRACT,
-                    source,
-                    str(self.root.path),
-                    RunStatus.RUNNING,
-                    facts,
-                    at,
-                    at,
+                    id=self.flow_id,
+                    name=NAME,
+                    version=CONTRACT,
+                    source=f"{NAME}:{self.council.review_id}",
+                    root=str(self.root.path),
+                    status=RunStatus.RUNNING,
+                    input={"review_id": self.council.review_id},
+                    created=at,
+                    updated=at,
                 )
             )
 

@@ -30,9 +30,68 @@ from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.words import RunStatus
 from bridgehead.host.clock import Clock, iso_ms
 
+NAME: Final = "council"
+VERSION: Final = "1"
+JOURNAL_FILE: Final = "councils.db"
+_INPUT: Final = "input"
+_STARTED: Final = "started"
+_inputs: Final = msgspec.json.Decoder(Input)
+
 
 class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
-    """The request and everything that was settled before the first call."""
+    """The request, the plan that was made of it, and everything else that was settled before the first call."""
+
+    request: CouncilRequest
+    plan: CouncilPlan
+    secret: bytes
+    started_at: str
+    scope_request: ScopeRequest
+    """What was looked at in the end, with paths from the project's root."""
+    scope_fingerprint: str
+    settings_text: str | None = None
+    settings_trusted: bool = False
+    withdrawal_guard: bool = True
+    discovery: dict[str, Any] = {}
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> StoredCouncil:
+        """A council from its stored form."""
+        request = {**stored["request"], "options": stored["request"]}
+        return msgspec.convert({**stored, "request": request}, _StoredForm).council()
+
+    def stored(self) -> dict[str, Any]:
+        """As it is written down: the options stand among the fields of the request, the plan among the others."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        document["request"] |= document["request"].pop("options")
+        plan = document.pop("plan")
+        del plan["options"]
+        dismissals = plan.pop("dismissals")
+        return {
+            **document,
+            **plan,
+            "dismissals": dismissals["tables"],
+            "base_dismissals": dismissals["base"],
+        }
+
+    @property
+    def task(self) -> BridgeInput:
+        return self.plan.task
+
+    @property
+    def bridges(self) -> tuple[str, ...]:
+        return self.plan.bridges
+
+    @property
+    def review_id(self) -> str:
+        return self.plan.review_id
+
+    @property
+    def title(self) -> str:
+        return f"{self.request.verb} of {self.task.scope_text}"
+
+
+class _StoredForm(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a stored council as they lie in the journal."""
 
     request: CouncilRequest
     task: BridgeInput
@@ -42,7 +101,6 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes
     started_at: str
     scope_request: ScopeRequest
-    """What was looked at in the end, with paths from the project's root."""
     scope_fingerprint: str
     settings_text: str | None = None
     settings_trusted: bool = False
@@ -56,29 +114,8 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     discovery: dict[str, Any] = {}
 
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> StoredCouncil:
-        """A council from its stored form."""
-        request = stored["request"]
-        return msgspec.convert({**stored, "request": {**request, "options": request}}, cls)
-
-    def stored(self) -> dict[str, Any]:
-        """As it is written down: the options stand among the other fields of the request."""
-        document: dict[str, Any] = msgspec.to_builtins(self)
-        document["request"] |= document["request"].pop("options")
-        return document
-
-    @property
-    def review_id(self) -> str:
-        return self.task.session_id
-
-    @property
-    def title(self) -> str:
-        return f"{self.request.verb} of {self.task.scope_text}"
-
-    def plan(self) -> CouncilPlan:
-        """The plan these facts make; the same whenever it is asked for."""
-        return CouncilPlan(
+    def council(self) -> StoredCouncil:
+        plan = CouncilPlan(
             task=self.task,
             bridges=self.bridges,
             today=self.today,
@@ -90,6 +127,18 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
             previous_review_id=self.previous_review_id,
             notes=self.notes,
             warnings=self.warnings,
+        )
+        return StoredCouncil(
+            request=self.request,
+            plan=plan,
+            secret=self.secret,
+            started_at=self.started_at,
+            scope_request=self.scope_request,
+            scope_fingerprint=self.scope_fingerprint,
+            settings_text=self.settings_text,
+            settings_trusted=self.settings_trusted,
+            withdrawal_guard=self.withdrawal_guard,
+            discovery=self.discovery,
         )
 
 
@@ -134,45 +183,38 @@ class StoredScope(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def make_run(kept: StoredCouncil, scope: Scope) -> CouncilRun:
-    """The run of a kept council over a scope."""
-    return CouncilRun(kept.plan(), surroundings_of(kept, scope))
+def make_run(council: StoredCouncil, scope: Scope) -> CouncilRun:
+    """The run of a stored council over a scope."""
+    return CouncilRun(council.plan, run_inputs(council, scope))
 
 
-def seat_reports(kept: StoredCouncil, scope: Scope, inputs: Sequence[Input]) -> list[BridgeReport]:
+def seat_reports(council: StoredCouncil, scope: Scope, inputs: Sequence[Input]) -> list[BridgeReport]:
     """The last report of every seat, found by going through what happened once more."""
     if not inputs:
         return []
-    run = make_run(kept, scope)
+    run = make_run(council, scope)
     turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
     last = {report.bridge: report for turn in turns for report in turn.bridge_reports}
-    return [last[bridge] for bridge in kept.bridges if bridge in last]
+    return [last[bridge] for bridge in council.bridges if bridge in last]
 
 
-def surroundings_of(kept: StoredCouncil, scope: Scope) -> RunInputs:
+def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
     """What the pure parts of the council are given besides the plan."""
     named = [path for path in scope.described if path in scope.texts]
     # A file that may not be shown is there all the same: a citation of it is unreadable, not invented.
     hidden: Mapping[str, str | None] = dict.fromkeys((entry.path for entry in scope.left_out), None)
     return RunInputs(
         registry=load_registry(),
-        secret=kept.secret,
+        secret=council.secret,
         # What is made in an implementation is in no tree yet: there is nothing to check its notes against.
-        tree=None if kept.task.task_type is TaskType.IMPLEMENTATION else Tree.of({**hidden, **scope.texts}),
+        tree=None
+        if council.task.task_type is TaskType.IMPLEMENTATION
+        else Tree.of({**hidden, **scope.texts}),
         renames=scope.renames,
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),
-        withdrawal_guard=kept.withdrawal_guard,
+        withdrawal_guard=council.withdrawal_guard,
     )
-
-
-NAME: Final = "council"
-VERSION: Final = "1"
-JOURNAL_FILE: Final = "councils.db"
-
-_INPUT: Final = "input"
-_STARTED: Final = "started"
-_inputs: Final = msgspec.json.Decoder(Input)
 
 
 class CouncilJournal:
@@ -191,23 +233,23 @@ class CouncilJournal:
     def _path(self) -> Path:
         return self._root.private / JOURNAL_FILE
 
-    def begin(self, kept: StoredCouncil) -> None:
+    def begin(self, council: StoredCouncil) -> None:
         at = self._now()
         self._journal.begin(
             Run(
-                id=kept.review_id,
+                id=council.review_id,
                 name=NAME,
                 version=VERSION,
                 source=NAME,
                 root=str(self._root.path),
                 status=RunStatus.RUNNING,
-                input=kept.stored(),
+                input=council.stored(),
                 created=at,
                 updated=at,
             )
         )
 
-    def kept(self, review_id: str) -> StoredCouncil | None:
+    def council(self, review_id: str) -> StoredCouncil | None:
         run = self._journal.run(review_id)
         return None if run is None else StoredCouncil.read(run.input)
 

@@ -204,7 +204,7 @@ def _asked(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     return msgspec.structs.replace(seat, rounds=(*seat.rounds, asked))
 
 
-def _heard(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
+def _came_back(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     rounds = seat.rounds
     if rounds:
         rounds = (*rounds[:-1], msgspec.structs.replace(rounds[-1], heard=rounds[-1].heard + 1))
@@ -287,8 +287,8 @@ _CHANGES: Final[Mapping[str, Callable[[LiveSeat, Mapping[str, Any]], LiveSeat]]]
     "bridge_start": _started,
     "dispatch": _dispatched,
     "asked": _asked,
-    "agent_reply": _heard,
-    "agent_failed": _heard,
+    "agent_reply": _came_back,
+    "agent_failed": _came_back,
     "output": _raised,
     "challenge": _challenged,
     "response": _answered,

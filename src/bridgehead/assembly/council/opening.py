@@ -26,7 +26,7 @@ from bridgehead.assembly.council.files import (
 from bridgehead.assembly.council.journal import StoredCouncil
 from bridgehead.assembly.council.request import ASK, CouncilRequest, refuse_contradictions
 from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
-from bridgehead.contract.words import TaskType
+from bridgehead.contract.words import Mode, TaskType
 from bridgehead.council.findings.references import find_references
 from bridgehead.council.request.clarify import (
     Clarifier,
@@ -40,7 +40,8 @@ from bridgehead.council.request.plan import (
     DEBATE_PROTOCOL,
     DEEP_COUNCIL,
     CouncilOptions,
-    Routed,
+    CouncilPlan,
+    Dismissals,
     route_request,
 )
 from bridgehead.council.request.settings import Settings, seats_by_default
@@ -86,7 +87,7 @@ class ReviewIdTaken(UserError):
 class Opened:
     """A council ready to begin, and what was settled on the way."""
 
-    kept: StoredCouncil
+    council: StoredCouncil
     scope: Scope
     settled: ScopeClarification
     seats: SeatsFile
@@ -102,47 +103,49 @@ def open_council(
     ask: AskQuestion | None = None,
 ) -> Opened:
     """Settle everything about a council; `ask` puts the questions of §16 to the user, None asks nobody."""
-    refuse_contradictions(request)
-    for name in request.options.runtimes:
-        find_runtime(name)
-    if request.review_id is not None and is_taken(request.review_id):
-        raise ReviewIdTaken(request.review_id)
+    _refuse_early(request, is_taken)
     now = clock.now()
     opening = _Opening(assembly, request)
     settled = opening.clarify(ask)
-    looked_at = opening.scope_request(settled)
-    scope = opening.resolved(looked_at)
+    scope_request = opening.scope_request(settled)
+    scope = opening.resolved(scope_request)
     seats = read_seats_file(assembly)
     settings = seats.settings(now)
     if request.options.rewrites_settings:
         seats.refuse_loss()
+    executor = executor_type(machine.environment)
+    options = msgspec.structs.replace(request.options, host_seat=_host_seat(request.options, executor))
+    request = msgspec.structs.replace(request, options=options)
     routed = route_request(
         " ".join([request.task, *request.scope.paths]),
         domains=len(settled.domains),
         explicit_route=request.meaning.route,
-        explicit_intensity=request.options.intensity,
+        explicit_intensity=options.intensity,
     )
-    executor = executor_type(machine.environment)
-    options = msgspec.structs.replace(request.options, host_seat=_host_seat(request.options, executor))
-    request = msgspec.structs.replace(request, options=options)
-    task = _task(request, settled, scope, routed, request.review_id or _new_id(is_taken))
+    task_type, mode = _kind_of_task(request, settled)
+    task = BridgeInput(
+        session_id=request.review_id or _new_id(is_taken),
+        scope=scope.described,
+        task_description=request.task.strip() or f"{request.verb} of {', '.join(scope.described)}",
+        task_type=task_type,
+        domains=settled.domains,
+        context_summary=request.context_summary,
+        intensity=routed.intensity,
+        mode=mode,
+        context_policy=options.context_policy or usual_context_policy(mode),
+        files=scope.files,
+        loc=scope.loc,
+        requirements=request.requirements,
+    )
     history = read_history(assembly)
-    kept = StoredCouncil(
-        request=request,
+    plan = CouncilPlan(
         task=task,
-        bridges=_bridges(options, settings, task.task_type, routed.route),
-        route=routed.route,
+        bridges=_bridges(options, settings, task_type, routed.route),
         today=now.date(),
-        secret=secrets.token_bytes(32),
-        started_at=iso_ms(now),
-        scope_request=opening.from_root(looked_at),
-        scope_fingerprint=scope.fingerprint,
-        settings_text=seats.text,
-        settings_trusted=seats.trusted,
+        route=routed.route,
+        options=options,
         coordinator=settings.coordinator,
-        withdrawal_guard=settings.withdrawal_guard,
-        dismissals=read_dismissals(assembly.places.project),
-        base_dismissals=_base_dismissals(assembly, request, machine, scope),
+        dismissals=_dismissals(assembly, request, machine, scope),
         records=records_in_scope(history, scope, assembly.places.project),
         previous_review_id=history.review_id,
         notes=tuple(f"assumed: {one}" for one in settled.assumptions),
@@ -150,11 +153,31 @@ def open_council(
             settings,
             scope,
             rewritten=options.rewrites_settings,
-            makes=task.task_type is TaskType.IMPLEMENTATION,
+            makes=task_type is TaskType.IMPLEMENTATION,
         ),
+    )
+    council = StoredCouncil(
+        request=request,
+        plan=plan,
+        secret=secrets.token_bytes(32),
+        started_at=iso_ms(now),
+        scope_request=opening.from_root(scope_request),
+        scope_fingerprint=scope.fingerprint,
+        settings_text=seats.text,
+        settings_trusted=seats.trusted,
+        withdrawal_guard=settings.withdrawal_guard,
         discovery=discovery_manifest(machine, None, executor),
     )
-    return Opened(kept, scope, settled, seats)
+    return Opened(council, scope, settled, seats)
+
+
+def _refuse_early(request: CouncilRequest, is_taken: Callable[[str], bool]) -> None:
+    """What can be refused before anything is looked at."""
+    refuse_contradictions(request)
+    for name in request.options.runtimes:
+        find_runtime(name)
+    if request.review_id is not None and is_taken(request.review_id):
+        raise ReviewIdTaken(request.review_id)
 
 
 class _Opening:
@@ -270,34 +293,20 @@ def _rank_when_one_is_enough(bridge: str) -> int:
     return FIRST_AVAILABLE.index(bridge) if bridge in FIRST_AVAILABLE else len(FIRST_AVAILABLE)
 
 
-def _task(
-    request: CouncilRequest, settled: ScopeClarification, scope: Scope, routed: Routed, review_id: str
-) -> BridgeInput:
+def _kind_of_task(request: CouncilRequest, settled: ScopeClarification) -> tuple[TaskType, Mode | None]:
+    """What the verb stands for; a free request is what its words and answers settled."""
     verb = request.meaning
     task_type = settled.task_type if request.verb == ASK else request.task_type or verb.task_type
-    mode = usual_mode(task_type) if request.verb in (ASK, "debate") else verb.mode
-    return BridgeInput(
-        session_id=review_id,
-        scope=scope.described,
-        task_description=request.task.strip() or f"{request.verb} of {', '.join(scope.described)}",
-        task_type=task_type,
-        domains=settled.domains,
-        context_summary=request.context_summary,
-        intensity=routed.intensity,
-        mode=mode,
-        context_policy=request.options.context_policy or usual_context_policy(mode),
-        files=scope.files,
-        loc=scope.loc,
-        requirements=request.requirements,
-    )
+    return task_type, usual_mode(task_type) if request.verb in (ASK, "debate") else verb.mode
 
 
-def _base_dismissals(
-    assembly: Assembly, request: CouncilRequest, machine: Machine, scope: Scope
-) -> tuple[dict[str, object], ...] | None:
+def _dismissals(assembly: Assembly, request: CouncilRequest, machine: Machine, scope: Scope) -> Dismissals:
+    project = assembly.places.project
     if not request.names_a_change:
-        return None
-    return dismissals_at(assembly.places.project, machine.environment, scope.base_commit)
+        return Dismissals(read_dismissals(project))
+    return Dismissals(
+        read_dismissals(project), dismissals_at(project, machine.environment, scope.base_commit)
+    )
 
 
 def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool) -> tuple[str, ...]:

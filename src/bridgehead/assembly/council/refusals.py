@@ -14,7 +14,7 @@ RECENT_REFUSALS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class LastRefusal:
-    """Why a bridge's last call was refused; forgotten when a call succeeds (council §19)."""
+    """Why a runtime's last call was refused; forgotten when a call succeeds (council §19)."""
 
     error_class: str
     reason: str
@@ -22,7 +22,7 @@ class LastRefusal:
 
 
 def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
-    """Bridges whose last word in the record is a refusal."""
+    """Runtimes whose last word in the record is a refusal."""
     where = EventFilter(kinds=("council.refused", "council.accepted"))
     with assembly.store(read_only=True) as store:
         recent = store.events(where, limit=RECENT_REFUSALS, newest_first=True)
@@ -34,7 +34,7 @@ def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
     return {bridge: refused for bridge, refused in last.items() if refused is not None}
 
 
-def retired_bridges(assembly: Assembly) -> frozenset[str]:
-    """Bridges whose last word in the record is that their program is refused for good."""
+def retired_runtimes(assembly: Assembly) -> frozenset[str]:
+    """Runtimes whose last word in the record is that their program is refused for good."""
     refused = last_refusals(assembly).items()
     return frozenset(bridge for bridge, last in refused if last.error_class == ErrorClass.RETIRED)

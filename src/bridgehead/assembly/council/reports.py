@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,108 +42,6 @@ from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 
-
-class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a report is, from the project's root."""
-
-    markdown: str
-    json: str
-    html: str
-    patch: str | None = None
-    branch: str | None = None
-
-    @classmethod
-    def of(cls, files: Mapping[str, Any]) -> Written:
-        return msgspec.convert(files, cls)
-
-    @property
-    def files(self) -> dict[str, str]:
-        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
-
-
-def write_report(
-    project: Path,
-    outputs: OutputFolder,
-    report: CouncilReport | AbortedReport,
-    seats: Sequence[BridgeReport],
-    kept: StoredCouncil,
-    made: Implementation | None,
-) -> Written:
-    """Write the report in all its forms; an implementation's patch lies beside them."""
-    written = outputs.write_council(
-        markdown=render_markdown(report, context_summary=kept.task.context_summary),
-        document=msgspec.to_builtins(report),
-        html=render_html(report, seats),
-        kind=DEBATE if kept.route == DEBATE_PROTOCOL else COUNCIL,
-    )
-    patch = None
-    if made is not None and made.files:
-        patch = written.json.removesuffix(".json") + ".patch"
-        write_atomic(project / patch, made.patch, root=project)
-    return Written(
-        markdown=written.markdown,
-        json=written.json,
-        html=written.html,
-        patch=patch,
-        branch=made.branch if made else None,
-    )
-
-
-def write_context(project: Path, opened: Opened, clock: Clock) -> None:
-    """What was understood of the request, for people and for programs (council §16)."""
-    folder = project / FOLDER / "context"
-    make_dir(folder, root=project)
-    ignore = project / FOLDER / ".gitignore"
-    if not ignore.exists():
-        write_atomic(ignore, "*\n", root=project)
-    document = _context(opened)
-    stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    clarified = document.pop("scope_clarification")
-    lines = [f"- {name}: {_told(value)}" for name, value in (document | clarified).items()]
-    write_atomic(folder / f"{stem}.json", text + "\n", root=project)
-    write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
-
-
-def _free_stem(folder: Path, name: str) -> str:
-    """A name no earlier council has used; seconds collide (K36)."""
-    stems = (name, *(f"{name}-{number}" for number in range(2, 10_000)))
-    return next(stem for stem in stems if not (folder / f"{stem}.json").exists())
-
-
-def _context(opened: Opened) -> dict[str, Any]:
-    task, settled = opened.kept.task, opened.settled
-    return {
-        "review_id": task.session_id,
-        "request": task.task_description,
-        "scope": list(opened.scope.described),
-        "files": opened.scope.files,
-        "lines": opened.scope.loc,
-        "left_out": [
-            f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"
-        ],
-        "task_type": task.task_type.value,
-        "domains": list(task.domains),
-        "intensity": task.intensity.value,
-        "route": opened.kept.route,
-        "scope_clarification": {
-            "artifact": settled.artifact,
-            "intent": settled.intent,
-            "domains": list(settled.domains),
-            "constraints": list(settled.constraints),
-            "confidence": settled.confidence.value,
-            "questions_asked": settled.questions_asked,
-            "assumptions": list(settled.assumptions),
-        },
-    }
-
-
-def _told(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return "none" if value is None else str(value)
-
-
 MOST_REPORT_BYTES: Final = 256 << 20
 MOST_LISTED: Final = 500
 
@@ -172,6 +70,24 @@ class CriticalNotAccepted(UserError):
 
     def __init__(self, finding_id: str) -> None:
         super().__init__(f"{finding_id} is CRITICAL", hint="add --accept-critical if you mean it")
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a report is, from the project's root."""
+
+    markdown: str
+    json: str
+    html: str
+    patch: str | None = None
+    branch: str | None = None
+
+    @classmethod
+    def of(cls, files: Mapping[str, Any]) -> Written:
+        return msgspec.convert(files, cls)
+
+    @property
+    def files(self) -> dict[str, str]:
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,12 +243,91 @@ class Reports:
 
 def _finding(report: CouncilReport, finding_id: str) -> FindingEntry:
     wanted = finding_id.upper()
-    found: Sequence[FindingEntry] = [one for one in _all(report) if one.id.upper() == wanted]
+    found: Sequence[FindingEntry] = [one for one in report.findings() if one.id.upper() == wanted]
     if not found:
-        known = ", ".join(one.id for one in _all(report)) or "none"
+        known = ", ".join(one.id for one in report.findings()) or "none"
         raise NotFound(f"council {report.review_id} has no finding {finding_id!r}", hint=f"it has: {known}")
     return found[0]
 
 
-def _all(report: CouncilReport) -> Iterator[FindingEntry]:
-    return report.findings()
+def write_report(
+    project: Path,
+    outputs: OutputFolder,
+    report: CouncilReport | AbortedReport,
+    seats: Sequence[BridgeReport],
+    council: StoredCouncil,
+    made: Implementation | None,
+) -> Written:
+    """Write the report in all its forms; an implementation's patch lies beside them."""
+    written = outputs.write_council(
+        markdown=render_markdown(report, context_summary=council.task.context_summary),
+        document=msgspec.to_builtins(report),
+        html=render_html(report, seats),
+        kind=DEBATE if council.plan.route == DEBATE_PROTOCOL else COUNCIL,
+    )
+    patch = None
+    if made is not None and made.files:
+        patch = written.json.removesuffix(".json") + ".patch"
+        write_atomic(project / patch, made.patch, root=project)
+    return Written(
+        markdown=written.markdown,
+        json=written.json,
+        html=written.html,
+        patch=patch,
+        branch=made.branch if made else None,
+    )
+
+
+def write_context(project: Path, opened: Opened, clock: Clock) -> None:
+    """What was understood of the request, for people and for programs (council §16)."""
+    folder = project / FOLDER / "context"
+    make_dir(folder, root=project)
+    ignore = project / FOLDER / ".gitignore"
+    if not ignore.exists():
+        write_atomic(ignore, "*\n", root=project)
+    document = _context(opened)
+    stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    clarified = document.pop("scope_clarification")
+    lines = [f"- {name}: {_as_text(value)}" for name, value in (document | clarified).items()]
+    write_atomic(folder / f"{stem}.json", text + "\n", root=project)
+    write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
+
+
+def _free_stem(folder: Path, name: str) -> str:
+    """A name no earlier council has used; seconds collide (K36)."""
+    stems = (name, *(f"{name}-{number}" for number in range(2, 10_000)))
+    return next(stem for stem in stems if not (folder / f"{stem}.json").exists())
+
+
+def _context(opened: Opened) -> dict[str, Any]:
+    task, settled = opened.council.task, opened.settled
+    return {
+        "review_id": task.session_id,
+        "request": task.task_description,
+        "scope": list(opened.scope.described),
+        "files": opened.scope.files,
+        "lines": opened.scope.loc,
+        "left_out": [
+            f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"
+        ],
+        "task_type": task.task_type.value,
+        "domains": list(task.domains),
+        "intensity": task.intensity.value,
+        "route": opened.council.plan.route,
+        "scope_clarification": {
+            "artifact": settled.artifact,
+            "intent": settled.intent,
+            "domains": list(settled.domains),
+            "constraints": list(settled.constraints),
+            "confidence": settled.confidence.value,
+            "questions_asked": settled.questions_asked,
+            "assumptions": list(settled.assumptions),
+        },
+    }
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)

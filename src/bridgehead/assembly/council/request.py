@@ -21,6 +21,19 @@ from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.council.synthesis.finding import CALLER
 from bridgehead.errors import UserError
 
+ASK: Final = "ask"
+_ID: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+PREFIX: Final = "U"
+_LISTS: Final = (
+    "outputs",
+    "findings",
+    "multi_source_confirmed",
+    "single_source_findings",
+    "disputed_findings",
+    "integration_findings",
+)
+_ANY_TASK: Final = BridgeInput(session_id="seed", scope=".", task_description="seed", domains=(CROSS_DOMAIN,))
+
 
 class Verb(msgspec.Struct, frozen=True):
     """A command word: the task it stands for, and what it does in one sentence."""
@@ -59,8 +72,6 @@ VERBS: Final[dict[str, Verb]] = {
         TaskType.REVIEW, Mode.REVIEW, "Say what you want; the words decide who looks and how.", route=None
     ),
 }
-ASK: Final = "ask"
-_ID: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 class CouncilRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,18 +132,6 @@ def refuse_contradictions(request: CouncilRequest) -> None:
         )
     if request.options.fallback and request.options.runtimes not in ((), ("claude",)):
         raise UserError("--fallback seats claude alone; leave --runtime out")
-
-
-PREFIX: Final = "U"
-_LISTS: Final = (
-    "outputs",
-    "findings",
-    "multi_source_confirmed",
-    "single_source_findings",
-    "disputed_findings",
-    "integration_findings",
-)
-_ANY_TASK: Final = BridgeInput(session_id="seed", scope=".", task_description="seed", domains=(CROSS_DOMAIN,))
 
 
 class NoFindings(UserError):

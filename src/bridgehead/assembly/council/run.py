@@ -81,7 +81,7 @@ class AllWatchers:
 class Finished:
     """How far a council came in this process."""
 
-    kept: StoredCouncil
+    council: StoredCouncil
     report: CouncilReport | AbortedReport | None
     written: Written | None
     waiting_for: tuple[str, ...] = ()
@@ -93,8 +93,8 @@ class Finished:
         return council_exit_code(
             _outcome(report),
             verdict=report.gate_verdict if isinstance(report, CouncilReport) else None,
-            task_type=self.kept.task.task_type,
-            mode=self.kept.task.mode,
+            task_type=self.council.task.task_type,
+            mode=self.council.task.mode,
             gate=gate,
             abort_reason=report.abort_reason if isinstance(report, AbortedReport) else None,
             signal=self.signal,
@@ -107,8 +107,8 @@ class CouncilProcess:
     """A council that was begun or taken up again. The caller holds its lock."""
 
     assembly: Assembly
-    book: CouncilJournal
-    kept: StoredCouncil
+    journal: CouncilJournal
+    council: StoredCouncil
     scope: Scope
     record: CouncilRecord
     machine: Machine
@@ -121,24 +121,24 @@ class CouncilProcess:
 
     @cached_property
     def run(self) -> CouncilRun:
-        return make_run(self.kept, self.scope)
+        return make_run(self.council, self.scope)
 
     @cached_property
-    def journal(self) -> StoredCalls:
-        return self.book.calls_of(self.kept.review_id)
+    def calls(self) -> StoredCalls:
+        return self.journal.calls_of(self.council.review_id)
 
     @cached_property
     def outputs(self) -> OutputFolder:
         project = self.assembly.places.project
-        return OutputFolder(project, self.kept.review_id, self.clock, mask=self.mask, goes_on=self.resumed)
+        return OutputFolder(project, self.council.review_id, self.clock, mask=self.mask, goes_on=self.resumed)
 
     @cached_property
-    def desk(self) -> HostSeatRequests | None:
-        return HostSeatRequests.of(self.assembly, self.kept, self.clock)
+    def host_seat(self) -> HostSeatRequests | None:
+        return HostSeatRequests.of(self.assembly, self.council, self.clock)
 
     @cached_property
     def workplace(self) -> Workplace:
-        return Workplace.prepare(self.assembly, self.kept, self.scope)
+        return Workplace.prepare(self.assembly, self.council, self.scope)
 
     @cached_property
     def earlier_report(self) -> Written | None:
@@ -146,27 +146,27 @@ class CouncilProcess:
         if not self.resumed:
             return None
         with self.assembly.store(read_only=True) as store:
-            run = store.run(self.kept.review_id)
+            run = store.run(self.council.review_id)
         files = run.data.get("report") if run is not None else None
         return Written.of(files) if isinstance(files, dict) else None
 
-    def conduct(self, company: Audience, wishes: Sequence[Retried | GivenUp] = ()) -> Finished:
+    def conduct(self, audience: Audience, wishes: Sequence[Retried | GivenUp] = ()) -> Finished:
         """Take the council as far as it goes in this process."""
-        with self._failing_aloud():
-            before = len(self.journal.inputs())
+        with self._recording_failure():
+            before = len(self.calls.inputs())
             observer = RecordObserver(self.assembly, self.record, last_refusals(self.assembly))
             if self.resumed:
-                facts = council_facts(self.kept.task, self.kept.bridges)
-                AllWatchers(company.watchers).happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
+                facts = council_facts(self.council.task, self.council.bridges)
+                AllWatchers(audience.watchers).happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
             try:
                 seats = local_seats(
-                    self.assembly, self.kept, self.scope, self.machine, self.clock, self.workplace
+                    self.assembly, self.council, self.scope, self.machine, self.clock, self.workplace
                 )
-                means = self._means(company, observer, seats.settings.max_concurrency)
+                means = self._means(audience, observer, seats.settings.max_concurrency)
                 ending = anyio.run(conduct, self.run, seats, means, wishes)
             finally:
                 observer.close()
-            is_new = not self.resumed or len(self.journal.inputs()) > before
+            is_new = not self.resumed or len(self.calls.inputs()) > before
             match ending:
                 case Waiting():
                     return self._wait(ending, is_new=is_new)
@@ -174,23 +174,23 @@ class CouncilProcess:
                     return self._report(report)
                 case Reported(report):
                     self._settle()
-                    return Finished(self.kept, report, self.earlier_report, self.run.waiting_for)
+                    return Finished(self.council, report, self.earlier_report, self.run.waiting_for)
 
-    def _means(self, company: Audience, observer: RecordObserver, max_concurrency: int) -> Means:
+    def _means(self, audience: Audience, observer: RecordObserver, max_concurrency: int) -> Means:
         return Means(
-            log=RunLog(self.outputs, AllWatchers((observer, *company.watchers)), self.clock),
-            journal=self.journal,
-            desk=self.desk,
-            ask_user=company.ask_user,
+            log=RunLog(self.outputs, AllWatchers((observer, *audience.watchers)), self.clock),
+            journal=self.calls,
+            desk=self.host_seat,
+            ask_user=audience.ask_user,
             clock=self.clock,
             mask=self.mask,
             max_concurrency=max_concurrency,
-            handle_signals=company.handle_signals,
-            stop=company.stop,
+            handle_signals=audience.handle_signals,
+            stop=audience.stop,
         )
 
     @contextmanager
-    def _failing_aloud(self) -> Iterator[None]:
+    def _recording_failure(self) -> Iterator[None]:
         """What ends the council against everybody's will is in the record before it is raised."""
         try:
             yield
@@ -199,49 +199,51 @@ class CouncilProcess:
             raise
 
     def _wait(self, waiting: Waiting, *, is_new: bool) -> Finished:
-        pause = self.desk.pause(waiting.calls) if self.desk is not None and waiting.calls else None
+        pause = self.host_seat.pause(waiting.calls) if self.host_seat is not None and waiting.calls else None
         asked = tuple(dict.fromkeys([*waiting.bridges, *(call.key.bridge for call in waiting.calls)]))
-        self.book.wait(self.kept.review_id)
+        self.journal.wait(self.council.review_id)
         self.record.save(RunState.WAITING, event="run.waiting", facts={"waiting_for": list(asked)})
         if is_new:
             self.record.notice(NoticeStatus.NEEDS_YOU)
-        return Finished(self.kept, None, None, asked, pause)
+        return Finished(self.council, None, None, asked, pause)
 
     def _report(self, report: CouncilReport | AbortedReport) -> Finished:
-        kept, journal = self.kept, self.journal
+        council, calls = self.council, self.calls
         if self.earlier_report is not None and isinstance(report, CouncilReport):
             report = msgspec.structs.replace(report, supersedes=self.earlier_report.markdown)
-        seats = seat_reports(kept, self.scope, journal.inputs())
+        seats = seat_reports(council, self.scope, calls.inputs())
         project = self.assembly.places.project
-        written = write_report(project, self.outputs, report, seats, kept, self.workplace.finish(kept))
+        written = write_report(project, self.outputs, report, seats, council, self.workplace.finish(council))
         judged = isinstance(report, CouncilReport) and is_judged(report.task_type, report.mode)
-        if judged and journal.signal is None:
+        if judged and calls.signal is None:
             history = read_history(self.assembly)
             records = self.run.records
-            write_history(self.assembly, carried_history(history, kept.records, records, kept.review_id))
-        self.record.open_halted(report.auto_skipped_halted_bridges, journal)
+            write_history(
+                self.assembly, carried_history(history, council.plan.records, records, council.review_id)
+            )
+        self.record.open_halted(report.auto_skipped_halted_bridges, calls)
         self._settle(report_facts(report, written.files), aborted=isinstance(report, AbortedReport))
-        self._tell(report)
-        return Finished(kept, report, written, self.run.waiting_for, signal=journal.signal)
+        self._notify(report)
+        return Finished(council, report, written, self.run.waiting_for, signal=calls.signal)
 
     def _settle(self, facts: Mapping[str, Any] | None = None, *, aborted: bool = False) -> None:
         """Leave the council open while a rig may still answer, else put everything of it away."""
-        review_id = self.kept.review_id
-        if self.desk is not None:
-            self.desk.end()
+        review_id = self.council.review_id
+        if self.host_seat is not None:
+            self.host_seat.end()
         if self.run.waiting_for:
-            self.book.wait(review_id)
+            self.journal.wait(review_id)
             state = RunState.WAITING
         else:
-            self.book.end(review_id)
+            self.journal.end(review_id)
             StoredScopes(self.assembly).forget(review_id)
             Workplace.clear(self.assembly, review_id)
             state = RunState.FAILED if aborted else RunState.COMPLETED
         self.record.save(state, event="council.reported" if facts is not None else None, facts=facts)
 
-    def _tell(self, report: CouncilReport | AbortedReport) -> None:
+    def _notify(self, report: CouncilReport | AbortedReport) -> None:
         """Say that it is over, and that somebody could still help a seat that halted."""
-        if isinstance(report, CouncilReport) and self.journal.signal is None:
+        if isinstance(report, CouncilReport) and self.calls.signal is None:
             self.record.notice(NoticeStatus.FINISHED, verdict=str(report.verdict or ""))
         else:
             self.record.notice(NoticeStatus.FAILED)

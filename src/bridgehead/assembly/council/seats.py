@@ -14,7 +14,7 @@ from typing import Any, Final
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.files import SeatsFile, read_seats_file
 from bridgehead.assembly.council.journal import StoredCouncil
-from bridgehead.assembly.council.refusals import last_refusals, retired_bridges
+from bridgehead.assembly.council.refusals import last_refusals, retired_runtimes
 from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.contract.task import BridgeInput
@@ -56,6 +56,9 @@ NOT_NAMED: Final = "request_not_named"
 OTHER_RIG: Final = "other_rig"
 
 logger = logging.getLogger(__name__)
+_NOTHING_TO_DO: Final = BridgeInput(
+    session_id="look", scope=".", task_description="look around", domains=("architecture",)
+)
 
 
 class RigTransport:
@@ -160,14 +163,14 @@ class Workplace:
     worktree: Worktree | None = None
 
     @classmethod
-    def prepare(cls, assembly: Assembly, kept: StoredCouncil, scope: Scope) -> Workplace:
-        snapshot = take_snapshot(scope, folder=_snapshots(assembly), review_id=kept.review_id)
-        if kept.task.task_type is not TaskType.IMPLEMENTATION:
+    def prepare(cls, assembly: Assembly, council: StoredCouncil, scope: Scope) -> Workplace:
+        snapshot = take_snapshot(scope, folder=_snapshots(assembly), review_id=council.review_id)
+        if council.task.task_type is not TaskType.IMPLEMENTATION:
             return cls(snapshot)
         git = repository_at(assembly.places.project, assembly.environ)
         if git is None:
             raise NoRepository("implement", hint="git init, commit what you have, then repeat")
-        return cls(snapshot, _worktree(git, assembly.places.project, kept.review_id))
+        return cls(snapshot, _worktree(git, assembly.places.project, council.review_id))
 
     @classmethod
     def imagined(cls) -> Workplace:
@@ -179,27 +182,29 @@ class Workplace:
         """Take the copy away; the council is closed."""
         Snapshot(_snapshots(assembly) / review_id).remove()
 
-    def finish(self, kept: StoredCouncil) -> Implementation | None:
+    def finish(self, council: StoredCouncil) -> Implementation | None:
         """Commit what an implementation changed to its branch."""
         if self.worktree is None or not self.worktree.path.exists():
             return None
-        return self.worktree.finish(f"{kept.task.task_description}\n\nMade in council {kept.review_id}.\n")
+        return self.worktree.finish(
+            f"{council.task.task_description}\n\nMade in council {council.review_id}.\n"
+        )
 
 
 def local_seats(
     assembly: Assembly,
-    kept: StoredCouncil,
+    council: StoredCouncil,
     scope: Scope,
     machine: Machine,
     clock: Clock,
     workplace: Workplace,
 ) -> LocalSeats:
-    """The seats of a kept council."""
-    now = parse_iso(kept.started_at)
-    settings = SeatsFile(kept.settings_text, kept.settings_trusted).settings(now)
+    """The seats of a stored council."""
+    now = parse_iso(council.started_at)
+    settings = SeatsFile(council.settings_text, council.settings_trusted).settings(now)
     worktree = workplace.worktree
     return LocalSeats(
-        task=kept.task,
+        task=council.task,
         scope=scope,
         settings=settings,
         machine=machine,
@@ -208,34 +213,32 @@ def local_seats(
         wishes=Wishes(
             reasoning_cap=settings.reasoning_level,
             max_concurrency=settings.max_concurrency,
-            discovery=kept.discovery,
+            discovery=council.discovery,
         ),
         worktree=worktree.path if worktree else None,
         pass_env=assembly.settings.texts("council.pass_env"),
-        host_seat=kept.request.options.host_seat,
+        host_seat=council.request.options.host_seat,
         project=assembly.places.project,
-        transport=_transport(assembly, kept),
-        retired=retired_bridges(assembly),
+        transport=_transport(assembly, council),
+        retired=retired_runtimes(assembly),
     )
 
 
-def rig_threads(project: Path, kept: StoredCouncil) -> frozenset[str]:
+def rig_threads(project: Path, council: StoredCouncil) -> frozenset[str]:
     """Folders of the project that hold envelopes, where the council has a seat on another machine."""
-    if not _has_rigs(kept):
+    if not _has_rigs(council):
         return frozenset()
-
-    return RigTransport(project, kept.review_id).threads()
-
-
-def _has_rigs(kept: StoredCouncil) -> bool:
-    return any(bridge.startswith(RIG_MARK) for bridge in kept.bridges)
+    return RigTransport(project, council.review_id).threads()
 
 
-def _transport(assembly: Assembly, kept: StoredCouncil) -> SeatTransport | None:
-    if not _has_rigs(kept):
+def _has_rigs(council: StoredCouncil) -> bool:
+    return any(bridge.startswith(RIG_MARK) for bridge in council.bridges)
+
+
+def _transport(assembly: Assembly, council: StoredCouncil) -> SeatTransport | None:
+    if not _has_rigs(council):
         return None
-
-    return RigTransport(assembly.places.project, kept.review_id)
+    return RigTransport(assembly.places.project, council.review_id)
 
 
 def _worktree(git: Git, project: Path, review_id: str) -> Worktree:
@@ -255,14 +258,9 @@ def _probes(assembly: Assembly) -> Path:
     return assembly.places.data / "probes.json"
 
 
-_NOTHING_TO_DO: Final = BridgeInput(
-    session_id="look", scope=".", task_description="look around", domains=("architecture",)
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """One bridge: whether it could sit, how, and what keeps it out."""
+    """One runtime: whether it could sit, how, and what keeps it out."""
 
     bridge: str
     can_sit: bool
@@ -279,23 +277,25 @@ class Availability:
         return asdict(self)
 
 
-def look_around(assembly: Assembly) -> list[Availability]:
-    """Every bridge in the order of dispatch, then the rigs that the settings name."""
+def list_availability(assembly: Assembly) -> list[Availability]:
+    """Every runtime in the order of dispatch, then the rigs that the settings name."""
     settings = read_seats_file(assembly).settings(SystemClock().now())
     machine = make_machine(assembly)
-    retired = retired_bridges(assembly)
+    retired = retired_runtimes(assembly)
     rigs = [name for name in settings.bridges if is_rig(name)]
     names = runtime_names()
     # Some programs take seconds to say their version; they are asked side by side.
     with ThreadPoolExecutor(max_workers=len(names)) as threads:
-        looked = list(threads.map(lambda name: _look(name, assembly, settings, machine, retired), names))
+        found = list(
+            threads.map(lambda name: _availability(name, assembly, settings, machine, retired), names)
+        )
     refused = last_refusals(assembly)
-    looked = [
+    found = [
         replace(seat, last_refusal=refused[seat.bridge].reason) if seat.bridge in refused else seat
-        for seat in looked
+        for seat in found
     ]
     return [
-        *looked,
+        *found,
         *(
             Availability(name, settings.bridges[name].enabled, "rig", reason="asked by envelope")
             for name in rigs
@@ -304,10 +304,10 @@ def look_around(assembly: Assembly) -> list[Availability]:
 
 
 def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
-    """One bridge outside a council: how it would be reached here, or why not."""
+    """One runtime outside a council: how it would be reached here, or why not."""
     settings = read_seats_file(assembly).settings(SystemClock().now())
     machine = make_machine(assembly)
-    setup = _setup(bridge, assembly, settings, machine, retired_bridges(assembly))
+    setup = _setup(bridge, assembly, settings, machine, retired_runtimes(assembly))
     return check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
 
 
@@ -324,12 +324,12 @@ def _setup(
     )
 
 
-def _look(
+def _availability(
     bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]
 ) -> Availability:
     setup = _setup(bridge, assembly, settings, machine, retired)
     if bridge == STATIC:
-        return _look_at_analysers(setup, machine)
+        return _static_availability(setup, machine)
     try:
         found = check_seat(
             find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level)
@@ -347,7 +347,7 @@ def _look(
     )
 
 
-def _look_at_analysers(setup: SeatSetup, machine: Machine) -> Availability:
+def _static_availability(setup: SeatSetup, machine: Machine) -> Availability:
     if not setup.settings.enabled:
         return Availability(STATIC, False, status=Status.SKIPPED.value, reason=DISABLED)
     names = [analyser.name for analyser in available_analysers(setup, machine)]

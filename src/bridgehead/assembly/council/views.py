@@ -28,6 +28,13 @@ from bridgehead.host.clock import Clock, SystemClock, parse_iso
 PAGE: Final = 50
 EVENTS_AT_ONCE: Final = 1_000
 MOST_HALTED: Final = 1_000
+_ABOUT_AN_OUTPUT: Final = {
+    "output": "id",
+    "challenge": "target_finding_id",
+    "response": "target_finding_id",
+    "ruling": "target_finding_id",
+    "state": "id",
+}
 
 
 class CouncilStatus(StrEnum):
@@ -155,13 +162,13 @@ def council_report(assembly: Assembly, reference: str, *, clock: Clock | None = 
         run = _find(store, reference)
         halted = _halted(store)
         events = [event for _, event in _events(store, run.id)]
-    stored = Reports(_at_home(assembly, run)).find(run.id)
+    stored = Reports(_in_its_project(assembly, run)).find(run.id)
     report = stored.report
     return ReportText(
         council=_line(assembly, run, halted, clock or SystemClock()),
         report=msgspec.to_builtins(report),
         files=stored.files.files,
-        findings=() if isinstance(report, AbortedReport) else tuple(_told(report, events)),
+        findings=() if isinstance(report, AbortedReport) else tuple(_finding_texts(report, events)),
         comparison=None if isinstance(report, AbortedReport) else msgspec.to_builtins(report.comparison),
     )
 
@@ -170,7 +177,7 @@ def dismiss_finding(assembly: Assembly, reference: str, request: DismissRequest)
     """Live with a finding of a council of any project (council §25.4)."""
     with assembly.store(read_only=True) as store:
         run = _find(store, reference)
-    return Reports(_at_home(assembly, run)).dismiss(run.id, request)
+    return Reports(_in_its_project(assembly, run)).dismiss(run.id, request)
 
 
 def _find(store: Store, reference: str) -> Run:
@@ -180,7 +187,7 @@ def _find(store: Store, reference: str) -> Run:
     return run
 
 
-def _at_home(assembly: Assembly, run: Run) -> Assembly:
+def _in_its_project(assembly: Assembly, run: Run) -> Assembly:
     """The assembly of the project the council was held in."""
     return Assembly(Path(run.project), assembly.environ, assembly.flags)
 
@@ -238,7 +245,7 @@ def _status(assembly: Assembly, run: Run, halted: frozenset[str]) -> CouncilStat
             return CouncilStatus.HALTED if run.id in halted else CouncilStatus.FAILED
 
 
-def _told(report: CouncilReport, events: Iterable[Event]) -> Iterator[FindingText]:
+def _finding_texts(report: CouncilReport, events: Iterable[Event]) -> Iterator[FindingText]:
     lines = [event.data for event in events if event.kind == "council.event"]
     for finding in report.findings():
         sources = {(one.bridge, one.finding_id) for one in finding.source_findings}
@@ -248,15 +255,6 @@ def _told(report: CouncilReport, events: Iterable[Event]) -> Iterator[FindingTex
     for dismissed in report.dismissed_findings:
         entry = msgspec.to_builtins(dismissed)
         yield FindingText(finding=entry.pop("finding"), history=(), dismissed=entry)
-
-
-_ABOUT_AN_OUTPUT: Final = {
-    "output": "id",
-    "challenge": "target_finding_id",
-    "response": "target_finding_id",
-    "ruling": "target_finding_id",
-    "state": "id",
-}
 
 
 def _history(

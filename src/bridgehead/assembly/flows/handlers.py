@@ -24,11 +24,11 @@ POLL_SECONDS: Final = 5.0
 _ERROR_TYPES: Final = {ErrorClass.TIMEOUT: ErrorType.TIMEOUT}
 
 
-def handler_makers(assembly: Assembly, tell: Callable[[str], None]) -> dict[str, HandlerMaker]:
+def handler_makers(assembly: Assembly, say: Callable[[str], None]) -> dict[str, HandlerMaker]:
     """By scheme: `runtime:NAME` asks an agent here, `rig:ID` one on another machine."""
     return {
         "runtime": lambda name: RuntimeHandler(assembly, name),
-        "rig": lambda rig_id: RigHandler(assembly.places.project, rig_id, tell),
+        "rig": lambda rig_id: RigHandler(assembly.places.project, rig_id, say),
     }
 
 
@@ -53,10 +53,11 @@ class RuntimeHandler(Handler):
 
         seated = seat_of(self._assembly, self._name)
         if not isinstance(seated, Ready):
-            return _failed(f"{self._name} cannot answer: {seated.reason}. {seated.message}".strip())
+            message = f"{self._name} cannot answer: {seated.reason}. {seated.message}".strip()
+            return Reply(RequestStatus.ERROR, error_type=ErrorType.INVOCATION_FAILED.value, message=message)
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="bridgehead-ask-") as workspace:
-            outcome = anyio.run(_carry, seated, request, Path(workspace))
+            outcome = anyio.run(_call_runtime, seated, request, Path(workspace))
         took = round(time.monotonic() - started, 3)
         if isinstance(outcome, RuntimeRefusal):
             timed_out = outcome.error_class is ErrorClass.TIMEOUT
@@ -72,19 +73,19 @@ class RuntimeHandler(Handler):
 class RigHandler(Handler):
     """Sends the prompt to a rig as a REQUEST and waits for the RESPONSE that references it."""
 
-    def __init__(self, project: Path, rig_id: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, project: Path, rig_id: str, say: Callable[[str], None]) -> None:
         from bridgehead.rigs.envelope.names import RigId
 
         self._project = project
         self._rig_id = RigId.parse(rig_id)
-        self._tell = tell
+        self._say = say
 
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply:
         from bridgehead.assembly.rigs.rig import make_rig
         from bridgehead.rigs.operations.new import NewRequest, new
         from bridgehead.rigs.operations.send import SendRequest, send
 
-        rig = make_rig(str(self._project), self._tell)
+        rig = make_rig(str(self._project), self._say)
         thread_id = f"flow-{request.request_id[:8]}"
         new(rig, NewRequest(thread_id))
         sent = send(
@@ -93,10 +94,10 @@ class RigHandler(Handler):
                 "REQUEST", thread_id, [self._rig_id], tldr=request.agent_name, body=lambda: request.prompt
             ),
         )
-        self._tell(f"asked {self._rig_id} in thread {thread_id}; waiting for its RESPONSE")
+        self._say(f"asked {self._rig_id} in thread {thread_id}; waiting for its RESPONSE")
         deadline = time.monotonic() + request.timeout_seconds
         while time.monotonic() < deadline:
-            text = _answer_in(str(self._project), thread_id, self._rig_id, sent.commit_sha, self._tell)
+            text = _answer_from_rig(str(self._project), thread_id, self._rig_id, sent.commit_sha, self._say)
             if text is not None:
                 return Reply(text=text)
             time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
@@ -104,8 +105,8 @@ class RigHandler(Handler):
         return Reply(RequestStatus.TIMEOUT, error_type=ErrorType.TIMEOUT.value, message=message)
 
 
-def _answer_in(
-    project: str, thread_id: str, rig_id: str, asked: str, tell: Callable[[str], None]
+def _answer_from_rig(
+    project: str, thread_id: str, rig_id: str, asked: str, say: Callable[[str], None]
 ) -> str | None:
     """The body of the answer, once it has arrived and nothing speaks against it."""
     from bridgehead.assembly.council.reviews import CouncilReviews
@@ -122,13 +123,13 @@ def _answer_in(
         names_it = isinstance(references, list) and any(asked.startswith(str(entry)) for entry in references)
         if frontmatter.get("type") == "RESPONSE" and frontmatter.get("from") == rig_id and names_it:
             if envelope.verification.state is VerificationState.BROKEN:
-                tell(f"{envelope.filename} was not used: {', '.join(envelope.verification.kinds)}")
+                say(f"{envelope.filename} was not used: {', '.join(envelope.verification.kinds)}")
                 continue
             return envelope.body
     return None
 
 
-async def _carry(seated: Ready, request: AgentRequest, workspace: Path) -> CallOutcome:
+async def _call_runtime(seated: Ready, request: AgentRequest, workspace: Path) -> CallOutcome:
     from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
     from bridgehead.council.running.call_runner import CallRunner
     from bridgehead.council.runtimes.exchange import RuntimeRequest
@@ -147,9 +148,5 @@ async def _carry(seated: Ready, request: AgentRequest, workspace: Path) -> CallO
         bridge=seat.bridge, round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=request.agent_name
     )
     call = Call(key, request.prompt, request.timeout_seconds, Answer.NOTES, CapabilityProfile.INSPECT)
-    async with CallRunner() as carrier:
-        return await carrier.carry(seated.connection, call, ask)
-
-
-def _failed(message: str) -> Reply:
-    return Reply(RequestStatus.ERROR, error_type=ErrorType.INVOCATION_FAILED.value, message=message)
+    async with CallRunner() as runner:
+        return await runner.carry(seated.connection, call, ask)

@@ -5,10 +5,10 @@ The flow's own journal and files decide; the record is told afterwards and is ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from bridgehead.errors import BridgeheadError, ConfigError, NotFound
 from bridgehead.flows.interfaces import Announcer, FlowEvent, OpenRequest
@@ -29,7 +29,7 @@ _STATUS_AFTER = {
     "flow.failed": RunStatus.FAILED,
     "flow.cancelled": RunStatus.CANCELLED,
 }
-_KEPT_FACTS = ("error", "waits_for", "phase", "phase_name", "steps_made")
+_RECORDED_FACTS = ("error", "waits_for", "phase", "phase_name", "steps_made")
 
 
 class RecordingAnnouncer(Announcer):
@@ -47,14 +47,14 @@ class RecordingAnnouncer(Announcer):
         from bridgehead.flows.operations.pending_items import event_of
 
         status = _STATUS_AFTER.get(event.kind)
-        told = event_of(event)
+        recorded = event_of(event)
         if status is None:
-            self._write(lambda store: store.append([told]))
+            self._write(lambda store: store.append([recorded]))
             if event.kind == "flow.responded":
                 self.settled(str(event.data["request_id"]), event.run.root, "answered by flow respond")
         else:
-            run = _run_after(event, status, told.at)
-            self._write(lambda store: store.save_run(run, events=[told]))
+            run = _run_after(event, status, recorded.at)
+            self._write(lambda store: store.save_run(run, events=[recorded]))
 
     def asked(self, request: OpenRequest) -> None:
         from bridgehead.flows.operations.pending_items import question_of
@@ -152,16 +152,12 @@ def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
         updated_at=at,
         project=run.root,
         ended_at=at if status.ended else None,
-        data={"version": run.version, "input": _shown_input(run.input), **_kept(event.data)},
+        data={
+            "version": run.version,
+            "input": {key: value for key, value in run.input.items() if not key.startswith("_")},
+            **{key: event.data[key] for key in _RECORDED_FACTS if event.data.get(key) is not None},
+        },
     )
-
-
-def _shown_input(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if not key.startswith("_")}
-
-
-def _kept(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: facts[key] for key in _KEPT_FACTS if facts.get(key) is not None}
 
 
 def _withdraw(store: Store, request_id: str, root: str, reason: str) -> None:

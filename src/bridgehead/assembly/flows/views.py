@@ -1,7 +1,7 @@
 """Flows as a page shows them: which there are over all known projects, and one with its steps and open requests.
 
 Reads only. The record knows the projects and what was announced; the journal of a project knows what really happened,
-so it wins where it can be read. Plain frozen data; the one way to answer is `WaitingList.answer(request.item_id, …)`.
+so it wins where it can be read. Plain frozen data; the one way to answer is `PendingList.answer(request.item_id, …)`.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class FlowView(NamedTuple):
 
 def list_flows(assembly: Assembly, store: Store, *, limit: int = 50) -> tuple[FlowSummary, ...]:
     """The flows of every project the record knows and of the present one, the latest started first."""
-    kept = store.runs(records.RunFilter(parts=(Part.FLOWS,)), limit=limit)
-    found = {run.id: _recorded(run) for run in kept}
-    for project in {assembly.project, *(run.project for run in kept)}:
+    recorded = store.runs(records.RunFilter(parts=(Part.FLOWS,)), limit=limit)
+    found = {run.id: _recorded(run) for run in recorded}
+    for project in {assembly.project, *(run.project for run in recorded)}:
         found.update({summary.id: summary for summary in _journalled_in(project, limit)})
     return tuple(sorted(found.values(), key=lambda flow: flow.started_at, reverse=True)[:limit])
 
@@ -87,16 +87,16 @@ def list_flows(assembly: Assembly, store: Store, *, limit: int = 50) -> tuple[Fl
 def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
     """The flow with this id, or the only one whose id ends in it; NotFound when there is none."""
     try:
-        kept = store.find_run(reference)
+        recorded = store.find_run(reference)
     except NotFound:
         # A flow of this project that nobody told the record about.
         return _view(store, status(StatusRequest(Path(assembly.project), reference)))
-    if kept.part is not Part.FLOWS:
-        raise NotFound(f"{kept.id} is not a flow")
+    if recorded.part is not Part.FLOWS:
+        raise NotFound(f"{recorded.id} is not a flow")
     try:
-        return _view(store, status(StatusRequest(Path(kept.project), kept.id)))
+        return _view(store, status(StatusRequest(Path(recorded.project), recorded.id)))
     except BridgeheadError:
-        return FlowView(_recorded(kept), kept.data.get("input", {}), journal_missing=True)
+        return FlowView(_recorded(recorded), recorded.data.get("input", {}), journal_missing=True)
 
 
 def why_unfit(flow_name: str, request: OpenFlowRequest, answer: str) -> str | None:

@@ -14,7 +14,7 @@ import msgspec
 
 from bridgehead.assembly.rigs.clones import known_clones
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.assembly.rigs.views_cache import Inbox, look_into_inbox
+from bridgehead.assembly.rigs.views_cache import Inbox, cached_inbox
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState, Trust
@@ -30,22 +30,19 @@ from bridgehead.rigs.views.listings import Notice
 from bridgehead.rigs.views.result_format import stamped
 
 ID_PREFIX = "r-"
+MOST_ENVELOPES = 20
+MOST_CHARACTERS = 60_000  # of one envelope; an agent that wants the rest can read the file
+_TRUST = {
+    VerificationState.VERIFIED: Trust.VERIFIED,
+    VerificationState.UNVERIFIED: Trust.UNVERIFIED,
+    VerificationState.BROKEN: Trust.UNTRUSTED,
+}
 
 
 def envelope_item_id(root: str, path: str) -> str:
     """Return the same id for the same envelope in the same clone, whoever asks."""
     digest = sha256(f"{root}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{ID_PREFIX}{digest}"
-
-
-MOST_ENVELOPES = 20
-MOST_CHARACTERS = 60_000  # of one envelope; an agent that wants the rest can read the file
-
-_TRUST = {
-    VerificationState.VERIFIED: Trust.VERIFIED,
-    VerificationState.UNVERIFIED: Trust.UNVERIFIED,
-    VerificationState.BROKEN: Trust.UNTRUSTED,
-}
 
 
 class FencedEnvelope(NamedTuple):
@@ -102,7 +99,7 @@ def envelopes_for_agent(
 ) -> EnvelopesForAgent:
     """What waits for a rig (`make_rig` of assembly/rigs/rig.py), at most `most` of it.
 
-    A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile is left out, and told.
+    A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile is left out with a warning.
     """
     waiting = [Notice(envelope.turn, verdict) for envelope, verdict in waiting_envelopes(rig)]
     fence = Fence(choose)
@@ -128,10 +125,10 @@ def _fenced(rig: Rig, fence: Fence, notice: Notice) -> FencedEnvelope | None:
 class PendingEnvelopes:
     """The inboxes of the current repository and of those the record has events of."""
 
-    def __init__(self, here: Path, store: Store, tell: Callable[[str], None]) -> None:
+    def __init__(self, here: Path, store: Store, warn: Callable[[str], None]) -> None:
         self._here = here
         self._store = store
-        self._tell = tell
+        self._warn = warn
 
     def items(self) -> Sequence[PendingItem]:
         return [_item(rig, envelope, found) for rig in self._rigs() for envelope, found in self._inbox(rig)]
@@ -142,7 +139,7 @@ class PendingEnvelopes:
         failed = answer.status is not AnswerStatus.SUCCESS
         text = (answer.message if failed else answer.text) or ""
         send(
-            make_rig(item.question.project, self._tell),
+            make_rig(item.question.project, self._warn),
             SendRequest(
                 "RESPONSE",
                 context["thread"],
@@ -159,16 +156,16 @@ class PendingEnvelopes:
 
     def _rig(self, root: str) -> Rig | None:
         try:
-            return make_rig(root, self._tell)
+            return make_rig(root, self._warn)
         except BridgeheadError as error:
-            self._tell(f"{root}: {error.message}")
+            self._warn(f"{root}: {error.message}")
             return None
 
     def _inbox(self, rig: Rig) -> Inbox:
         try:
-            return look_into_inbox(rig)
+            return cached_inbox(rig)
         except BridgeheadError as error:
-            self._tell(f"{rig.repository.root}: {error.message}")
+            self._warn(f"{rig.repository.root}: {error.message}")
             return ()
 
 

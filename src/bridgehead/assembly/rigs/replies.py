@@ -34,11 +34,11 @@ class NotShared(BridgeheadError):
         )
 
 
-def send_reply(clone: RigClone, thread_id: str, reply: Reply, tell: Callable[[str], None]) -> Sent:
+def send_reply(clone: RigClone, thread_id: str, reply: Reply, say: Callable[[str], None]) -> Sent:
     """Write, commit and, if wanted, push one envelope. Every refusal but `NotShared` leaves nothing behind."""
     if not reply.text.strip():
         raise UserError("the reply is empty; nothing was sent")
-    rig = make_rig(clone.root, tell)
+    rig = make_rig(clone.root, say)
     before = _head(rig)
     try:
         return send(
@@ -55,7 +55,7 @@ def send_reply(clone: RigClone, thread_id: str, reply: Reply, tell: Callable[[st
         )
     except BridgeheadError as error:
         # git may fail after the commit was made; whoever is told "failed" would send it twice.
-        if _head(make_rig(clone.root, tell)) == before:
+        if _head(make_rig(clone.root, say)) == before:
             raise
         raise NotShared(thread_id, error) from error
 

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def make_rig(
-    directory: str, tell: Callable[[str], None], reviews: Callable[[str], Reviews] | None = None
+    directory: str, say: Callable[[str], None], reviews: Callable[[str], Reviews] | None = None
 ) -> Rig:
-    """The rig of the clone around `directory`, or NotARepository. `tell` gets the conversation.
+    """The rig of the clone around `directory`, or NotARepository. `say` gets the conversation.
 
     `reviews` makes, from the clone's root, what `sync` and `verify` ask about councils; without it they raise.
     """
     from bridgehead.rigs.repositories.git.repository import GitRepository
 
     repository = GitRepository(directory)
-    return _rig(lambda: repository, tell, reviews)
+    return _rig(lambda: repository, say, reviews)
 
 
-def make_rig_here(tell: Callable[[str], None], reviews: Callable[[str], Reviews]) -> Rig:
+def make_rig_here(say: Callable[[str], None], reviews: Callable[[str], Reviews]) -> Rig:
     """The rig of the clone around the current directory, which is looked for when a command needs it."""
 
     @cache
@@ -38,18 +38,18 @@ def make_rig_here(tell: Callable[[str], None], reviews: Callable[[str], Reviews]
 
         repository = GitRepository()
         if repository.is_tracked(CONFIG_PATH):
-            tell(
+            say(
                 f"warning: {CONFIG_PATH} is tracked, so other clones take over the identity of this rig; "
                 f"git rm --cached {CONFIG_PATH} ends that"
             )
         return repository
 
-    return _rig(find_repository, tell, reviews)
+    return _rig(find_repository, say, reviews)
 
 
 def _rig(
     find_repository: Callable[[], Repository],
-    tell: Callable[[str], None],
+    say: Callable[[str], None],
     reviews: Callable[[str], Reviews] | None,
 ) -> Rig:
     import time
@@ -61,8 +61,8 @@ def _rig(
         now_ms=lambda: time.time_ns() // 1_000_000,
         random_bits=_random_bits,
         sleep=time.sleep,
-        tell=tell,
-        announcer=_LateAnnouncer(find_repository, tell),
+        tell=say,
+        announcer=_LateAnnouncer(find_repository, say),
         ledger=_make_ledger,
         reviews=_LateReviews(find_repository, reviews),
     )
@@ -77,9 +77,9 @@ def _random_bits(count: int) -> int:
 class _LateAnnouncer:
     """Opens the record only when there is something to say; it is never needed (rigs §14.6)."""
 
-    def __init__(self, find_repository: Callable[[], Repository], tell: Callable[[str], None]) -> None:
+    def __init__(self, find_repository: Callable[[], Repository], say: Callable[[str], None]) -> None:
         self._find_repository = find_repository
-        self._tell = tell
+        self._say = say
 
     def announce(self, kind: str, facts: Mapping[str, object]) -> None:
         from bridgehead.errors import BridgeheadError
@@ -89,7 +89,7 @@ class _LateAnnouncer:
 
             append_event(self._find_repository().root, kind, facts)
         except BridgeheadError as error:
-            self._tell(f"warning: not recorded: {error.message}")
+            self._say(f"warning: not recorded: {error.message}")
 
 
 class _LateReviews:

@@ -12,7 +12,7 @@ import msgspec
 from bridgehead.assembly.rigs.clones import RigClone
 from bridgehead.assembly.rigs.inbox import envelope_item_id
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.assembly.rigs.views_cache import ThreadSnapshot, judged, look_around, look_at
+from bridgehead.assembly.rigs.views_cache import ThreadSnapshot, cached_status, cached_thread, verifications
 from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.words import PendingKind
 from bridgehead.errors import BridgeheadError, NotFound, UserError
@@ -46,21 +46,6 @@ SENTENCES: Final = {
     Kind.NONCE_REPLAYED: "its nonce was used before: it may be a replay",
     Kind.ATTESTED_TIME_SKEW: "the time it names is not the time it was made",
 }
-
-
-def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:
-    """Why an envelope stands as it does, at least one sentence."""
-    if verification.state is VerificationState.VERIFIED:
-        return ("signed by a key this clone vouches for; the body is the one that was sealed",)
-    if verification.kinds:
-        return tuple(SENTENCES[kind] for kind in verification.kinds)
-    if not committed:
-        return ("not committed yet",)
-    if not signed:
-        return ("its commit is not signed",)
-    return ("signed, but this clone keeps no list of allowed signers",)
-
-
 PAGE_LENGTH: Final = 50
 MOST_BODY: Final = 20_000
 """Characters of one body that are shown; the file has the rest."""
@@ -161,10 +146,9 @@ class ThreadUnknown(NotFound):
 
 def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
     """Every thread of a clone. `waiting` is what waits for someone, from the waiting list."""
-    told: list[str] = []
     try:
-        rig = make_rig(clone.root, told.append)
-        known, found = look_around(rig)
+        rig = make_rig(clone.root, lambda _text: None)
+        known, found = cached_status(rig)
         freezes = standing_freezes(rig)
         rig_id = str(rig.config.rig_id)
     except BridgeheadError as error:
@@ -187,26 +171,26 @@ def view_thread(
 ) -> ThreadView:
     """A page of a thread: from `start`, counted from zero, or the last one."""
     rig = make_rig(clone.root, lambda _: None)
-    look = look_at(rig, _thread_there(rig, thread_id, clone))
-    total = len(look.envelopes)
+    thread = cached_thread(rig, _thread_there(rig, thread_id, clone))
+    total = len(thread.envelopes)
     if start is None:
         start = max(0, (total - 1) // PAGE_LENGTH * PAGE_LENGTH)
-    page = look.envelopes[start : start + PAGE_LENGTH]
-    heads = [look.envelopes[number] for number in look.heads]
-    shown = _shown(rig, look, list(dict.fromkeys([*page, *heads])), _item_ids(waiting))
+    page = thread.envelopes[start : start + PAGE_LENGTH]
+    heads = [thread.envelopes[number] for number in thread.heads]
+    shown = _shown(rig, thread, list(dict.fromkeys([*page, *heads])), _item_ids(waiting))
     freeze = standing_freezes(rig).get(thread_id)
     return ThreadView(
         clone=clone,
         rig_id=str(rig.settings.rig_id) if rig.settings else "",
         thread_id=thread_id,
-        is_closed=look.is_closed,
+        is_closed=thread.is_closed,
         frozen=f"{freeze.rig} until {freeze.expires}" if freeze else None,
         total=total,
         start=start,
         envelopes=tuple(shown[one.path] for one in page if one.path in shown),
         heads=tuple(shown[one.path] for one in heads if one.path in shown),
-        rigs=tuple(look.rigs),
-        unreadable=look.unreadable,
+        rigs=tuple(thread.rigs),
+        unreadable=thread.unreadable,
     )
 
 
@@ -218,13 +202,13 @@ def _thread_there(rig: Rig, thread_id: str, clone: RigClone) -> str:
 
 
 def _shown(
-    rig: Rig, look: ThreadSnapshot, envelopes: Sequence[ListedEnvelope], item_ids: frozenset[str]
+    rig: Rig, thread: ThreadSnapshot, envelopes: Sequence[ListedEnvelope], item_ids: frozenset[str]
 ) -> dict[str, EnvelopeView]:
     """By path; one that went away while we were looking is left out."""
-    read = look.known.read(envelopes)
-    verdicts = judged(rig, look, envelopes)
+    read = thread.known.read(envelopes)
+    verdicts = verifications(rig, thread, envelopes)
     return {
-        listed.path: _envelope(rig, look, listed, content, verdict, item_ids)
+        listed.path: _envelope(rig, thread, listed, content, verdict, item_ids)
         for listed, content, verdict in zip(envelopes, read, verdicts, strict=True)
         if content is not None
     }
@@ -232,13 +216,13 @@ def _shown(
 
 def _envelope(
     rig: Rig,
-    look: ThreadSnapshot,
+    thread: ThreadSnapshot,
     listed: ListedEnvelope,
     content: Envelope,
     verdict: Verification,
     item_ids: frozenset[str],
 ) -> EnvelopeView:
-    number = look.numbers[listed.path]
+    number = thread.numbers[listed.path]
     committed = listed.committed_at is not None
     item_id = envelope_item_id(rig.repository.root, listed.path)
     return EnvelopeView(
@@ -250,7 +234,7 @@ def _envelope(
         left_out=max(0, len(content.body) - MOST_BODY),
         verification=verdict,
         reasons=reasons_for(verdict, committed=committed, signed=listed.signed),
-        is_head=number in look.heads,
+        is_head=number in thread.heads,
         item_id=item_id if item_id in item_ids else None,
     )
 
@@ -273,3 +257,16 @@ def _waiting_by_thread(rig: Rig, waiting: Sequence[PendingItem]) -> dict[str, in
             thread_id = str(question.context["thread"])
             counted[thread_id] = counted.get(thread_id, 0) + 1
     return counted
+
+
+def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:
+    """Why an envelope stands as it does, at least one sentence."""
+    if verification.state is VerificationState.VERIFIED:
+        return ("signed by a key this clone vouches for; the body is the one that was sealed",)
+    if verification.kinds:
+        return tuple(SENTENCES[kind] for kind in verification.kinds)
+    if not committed:
+        return ("not committed yet",)
+    if not signed:
+        return ("its commit is not signed",)
+    return ("signed, but this clone keeps no list of allowed signers",)

@@ -21,6 +21,11 @@ from bridgehead.rigs.views.listings import Status
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
+MOST_CLONES: Final = 8
+MOST_INBOXES: Final = 100
+MOST_THREADS: Final = 16
+MOST_VERDICTS: Final = 10_000
+Inbox = Sequence[tuple[ListedEnvelope, Verification]]
 
 
 class Cache(Generic[Key, Answer]):
@@ -28,35 +33,29 @@ class Cache(Generic[Key, Answer]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: dict[Key, tuple[Hashable, Answer]] = {}
+        self._answers: dict[Key, tuple[Hashable, Answer]] = {}
         self._lock = threading.Lock()
 
-    def recall(self, key: Key, state: Hashable) -> Answer | None:
+    def get(self, key: Key, state: Hashable) -> Answer | None:
         with self._lock:
-            known = self._kept.pop(key, None)
+            known = self._answers.pop(key, None)
             if known is None or known[0] != state:
                 return None
-            self._kept[key] = known  # used last, forgotten last
+            self._answers[key] = known  # used last, forgotten last
             return known[1]
 
-    def keep(self, key: Key, state: Hashable, answer: Answer) -> Answer:
+    def put(self, key: Key, state: Hashable, answer: Answer) -> Answer:
         with self._lock:
-            self._kept.pop(key, None)
-            self._kept[key] = (state, answer)
-            while len(self._kept) > self._most:
-                del self._kept[next(iter(self._kept))]
+            self._answers.pop(key, None)
+            self._answers[key] = (state, answer)
+            while len(self._answers) > self._most:
+                del self._answers[next(iter(self._answers))]
         return answer
 
-    def recall_or(self, key: Key, state: Hashable, make: Callable[[], Answer]) -> Answer:
+    def get_or_make(self, key: Key, state: Hashable, make: Callable[[], Answer]) -> Answer:
         """The answer kept, or a new one; it is made outside the lock, at worst twice at the same time."""
-        known = self.recall(key, state)
-        return self.keep(key, state, make()) if known is None else known
-
-
-MOST_CLONES: Final = 8
-MOST_INBOXES: Final = 100
-MOST_LOOKS: Final = 16
-MOST_VERDICTS: Final = 10_000
+        known = self.get(key, state)
+        return self.put(key, state, make()) if known is None else known
 
 
 class ThreadSnapshot(NamedTuple):
@@ -74,74 +73,74 @@ class ThreadSnapshot(NamedTuple):
     unreadable: tuple[PathFindings, ...]
 
 
-Inbox = Sequence[tuple[ListedEnvelope, Verification]]
-
 _clones: Cache[str, Catalogue] = Cache(MOST_CLONES)
 _statuses: Cache[str, Status] = Cache(MOST_CLONES)
 _inboxes: Cache[str, Inbox] = Cache(MOST_INBOXES)
-_looks: Cache[tuple[str, str], ThreadSnapshot] = Cache(MOST_LOOKS)
+_threads: Cache[tuple[str, str], ThreadSnapshot] = Cache(MOST_THREADS)
 _verdicts: Cache[tuple[str, str], Verification] = Cache(MOST_VERDICTS)
 
 
-def look_around(rig: Rig) -> tuple[Catalogue, Status]:
+def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
     """All threads of a clone as they lie now, and how they stand. Freezes end by themselves: ask for them anew."""
-    known, state = _look_around(rig)
+    known, state = _cached_catalogue(rig)
     if state is None:
         return known, status_of(rig, known)
     shared = (state, known.survey.ahead)
-    return known, _statuses.recall_or(rig.repository.root, shared, lambda: status_of(rig, known))
+    return known, _statuses.get_or_make(rig.repository.root, shared, lambda: status_of(rig, known))
 
 
-def look_into_inbox(rig: Rig) -> Inbox:
+def cached_inbox(rig: Rig) -> Inbox:
     """What waits for a rig, newest first."""
-    known, state = _look_around(rig)
+    known, state = _cached_catalogue(rig)
     if state is None:
         return waiting_envelopes(rig, known)
-    judged_with = (state, _stamp(allowed_signers_file(rig)))
-    return _inboxes.recall_or(rig.repository.root, judged_with, lambda: waiting_envelopes(rig, known))
+    verified_with = (state, _stamp(allowed_signers_file(rig)))
+    return _inboxes.get_or_make(rig.repository.root, verified_with, lambda: waiting_envelopes(rig, known))
 
 
-def _look_around(rig: Rig) -> tuple[Catalogue, str | None]:
-    """The look, and the state of which it tells; without one it is not remembered."""
+def _cached_catalogue(rig: Rig) -> tuple[Catalogue, str | None]:
+    """The catalogue and the state it was made from; without a state it is not cached."""
     repository = rig.repository
     survey = repository.survey()
     state = state_of(survey, repository.stamp, time.time_ns())
 
-    def look() -> Catalogue:
+    def make() -> Catalogue:
         return catalogue(rig, survey=survey, with_findings=True)
 
-    return look() if state is None else _clones.recall_or(repository.root, state, look), state
+    return make() if state is None else _clones.get_or_make(repository.root, state, make), state
 
 
-def look_at(rig: Rig, thread_id: str) -> ThreadSnapshot:
+def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
     """Everything about a thread that does not need its bodies or signatures."""
     repository = rig.repository
     survey = repository.survey(thread_id)
     state = state_of(survey, repository.stamp, time.time_ns())
 
-    def look() -> ThreadSnapshot:
-        return _look(catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id)
+    def make() -> ThreadSnapshot:
+        return _thread_snapshot(catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id)
 
-    return look() if state is None else _looks.recall_or((repository.root, thread_id), state, look)
+    return make() if state is None else _threads.get_or_make((repository.root, thread_id), state, make)
 
 
-def judged(rig: Rig, look: ThreadSnapshot, envelopes: Sequence[ListedEnvelope]) -> list[Verification]:
+def verifications(
+    rig: Rig, thread: ThreadSnapshot, envelopes: Sequence[ListedEnvelope]
+) -> list[Verification]:
     """What speaks for and against envelopes of a thread, in the order given."""
-    root, head = rig.repository.root, look.known.survey.head
+    root, head = rig.repository.root, thread.known.survey.head
     signers = _stamp(allowed_signers_file(rig))
 
-    def judged_with(envelope: ListedEnvelope) -> Hashable:
+    def state_for(envelope: ListedEnvelope) -> Hashable:
         # A relay turn is judged against the whole repository: its nonce must be new, its parent known.
         return (envelope, signers, head if envelope.is_relay else None)
 
-    found = {one.path: _verdicts.recall((root, one.path), judged_with(one)) for one in envelopes}
+    found = {one.path: _verdicts.get((root, one.path), state_for(one)) for one in envelopes}
     missing = [envelope for envelope in envelopes if found[envelope.path] is None]
-    for envelope, fresh in zip(missing, verify_listed(rig, look.known, missing), strict=True):
-        found[envelope.path] = _verdicts.keep((root, envelope.path), judged_with(envelope), fresh)
+    for envelope, fresh in zip(missing, verify_listed(rig, thread.known, missing), strict=True):
+        found[envelope.path] = _verdicts.put((root, envelope.path), state_for(envelope), fresh)
     return [verdict for envelope in envelopes if (verdict := found[envelope.path]) is not None]
 
 
-def _look(known: Catalogue, thread_id: str) -> ThreadSnapshot:
+def _thread_snapshot(known: Catalogue, thread_id: str) -> ThreadSnapshot:
     listing = known.listing(thread_id)
     envelopes = tuple(sorted(listing.envelopes, key=lambda envelope: envelope.turn.order_key()))
     numbers = {envelope.path: place for place, envelope in enumerate(envelopes)}

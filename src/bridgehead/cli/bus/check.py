@@ -8,7 +8,7 @@ import click
 
 from bridgehead.bus.hub.check import CheckOptions, Finding, check_hub
 from bridgehead.bus.sockets.libraries import run
-from bridgehead.cli.bus.participants import at_home
+from bridgehead.cli.bus.participants import settings_and_folder
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
 from bridgehead.exit_codes import ExitCode
@@ -28,7 +28,7 @@ MARKS = {"fine": "✓", "look": "!", "broken": "✗"}
 @click.pass_obj
 def check(app: App, hub: str | None, hub_token: str | None, seconds: float) -> int:
     """Look at a hub the way a bridge would use it and say what is wrong. Exits 1 if something is."""
-    settings, _folder = at_home(app, None)
+    settings, _folder = settings_and_folder(app, None)
     serving = settings.serving
     options = CheckOptions(
         hub or serving.hub or f"ws://{serving.hub_listen}/core",

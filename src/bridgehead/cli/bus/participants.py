@@ -24,13 +24,15 @@ from bridgehead.cli.output import App, columns, read_named
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import SystemClock
 
+MAX_MESSAGE_BYTES = 1 << 20
 
-def placed(command: Callable[..., Any]) -> Callable[..., Any]:
+
+def state_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--state", metavar="DIR", help="State folder of the bridge.")(command)
 
 
-def at_home(app: App, state: str | None) -> tuple[BusSettings, StateFolder]:
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+def settings_and_folder(app: App, state: str | None) -> tuple[BusSettings, StateFolder]:
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     settings = assembled.bus_settings(assembly, {"state": state})
     return settings, assembled.state_folder(assembly, settings)
 
@@ -66,7 +68,7 @@ def participant() -> None:
 @click.option("--expires", metavar="D", help="When the token ends, such as 90d.")
 @click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default ID.join.json.")
 @click.option("--url", metavar="U", help="What the join file says instead of the listening address.")
-@placed
+@state_option
 @click.pass_obj
 def add_participant(
     app: App,
@@ -81,7 +83,7 @@ def add_participant(
     **record: str | None,
 ) -> None:
     """Enrol a participant and write its join file, the only place where its secret is shown."""
-    settings, folder = at_home(app, state)
+    settings, folder = settings_and_folder(app, state)
     folder.prepare()
     table: dict[str, Any] = {key: value for key, value in record.items() if value is not None}
     if grants:
@@ -145,11 +147,11 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
 
 
 @participant.command("list", cls=Command, examples=("bridgehead bus participant list --json",))
-@placed
+@state_option
 @click.pass_obj
 def list_participants(app: App, state: str | None) -> None:
     """Who is enrolled, and with what."""
-    _settings, folder = at_home(app, state)
+    _settings, folder = settings_and_folder(app, state)
     listed = enrolment.listing(folder, SystemClock().now())
     head = ("id", "role", "mode", "credential", "expires")
     rows = [(p.id, p.role, p.mode, p.credential, p.expires or "–") for p in listed]
@@ -161,21 +163,21 @@ def list_participants(app: App, state: str | None) -> None:
 
 @participant.command("show", cls=Command, examples=("bridgehead bus participant show kitchen",))
 @click.argument("participant_id", metavar="ID")
-@placed
+@state_option
 @click.pass_obj
 def show_participant(app: App, participant_id: str, state: str | None) -> None:
     """The record of one participant as it is in force, defaults included."""
-    _settings, folder = at_home(app, state)
+    _settings, folder = settings_and_folder(app, state)
     show_record(app, enrolment.find_record(folder, participant_id))
 
 
 @participant.command("revoke", cls=Command, examples=("bridgehead bus participant revoke kitchen",))
 @click.argument("participant_id", metavar="ID")
-@placed
+@state_option
 @click.pass_obj
 def revoke_participant(app: App, participant_id: str, state: str | None) -> None:
     """Take the credential away; a running bridge closes the connection at once."""
-    _settings, folder = at_home(app, state)
+    _settings, folder = settings_and_folder(app, state)
     enrolment.revoke(folder, participant_id)
     app.emit({"revoked": participant_id}, lambda: f"{participant_id} is revoked")
 
@@ -195,9 +197,6 @@ def _cell(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-MAX_MESSAGE_BYTES = 1 << 20
-
-
 @click.group(cls=Group)
 def policy() -> None:
     """What a participant may do."""
@@ -205,11 +204,11 @@ def policy() -> None:
 
 @policy.command("show", cls=Command, examples=("bridgehead bus policy show kitchen",))
 @click.argument("participant_id", metavar="ID")
-@placed
+@state_option
 @click.pass_obj
 def show_policy(app: App, participant_id: str, state: str | None) -> None:
     """The effective record: what was written and what it defaults to."""
-    _settings, folder = at_home(app, state)
+    _settings, folder = settings_and_folder(app, state)
     show_record(app, enrolment.find_record(folder, participant_id))
 
 
@@ -224,22 +223,22 @@ def show_policy(app: App, participant_id: str, state: str | None) -> None:
 @click.argument("participant_id", metavar="ID")
 @click.argument("key")
 @click.argument("value")
-@placed
+@state_option
 @click.pass_obj
 def set_policy(app: App, participant_id: str, key: str, value: str, state: str | None) -> None:
     """Change one key of a record; a running bridge applies it to the next message."""
-    _settings, folder = at_home(app, state)
+    _settings, folder = settings_and_folder(app, state)
     show_record(app, enrolment.set_key(folder, participant_id, key, value))
 
 
 @policy.command("test", cls=Command, examples=("bridgehead bus policy test kitchen message.json",))
 @click.argument("participant_id", metavar="ID")
 @click.argument("file", type=click.Path(path_type=Path))
-@placed
+@state_option
 @click.pass_obj
 def test_policy(app: App, participant_id: str, file: Path, state: str | None) -> int:
     """What the gate would do with this message if the participant sent it. Nothing is sent."""
-    settings, folder = at_home(app, state)
+    settings, folder = settings_and_folder(app, state)
     record = enrolment.find_record(folder, participant_id)
     result = try_admission(settings.bridge, record, read_named(file, MAX_MESSAGE_BYTES), folder.secret())
     app.emit(msgspec.to_builtins(result), result.sentence)

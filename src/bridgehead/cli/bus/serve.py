@@ -97,7 +97,7 @@ def bridge(app: App, /, upstream: str | None, sidecar: bool, join: Path | None, 
 
 
 def _serve(app: App, flags: dict[str, Any], upstream: Path | None, upstream_url: str | None = None) -> int:
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     settings = assembled.bus_settings(assembly, flags)
     join = read_join_file(upstream) if upstream is not None else None
     if join is not None and upstream_url is not None:

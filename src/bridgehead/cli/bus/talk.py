@@ -33,39 +33,6 @@ from bridgehead.host.terminal import escape_controls
 
 PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
-
-
-class TypedLines:
-    """Reads in a thread of its own, which is left behind at the end: nobody has to press Enter for that."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._lines: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
-        threading.Thread(target=self._read, name="typed-lines", daemon=True).start()
-
-    async def next(self) -> str:
-        """The next line with its line feed; empty at the end, as `readline` has it."""
-        return await self._lines.get()
-
-    def _read(self) -> None:
-        # Not through sys.stdin: a thread inside its buffer when the process ends brings the interpreter down.
-        begun = b""
-        while piece := os.read(sys.stdin.fileno(), PIECE_BYTES):
-            *whole, begun = (begun + piece).split(b"\n")
-            for line in whole:
-                self._hand_over(line + b"\n")
-        if begun:
-            self._hand_over(begun)
-        self._hand_over(b"")
-
-    def _hand_over(self, line: bytes) -> None:
-        putting = self._lines.put(line.decode("utf-8", "replace"))
-        try:
-            asyncio.run_coroutine_threadsafe(putting, self._loop).result()
-        except RuntimeError:  # the loop is closed: nobody listens any more
-            putting.close()
-
-
 DEFAULT_HUB = f"ws://{HUB_ADDRESS}/core"
 
 
@@ -223,16 +190,16 @@ async def _next_line(app: App, reached: Satellite | HubClient, lines: TypedLines
         app.stderr.flush()
     typing = asyncio.create_task(lines.next())
     if isinstance(reached, Satellite):
-        telling = asyncio.create_task(_tell_notices(reached))
-        await asyncio.wait((typing, telling), return_when=asyncio.FIRST_COMPLETED)
-        telling.cancel()
-        await asyncio.wait((telling,))
-        if not telling.cancelled() and (ended := telling.exception()) is not None:
+        showing = asyncio.create_task(_show_notices(reached))
+        await asyncio.wait((typing, showing), return_when=asyncio.FIRST_COMPLETED)
+        showing.cancel()
+        await asyncio.wait((showing,))
+        if not showing.cancelled() and (ended := showing.exception()) is not None:
             app.say(f"{ended}; Enter leaves")
     return await typing
 
 
-async def _tell_notices(satellite: Satellite) -> None:
+async def _show_notices(satellite: Satellite) -> None:
     while True:
         event = await satellite.receive()
         if isinstance(event, Incoming):
@@ -241,8 +208,8 @@ async def _tell_notices(satellite: Satellite) -> None:
 
 def _show_notice(app: App, message: Message) -> None:
     if message.type == NOTICE:
-        told = [message.data.get(key) for key in ("status", "kind", "id", "title")]
-        app.say(escape_controls("  ".join(str(value) for value in told if value)))
+        fields = [message.data.get(key) for key in ("status", "kind", "id", "title")]
+        app.say(escape_controls("  ".join(str(value) for value in fields if value)))
 
 
 async def _answer(app: App, satellite: Satellite, given: ItemAnswer) -> None:
@@ -251,3 +218,34 @@ async def _answer(app: App, satellite: Satellite, given: ItemAnswer) -> None:
         if isinstance(event, Incoming):
             satellite.aside(event.message)
     app.say(escape_controls(event.sentence))
+
+
+class TypedLines:
+    """Reads in a thread of its own, which is left behind at the end: nobody has to press Enter for that."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
+        threading.Thread(target=self._read, name="typed-lines", daemon=True).start()
+
+    async def next(self) -> str:
+        """The next line with its line feed; empty at the end, as `readline` has it."""
+        return await self._lines.get()
+
+    def _read(self) -> None:
+        # Not through sys.stdin: a thread inside its buffer when the process ends brings the interpreter down.
+        begun = b""
+        while piece := os.read(sys.stdin.fileno(), PIECE_BYTES):
+            *whole, begun = (begun + piece).split(b"\n")
+            for line in whole:
+                self._hand_over(line + b"\n")
+        if begun:
+            self._hand_over(begun)
+        self._hand_over(b"")
+
+    def _hand_over(self, line: bytes) -> None:
+        putting = self._lines.put(line.decode("utf-8", "replace"))
+        try:
+            asyncio.run_coroutine_threadsafe(putting, self._loop).result()
+        except RuntimeError:  # the loop is closed: nobody listens any more
+            putting.close()

@@ -55,7 +55,7 @@ def events(
 
     The record is append-only; SEQ numbers never repeat, so `--after` continues where a reader stopped.
     """
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     where = EventFilter(
         kinds=kinds,
         parts=tuple(Part(part) for part in parts),
@@ -68,7 +68,8 @@ def events(
         else:
             shown = store.events(where, after=after, limit=limit)
         if not follow:
-            app.emit(_page(shown, store.last_seq()), lambda: _table(shown, app.width))
+            document = {"events": [as_document(recorded) for recorded in shown], "last_seq": store.last_seq()}
+            app.emit(document, lambda: _table(shown, app.width))
             return
         for recorded in shown:
             _print_one(app, recorded)
@@ -81,10 +82,6 @@ def as_document(recorded: RecordedEvent) -> dict[str, Any]:
     """An event with its number, as --json prints it."""
     document: dict[str, Any] = msgspec.to_builtins(recorded.event)
     return {"seq": recorded.seq, **document}
-
-
-def _page(shown: Sequence[RecordedEvent], last_seq: int) -> dict[str, Any]:
-    return {"events": [as_document(recorded) for recorded in shown], "last_seq": last_seq}
 
 
 def _print_one(app: App, recorded: RecordedEvent) -> None:

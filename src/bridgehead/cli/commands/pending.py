@@ -47,7 +47,7 @@ MAX_ANSWER_BYTES = 50 * 1024 * 1024
 @click.pass_obj
 def pending(app: App, everything: bool, here: bool, kinds: tuple[str, ...], limit: int) -> None:
     """List what waits for someone: flow requests, halted runtimes, envelopes, bus approvals."""
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     where = PendingFilter(
         states=() if everything else (PendingState.OPEN,),
         kinds=tuple(PendingKind(kind) for kind in kinds),
@@ -103,7 +103,7 @@ def answer(
         by=by or _user_name(),
         at=iso_ms(SystemClock().now()),
     )
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     with assembly.store() as store:
         item = pending_list(assembly, store, app.warn).answer(item_id, given)
     app.emit(

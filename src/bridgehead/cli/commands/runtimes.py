@@ -28,9 +28,9 @@ def runtimes(app: App) -> None:
     Looks at programs, logins and settings; no model is asked and nothing is spent.
     """
     from bridgehead.assembly.application import Assembly
-    from bridgehead.assembly.council.seats import look_around
+    from bridgehead.assembly.council.seats import list_availability
 
-    seats = look_around(Assembly(app.cwd, app.environ, tell=app.warn))
+    seats = list_availability(Assembly(app.cwd, app.environ, warn=app.warn))
     app.emit({"runtimes": [seat.document() for seat in seats]}, lambda: _table(seats))
 
 

@@ -112,7 +112,7 @@ def git_hook(app: App, undo: bool, dry_run: bool, yes: bool, level: str) -> None
     written = agreement.reached([plan.change])
     if written:
         carry_out(plan)
-    _tell(agreement, "git-hook", "project", [plan.change], written=written, undo=undo)
+    _show_outcome(agreement, "git-hook", "project", [plan.change], written=written, undo=undo)
 
 
 def _set_up_host(agreement: Agreement, host: str, reach: Reach, *, undo: bool) -> None:
@@ -127,7 +127,7 @@ def _set_up_host(agreement: Agreement, host: str, reach: Reach, *, undo: bool) -
     written = agreement.reached(changes)
     if written:
         (take_back if undo else set_up)(changes, notes, user)
-    _tell(agreement, host, reach.value, changes, written=written, undo=undo)
+    _show_outcome(agreement, host, reach.value, changes, written=written, undo=undo)
 
 
 def _launch(app: App, reach: Reach) -> Launch:
@@ -136,11 +136,8 @@ def _launch(app: App, reach: Reach) -> Launch:
         return Launch(PROGRAM)
     running = Path(sys.argv[0])
     program = str(running.absolute()) if running.name in (PROGRAM, "bh") else shutil.which(PROGRAM) or PROGRAM
-    kept = {name: app.environ[name] for name in ("BRIDGEHEAD_HOME",) if app.environ.get(name)}
-    return Launch(program, kept)
-
-
-# -- agreeing and telling
+    passed_on = {name: app.environ[name] for name in ("BRIDGEHEAD_HOME",) if app.environ.get(name)}
+    return Launch(program, passed_on)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +174,7 @@ def _diff(changes: Sequence[Change]) -> str:
     return "".join(change.diff() for change in changes)
 
 
-def _tell(
+def _show_outcome(
     agreement: Agreement, what: str, reach: str, changes: Sequence[Change], *, written: bool, undo: bool
 ) -> None:
     """Say what was done: the changes on stdout unless they were shown when asking, the outcome on stderr."""

@@ -67,9 +67,9 @@ def web(app: App, host: str | None, port: int | None, open_browser: bool, token_
 
     Prints the link that lets a browser in, and serves until Ctrl-C. Whoever has the link is let in.
     """
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     if open_browser and (running := running_dashboard(assembly.places)) is not None:
-        _tell(app, running.address)
+        _show_address(app, running.address)
         webbrowser.open(running.link)
         return ExitCode.DONE
     settings = assembly.settings
@@ -123,7 +123,7 @@ def _chosen_token(request: WebRequest) -> str:
 def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboard) -> None:
     """Pages are answered: say where."""
     note_address(dashboard.desk.assembly.places, address)
-    _tell(app, address)
+    _show_address(app, address)
     if not request.is_loopback:
         app.warn(
             f"{request.host} is reachable from other machines and HTTP hides nothing on the way; "
@@ -136,7 +136,7 @@ def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboa
         threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
 
-def _tell(app: App, address: Address) -> None:
+def _show_address(app: App, address: Address) -> None:
     app.emit(
         {"url": address.url, "host": address.host, "port": address.port, "pid": address.pid},
         lambda: address.url,

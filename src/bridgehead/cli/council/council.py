@@ -15,13 +15,19 @@ from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.council.options import (
     council_options,
     gate_option,
-    request_from,
+    is_interactive,
+    read_patch,
+    read_requirements,
+    read_seeds,
+    read_text,
     sarif_option,
     watch_option,
 )
 from bridgehead.cli.council.reports import dismiss, gate, list_, show
 from bridgehead.cli.output import SCHEMA_VERSION, App
-from bridgehead.contract.words import TaskType
+from bridgehead.contract.words import ContextPolicy, Intensity, TaskType
+from bridgehead.errors import UserError
+from bridgehead.exit_codes import ExitCode
 from bridgehead.host.files import write_atomic
 
 if TYPE_CHECKING:
@@ -53,24 +59,66 @@ def council() -> None:
     """
 
 
-def _convene(app: App, /, verb: str, scope: tuple[str, ...], **options: Any) -> int:
+def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> int:
     """One council, from what was typed to the exit code."""
-    request = request_from(app, verb, scope, options)
-    councils = _councils(app)
-    if options["dry_run"]:
-        from bridgehead.cli.council.display import calls_document, calls_text
-
-        planned = councils.dry_run(request, _company(app, request))
-        app.emit(calls_document(planned), lambda: calls_text(planned))
-        return 0
+    from bridgehead.assembly.council.request import ASK, CouncilRequest
     from bridgehead.council.reporting.gate import Gate
+    from bridgehead.council.request.plan import CouncilOptions
+    from bridgehead.council.scope.scope import ScopeRequest
 
-    gate = Gate(options["gate"]) if options["gate"] else None
-    with _watching(app, request, watch=options["watch"]) as company:
-        finished = councils.call(request, company, gate=gate)
+    task, watch = given["task"], given["watch"]
+    if verb == ASK:
+        task, scope = " ".join([*scope, *filter(None, [task])]), ()
+        if not task.strip():
+            raise UserError("ask needs a request", hint='bridgehead council ask "is src/auth.py safe?"')
+    request = CouncilRequest(
+        verb=verb,
+        task_type=TaskType(given["task_type"]) if given.get("task_type") else None,
+        scope=ScopeRequest(
+            paths=scope,
+            diff_base=given["diff_base"],
+            staged=given["staged"],
+            commit_range=given["commit_range"],
+            patch=read_patch(given["patch"]),
+        ),
+        task=task,
+        context_summary=read_text(given["context_file"]),
+        domains=given["domains"],
+        requirements=read_requirements(given["requirements"]),
+        review_id=given["review_id"],
+        options=CouncilOptions(
+            intensity=Intensity(given["intensity"]) if given["intensity"] else None,
+            context_policy=ContextPolicy(given["context_policy"]) if given["context_policy"] else None,
+            runtimes=given["runtimes"],
+            host_seat=given["host_seat"],
+            fallback=given["fallback"],
+            seed_findings=read_seeds(given["seed_findings"]),
+            interactive=is_interactive(app, watch=watch, non_interactive=given["non_interactive"]),
+            reconfigure=given["reconfigure"],
+            write_settings=given["write_settings"],
+            max_calls=given["max_calls"],
+            max_cost_usd=given["max_cost_usd"],
+            allow_new_dismissals=given["allow_new_dismissals"],
+            preset=given.get("preset") or "default",
+        ),
+    )
+    if given["dry_run"]:
+        return _show_calls(app, request)
+    gate = Gate(given["gate"]) if given["gate"] else None
+    with _watching(app, request, watch=watch) as audience:
+        finished = _councils(app).call(request, audience, gate=gate)
     if request.options.rewrites_settings:
         app.say("wrote .bridge-settings.json")
-    return _ended(app, finished, gate=gate, sarif=options["sarif"], watch=options["watch"])
+    return _ended(app, finished, gate=gate, sarif=given["sarif"], watch=watch)
+
+
+def _show_calls(app: App, request: CouncilRequest) -> int:
+    """Every call that would be made, and none of them made."""
+    from bridgehead.cli.council.display import calls_document, calls_text
+
+    planned = _councils(app).dry_run(request, _audience(app, request))
+    app.emit(calls_document(planned), lambda: calls_text(planned))
+    return ExitCode.DONE
 
 
 def _verb_command(verb: str) -> click.Command:
@@ -131,8 +179,8 @@ def resume(
     from bridgehead.council.reporting.gate import Gate
 
     wanted = Gate(gate) if gate else None
-    with _watching(app, None, watch=watch) as company:
-        finished = _councils(app).resume(review_id, company, retry=retry, close=close, gate=wanted)
+    with _watching(app, None, watch=watch) as audience:
+        finished = _councils(app).resume(review_id, audience, retry=retry, close=close, gate=wanted)
     return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
 
 
@@ -140,7 +188,7 @@ def _councils(app: App) -> Councils:
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.council.councils import Councils
 
-    return Councils(Assembly(app.cwd, app.environ, tell=app.warn))
+    return Councils(Assembly(app.cwd, app.environ, warn=app.warn))
 
 
 # -- who is with a running council
@@ -154,16 +202,16 @@ def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Itera
     from bridgehead.cli.council.display import LiveDisplay, SpokenWarnings, WatchLines
     from bridgehead.cli.council.questions import ask_beside
 
-    company = replace(_company(app, request), handle_signals=True)
+    audience = replace(_audience(app, request), handle_signals=True)
     if watch:
-        yield replace(company, watchers=(WatchLines(app),))
+        yield replace(audience, watchers=(WatchLines(app),))
     elif not app.stderr.isatty():
-        yield replace(company, watchers=(SpokenWarnings(app),))
+        yield replace(audience, watchers=(SpokenWarnings(app),))
     else:
         verb = request.verb if request is not None else "taken up again:"
         with LiveDisplay(verb, lambda review_id: _picture(app, review_id)) as display:
-            ask = ask_beside(display, company.ask_user) if company.ask_user else None
-            yield replace(company, ask_user=ask, watchers=(display,))
+            ask = ask_beside(display, audience.ask_user) if audience.ask_user else None
+            yield replace(audience, ask_user=ask, watchers=(display,))
 
 
 def _picture(app: App, review_id: str) -> LiveCouncil:
@@ -173,7 +221,7 @@ def _picture(app: App, review_id: str) -> LiveCouncil:
     return council_now(Assembly(app.cwd, app.environ), review_id).live
 
 
-def _company(app: App, request: CouncilRequest | None) -> Audience:
+def _audience(app: App, request: CouncilRequest | None) -> Audience:
     from bridgehead.assembly.council.run import Audience
     from bridgehead.cli.council.questions import ask_about_halted, ask_before
 
@@ -213,7 +261,7 @@ def _document(finished: Finished) -> dict[str, Any]:
         return {
             "type": "deep-council",
             "status": "PENDING",
-            "review_id": finished.kept.review_id,
+            "review_id": finished.council.review_id,
             "waiting_for": list(finished.waiting_for),
             "outstanding": finished.pause.outstanding if finished.pause else 0,
         }
@@ -226,12 +274,12 @@ def _text(app: App, finished: Finished) -> str:
 
     if finished.report is None:
         waiting = ", ".join(finished.waiting_for)
-        how = f"bridgehead council resume {finished.kept.review_id}"
-        return f"WAITING   council {finished.kept.review_id} waits for {waiting}; answer, then: {how}"
+        how = f"bridgehead council resume {finished.council.review_id}"
+        return f"WAITING   council {finished.council.review_id} waits for {waiting}; answer, then: {how}"
     saved = finished.written.markdown if finished.written else None
     width = min(app.width, 120)
     text = render_text(finished.report, Screen(width=width, colour=app.color, saved_at=saved))
-    if finished.kept.task.task_type is TaskType.IMPLEMENTATION and finished.written:
+    if finished.council.task.task_type is TaskType.IMPLEMENTATION and finished.written:
         text += _change(finished.written)
     return text
 

@@ -1,4 +1,4 @@
-"""The options every council takes (council §24), and the request they make."""
+"""The options every council takes (council §24), and the files they name; a refusal says which one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bridgehead.cli.output import App, read_named
-from bridgehead.contract.words import ContextPolicy, Intensity, TaskType
+from bridgehead.contract.words import ContextPolicy, Intensity
 from bridgehead.errors import UserError
 
 if TYPE_CHECKING:
-    from bridgehead.assembly.council.request import CouncilRequest
     from bridgehead.contract.report import Output
     from bridgehead.contract.task import Requirement
 
 MOST_FILE_BYTES = 16 * 1024 * 1024
 MOST_PATCH_BYTES = 64 * 1024 * 1024
 GATES = ("fail", "concerns")
+_REQUIREMENT = "entries are {id: R-1, text: what must hold, level: MUST|SHOULD|MAY}, in YAML or JSON"
 
 gate_option = click.option(
     "--gate", type=click.Choice(GATES), help="Exit 3 from this verdict on; without it a verdict is data."
+)
+watch_option = click.option(
+    "--watch", is_flag=True, help="Print events as NDJSON while it runs, the report as the last line."
 )
 
 
@@ -41,9 +44,6 @@ sarif_option = click.option(
     type=click.Path(path_type=Path),
     callback=_place_for_sarif,
     help="Write the findings as SARIF 2.1.0.",
-)
-watch_option = click.option(
-    "--watch", is_flag=True, help="Print events as NDJSON while it runs, the report as the last line."
 )
 
 _OPTIONS = (
@@ -92,7 +92,13 @@ _OPTIONS = (
     click.option("--write-settings", is_flag=True, help="Write .bridge-settings.json."),
     click.option("--dry-run", is_flag=True, help="List every call that would be made, and make none."),
     click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before call N+1."),
-    click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Stop when this is spent."),
+    click.option(
+        "--max-cost",
+        "max_cost_usd",
+        type=click.FloatRange(min=0),
+        metavar="USD",
+        help="Stop when this is spent.",
+    ),
     gate_option,
     click.option("--allow-new-dismissals", is_flag=True, help="Let a change's own dismissals pass its gate."),
     sarif_option,
@@ -107,59 +113,14 @@ def council_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def request_from(app: App, verb: str, scope: tuple[str, ...], options: dict[str, Any]) -> CouncilRequest:
-    """What was typed, as a request; files are read here and refused with their name."""
-    from bridgehead.assembly.council.request import ASK, CouncilRequest
-    from bridgehead.council.request.plan import CouncilOptions
-    from bridgehead.council.scope.scope import ScopeRequest
-
-    task = options["task"]
-    if verb == ASK:
-        task, scope = " ".join([*scope, *filter(None, [task])]), ()
-        if not task.strip():
-            raise UserError("ask needs a request", hint='bridgehead council ask "is src/auth.py safe?"')
-    return CouncilRequest(
-        verb=verb,
-        task_type=TaskType(options["task_type"]) if options.get("task_type") else None,
-        scope=ScopeRequest(
-            paths=scope,
-            diff_base=options["diff_base"],
-            staged=options["staged"],
-            commit_range=options["commit_range"],
-            patch=_patch(options["patch"]),
-        ),
-        task=task,
-        context_summary=_text(options["context_file"]),
-        domains=options["domains"],
-        requirements=read_requirements(options["requirements"]),
-        review_id=options["review_id"],
-        options=CouncilOptions(
-            intensity=Intensity(options["intensity"]) if options["intensity"] else None,
-            context_policy=ContextPolicy(options["context_policy"]) if options["context_policy"] else None,
-            runtimes=options["runtimes"],
-            host_seat=options["host_seat"],
-            fallback=options["fallback"],
-            seed_findings=_seed_findings(options["seed_findings"]),
-            interactive=_is_interactive(app, options),
-            reconfigure=options["reconfigure"],
-            write_settings=options["write_settings"],
-            max_calls=options["max_calls"],
-            max_cost_usd=options["max_cost"],
-            allow_new_dismissals=options["allow_new_dismissals"],
-            preset=options.get("preset") or "default",
-        ),
-    )
-
-
-def _is_interactive(app: App, options: dict[str, Any]) -> bool:
+def is_interactive(app: App, *, watch: bool, non_interactive: bool) -> bool:
     """Somebody sits at the terminal and has not said that nobody does."""
-    machine_reads = (
-        app.as_json or options["watch"] or options["non_interactive"] or bool(app.environ.get("CI"))
-    )
+    machine_reads = app.as_json or watch or non_interactive or bool(app.environ.get("CI"))
     return not machine_reads and sys.stdin.isatty() and app.stderr.isatty()
 
 
-def _text(path: Path | None) -> str:
+def read_text(path: Path | None) -> str:
+    """The text of a file that was named; none is empty."""
     if path is None:
         return ""
     try:
@@ -168,7 +129,8 @@ def _text(path: Path | None) -> str:
         raise UserError(f"{path} is not UTF-8 text: {error}") from error
 
 
-def _patch(given: str | None) -> str | None:
+def read_patch(given: str | None) -> str | None:
+    """The patch in a file, or from standard input."""
     if given is None:
         return None
     content = (
@@ -181,9 +143,6 @@ def _patch(given: str | None) -> str | None:
     return content.decode("utf-8", "replace")
 
 
-_REQUIREMENT = "entries are {id: R-1, text: what must hold, level: MUST|SHOULD|MAY}, in YAML or JSON"
-
-
 def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
     """The requirements of an audit, from YAML or JSON."""
     if path is None:
@@ -194,7 +153,7 @@ def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
     from bridgehead.contract.task import Requirement
 
     try:
-        listed = msgspec.convert(yaml.safe_load(_text(path)), tuple[Requirement, ...])
+        listed = msgspec.convert(yaml.safe_load(read_text(path)), tuple[Requirement, ...])
     except (yaml.YAMLError, msgspec.ValidationError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise UserError(f"{path} is no list of requirements: {problem}", hint=_REQUIREMENT) from error
@@ -206,9 +165,10 @@ def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
     return listed
 
 
-def _seed_findings(path: Path | None) -> tuple[Output, ...]:
+def read_seeds(path: Path | None) -> tuple[Output, ...]:
+    """The findings that the caller has already."""
     if path is None:
         return ()
     from bridgehead.assembly.council.request import read_seed_findings
 
-    return read_seed_findings(_text(path), str(path))
+    return read_seed_findings(read_text(path), str(path))

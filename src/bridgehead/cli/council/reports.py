@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bridgehead.assembly.council.views import CouncilLine
 
 FORMATS = ("text", "md", "html", "json", "sarif")
-ROOM_FOR_REPORTS = 120
+WIDTH_WITH_REPORTS = 120
 """Columns of a terminal that shows a whole line of the list with the path of its report."""
 
 
@@ -34,7 +34,7 @@ ROOM_FOR_REPORTS = 120
 @click.pass_obj
 def show(app: App, review_id: str | None, form: str) -> None:
     """Show a report, by default the newest of this project."""
-    stored = _shelf(app).find(review_id)
+    stored = _reports(app).find(review_id)
     if app.as_json or form == "json":
         app.as_json = True
         app.emit(stored.document(), lambda: "")
@@ -55,7 +55,7 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
     from bridgehead.assembly.council.views import list_councils
     from bridgehead.host.clock import SystemClock
 
-    assembly = Assembly(app.cwd, app.environ, tell=app.warn)
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     found = list_councils(assembly, limit=limit, project=None if everywhere else assembly.project).councils
     now = SystemClock().now()
     app.emit({"councils": [_listed(one) for one in found]}, lambda: _table(found, now, app.width))
@@ -78,7 +78,7 @@ def gate(app: App, review_id: str | None, level: str) -> int:
     from bridgehead.council.reporting.gate import Gate
     from bridgehead.exit_codes import ExitCode
 
-    verdict, found = _shelf(app).find(review_id).gate_verdict()
+    verdict, found = _reports(app).find(review_id).gate_verdict()
     refused = Gate(level).refuses(verdict)
     document = {"review_id": found, "verdict": verdict, "level": level, "passed": not refused}
     word = "refused" if refused else "passed"
@@ -118,7 +118,7 @@ def dismiss(
     from bridgehead.assembly.council.reports import DismissRequest
 
     request = DismissRequest(finding_id, reason, _date(until), paths, accept_critical)
-    dismissed = _shelf(app).dismiss(review_id, request)
+    dismissed = _reports(app).dismiss(review_id, request)
     app.emit(
         {"dismissed": dismissed.entry, "file": str(dismissed.path)},
         lambda: (
@@ -127,10 +127,10 @@ def dismiss(
     )
 
 
-def _shelf(app: App) -> Reports:
+def _reports(app: App) -> Reports:
     from bridgehead.assembly.council.reports import Reports
 
-    return Reports(Assembly(app.cwd, app.environ, tell=app.warn))
+    return Reports(Assembly(app.cwd, app.environ, warn=app.warn))
 
 
 def _date(text: str | None) -> dt.date | None:
@@ -167,7 +167,7 @@ def _table(councils: Sequence[CouncilLine], now: dt.datetime, width: int) -> str
 
     head = ("id", "since", "verdict", "state", "what", "report")
     rows = [head, *(_row(one, ago(parse_iso(one.started_at), now)) for one in councils)]
-    if width < ROOM_FOR_REPORTS:  # `council show` names the report too
+    if width < WIDTH_WITH_REPORTS:  # `council show` names the report too
         rows = [row[:-1] for row in rows]
     return columns(rows, width=width, flexible=4)
 

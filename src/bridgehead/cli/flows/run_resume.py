@@ -45,7 +45,7 @@ def run(app: App, name: str, line: CommandLine) -> int:
 
     with run_inputs(app, line.root) as inputs, _flow_codes():
         flow, source = find_flow(name, app.cwd)
-        return _tell(app, run_with_options(flow, source, line, inputs))
+        return _show_result(app, run_with_options(flow, source, line, inputs))
 
 
 def explain(app: App, name: str) -> int:
@@ -62,7 +62,7 @@ def resume(app: App, flow_id: str | None, line: CommandLine) -> int:
     if line.flags.get("fresh"):
         raise UserError("--fresh starts a flow over: bridgehead flow run NAME --fresh")
     with run_inputs(app, line.root) as inputs, _flow_codes():
-        return _tell(app, resume_paused(line, app.cwd, inputs, flow_id=flow_id))
+        return _show_result(app, resume_paused(line, app.cwd, inputs, flow_id=flow_id))
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def _flow_codes() -> Iterator[None]:
         raise
 
 
-def _tell(app: App, result: RunResult) -> int:
+def _show_result(app: App, result: RunResult) -> int:
     """Say how a run ended. On a pause stdout is the pause line and nothing else, with --json too (flows §5)."""
     for notice in notices_of(result):
         app.say(f"{app.program}: {notice}")

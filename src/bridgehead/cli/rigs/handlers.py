@@ -38,7 +38,7 @@ class RigConsole(NamedTuple):
 
     arguments: Arguments
     make_rig: Callable[[], Rig]
-    tell: Callable[[str], None]
+    say: Callable[[str], None]
     environ: Mapping[str, str]
 
     @property
@@ -109,41 +109,41 @@ def _read_file(typed: str) -> bytes:
             return file.read(MAX_BODY_BYTES + 1)
 
 
-def init(desk: RigConsole) -> int:
+def init(console: RigConsole) -> int:
     from bridgehead.rigs.operations.init import InitRequest, check_identity
     from bridgehead.rigs.operations.init import init as give_identity
 
-    arguments = desk.arguments
+    arguments = console.arguments
     request = InitRequest(
         arguments.value("--rig-id"), arguments.value("--display-name"), arguments.has("--force")
     )
     identity = check_identity(request)
-    rig = desk.make_rig()
+    rig = console.make_rig()
     placed = give_identity(rig.repository, identity, force=request.force)
-    desk.emit(placed.result)
-    desk.tell(f"initialized rig {identity.rig_id}")
-    desk.tell("config .bridge/config.yaml, kept out of commits by .git/info/exclude")
-    desk.tell(f"hook {placed.hook_path}")
+    console.emit(placed.result)
+    console.say(f"initialized rig {identity.rig_id}")
+    console.say("config .bridge/config.yaml, kept out of commits by .git/info/exclude")
+    console.say(f"hook {placed.hook_path}")
     return ExitCode.DONE
 
 
-def new(desk: RigConsole) -> int:
+def new(console: RigConsole) -> int:
     from bridgehead.rigs.operations.new import NewRequest
     from bridgehead.rigs.operations.new import new as open_thread
 
-    request = NewRequest(desk.arguments.positional(0), desk.arguments.has("--force"))
-    result = open_thread(desk.make_rig(), request)
-    desk.emit(result)
-    desk.tell(f"fill in {result.file_path}, then send it")
+    request = NewRequest(console.arguments.positional(0), console.arguments.has("--force"))
+    result = open_thread(console.make_rig(), request)
+    console.emit(result)
+    console.say(f"fill in {result.file_path}, then send it")
     return ExitCode.DONE
 
 
-def send(desk: RigConsole) -> int:
+def send(console: RigConsole) -> int:
     from bridgehead.rigs.operations.send import SendRequest
     from bridgehead.rigs.operations.send import send as send_envelope
 
-    arguments = desk.arguments
-    rig = desk.make_rig()
+    arguments = console.arguments
+    rig = console.make_rig()
     result = send_envelope(
         rig,
         SendRequest(
@@ -162,18 +162,18 @@ def send(desk: RigConsole) -> int:
             council=_council_finder(rig, arguments.value("--council")),
         ),
     )
-    desk.emit(result)
-    _tell_posted(desk, f"sent {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
+    console.emit(result)
+    _say_posted(console, f"sent {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
     return ExitCode.DONE
 
 
-def close(desk: RigConsole) -> int:
+def close(console: RigConsole) -> int:
     from bridgehead.rigs.operations.close import CloseRequest
     from bridgehead.rigs.operations.close import close as close_thread
 
-    arguments = desk.arguments
+    arguments = console.arguments
     result = close_thread(
-        desk.make_rig(),
+        console.make_rig(),
         CloseRequest(
             arguments.positional(0),
             arguments.value("--status"),
@@ -184,73 +184,78 @@ def close(desk: RigConsole) -> int:
             allow_secret=arguments.has("--allow-secret"),
         ),
     )
-    desk.emit(result)
-    _tell_posted(
-        desk, f"closed {result.thread_id}", result.file_path, result.commit_sha, pushed=result.pushed
+    console.emit(result)
+    _say_posted(
+        console, f"closed {result.thread_id}", result.file_path, result.commit_sha, pushed=result.pushed
     )
     return ExitCode.DONE
 
 
-def status(desk: RigConsole) -> int:
-    if desk.arguments.has("--watch"):
-        return _watch(desk, "status", None)
-    from bridgehead.rigs.operations.status import status as look
+def status(console: RigConsole) -> int:
+    if console.arguments.has("--watch"):
+        return _watch(console, "status", None)
+    from bridgehead.rigs.operations.status import status as read_status
 
-    wide = desk.arguments.has("--wide")
-    found = look(desk.make_rig(), wide=wide, with_findings=desk.as_json)
-    if desk.as_json:
-        desk.put_object(found.json_object())
+    wide = console.arguments.has("--wide")
+    found = read_status(console.make_rig(), wide=wide, with_findings=console.as_json)
+    if console.as_json:
+        console.put_object(found.json_object())
     else:
-        desk.page(f"{line}\n" for line in found.lines(wide=wide, style=desk.style()))
+        console.page(f"{line}\n" for line in found.lines(wide=wide, style=console.style()))
     if not found.threads:
-        desk.tell("no threads yet; new <thread-id> opens one")
+        console.say("no threads yet; new <thread-id> opens one")
     else:
-        desk.tell(
+        console.say(
             f"{found.open} open, {found.closed} closed" + ("" if wide else "; --wide shows more columns")
         )
     return ExitCode.DONE
 
 
-def thread(desk: RigConsole) -> int:
-    if desk.arguments.has("--watch"):
-        return _watch(desk, "thread", desk.arguments.positional(0))
+def thread(console: RigConsole) -> int:
+    if console.arguments.has("--watch"):
+        return _watch(console, "thread", console.arguments.positional(0))
     from bridgehead.rigs.operations.thread import thread_text
 
-    desk.page(
-        thread_text(desk.make_rig(), desk.arguments.positional(0), as_json=desk.as_json, style=desk.style())
+    console.page(
+        thread_text(
+            console.make_rig(),
+            console.arguments.positional(0),
+            as_json=console.as_json,
+            style=console.style(),
+        )
     )
     return ExitCode.DONE
 
 
-def sync(desk: RigConsole) -> int:
+def sync(console: RigConsole) -> int:
     from bridgehead.rigs.operations.sync import check
     from bridgehead.rigs.operations.sync import sync as fetch
 
-    if desk.arguments.has("--watch"):
-        return _watch(desk, "sync", None)
-    if desk.arguments.has("--check"):
-        checked = check(desk.make_rig())
-        desk.emit(checked)
+    if console.arguments.has("--watch"):
+        return _watch(console, "sync", None)
+    if console.arguments.has("--check"):
+        checked = check(console.make_rig())
+        console.emit(checked)
         return ExitCode.DONE if checked.ok else ExitCode.USER
-    desk.emit(fetch(desk.make_rig(), _sync_request(desk)))
+    console.emit(fetch(console.make_rig(), _sync_request(console)))
     return ExitCode.DONE
 
 
-def relay(desk: RigConsole) -> int:
+def relay(console: RigConsole) -> int:
     from bridgehead.rigs.operations import freeze
     from bridgehead.rigs.operations.relay import RelayRequest
     from bridgehead.rigs.operations.relay import relay as relay_turn
 
-    arguments = desk.arguments
+    arguments = console.arguments
     begin, abort = arguments.has("--begin"), arguments.has("--abort")
     if begin or abort:
         _refuse_type_with(begin, abort, arguments.positional(0))
         request = freeze.FreezeRequest(arguments.value("--thread"), arguments.value("--in-reply-to"))
-        rig = desk.make_rig()
-        desk.emit(freeze.freeze(rig, request) if begin else freeze.thaw(rig, request))
+        rig = console.make_rig()
+        console.emit(freeze.freeze(rig, request) if begin else freeze.thaw(rig, request))
         return ExitCode.DONE
     result = relay_turn(
-        desk.make_rig(),
+        console.make_rig(),
         RelayRequest(
             arguments.positional(0),
             arguments.value("--thread"),
@@ -266,51 +271,51 @@ def relay(desk: RigConsole) -> int:
             allow_secret=arguments.has("--allow-secret"),
         ),
     )
-    desk.emit(result)
-    _tell_posted(desk, f"relayed {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
+    console.emit(result)
+    _say_posted(console, f"relayed {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
     return ExitCode.DONE
 
 
-def verify(desk: RigConsole) -> int:
+def verify(console: RigConsole) -> int:
     from bridgehead.rigs.operations.verification import VerifyRequest
-    from bridgehead.rigs.operations.verification import verify as look
+    from bridgehead.rigs.operations.verification import verify as verify_envelopes
 
-    request = VerifyRequest(desk.arguments.positional(0), desk.arguments.has("--require-council"))
-    found = look(desk.make_rig(), request)
-    desk.emit(found)
+    request = VerifyRequest(console.arguments.positional(0), console.arguments.has("--require-council"))
+    found = verify_envelopes(console.make_rig(), request)
+    console.emit(found)
     return ExitCode.USER if found.verification.failed else ExitCode.DONE
 
 
-def inbox(desk: RigConsole) -> int:
-    if desk.arguments.has("--prompt"):
-        return _inbox_for_agent(desk)
-    from bridgehead.rigs.operations.inbox import inbox as look
+def inbox(console: RigConsole) -> int:
+    if console.arguments.has("--prompt"):
+        return _inbox_for_agent(console)
+    from bridgehead.rigs.operations.inbox import inbox as read_inbox
 
-    found = look(desk.make_rig())
-    if desk.as_json:
-        desk.put_object(found.json_object())
+    found = read_inbox(console.make_rig())
+    if console.as_json:
+        console.put_object(found.json_object())
     else:
-        desk.page(f"{line}\n" for line in found.lines(style=desk.style()))
+        console.page(f"{line}\n" for line in found.lines(style=console.style()))
     return ExitCode.DONE
 
 
-def _inbox_for_agent(desk: RigConsole) -> int:
+def _inbox_for_agent(console: RigConsole) -> int:
     from bridgehead.assembly.rigs.inbox import envelopes_for_agent
 
-    found = envelopes_for_agent(desk.make_rig())
-    if desk.as_json:
-        desk.put_object(found.json_object())
+    found = envelopes_for_agent(console.make_rig())
+    if console.as_json:
+        console.put_object(found.json_object())
     else:
-        desk.put(found.prompt())
+        console.put(found.prompt())
     return ExitCode.DONE
 
 
-def trust(desk: RigConsole) -> int:
+def trust(console: RigConsole) -> int:
     from bridgehead.rigs.operations import trust as trusting
 
-    arguments = desk.arguments
+    arguments = console.arguments
     verb, first, second = (arguments.positional(number) for number in range(3))
-    rig = desk.make_rig()
+    rig = console.make_rig()
     if verb == "list" and first is None:
         found = trusting.list_signers(rig)
     elif verb == "add":
@@ -319,37 +324,37 @@ def trust(desk: RigConsole) -> int:
         found = trusting.remove_signer(rig, first)
     else:
         raise ArgumentRefused("trust: list, add <principal> <key or .pub file>, or remove <principal>")
-    if desk.as_json:
-        desk.put_object(found.json_object())
+    if console.as_json:
+        console.put_object(found.json_object())
     else:
-        desk.put("\n".join(found.lines()) + "\n")
+        console.put("\n".join(found.lines()) + "\n")
     if found.file:
-        desk.tell(f"file {found.file}")
+        console.say(f"file {found.file}")
     return ExitCode.DONE
 
 
-def reconcile(desk: RigConsole) -> int:
+def reconcile(console: RigConsole) -> int:
     from bridgehead.rigs.operations.reconcile import LedgerRequest
     from bridgehead.rigs.operations.reconcile import reconcile as bring_in_line
 
-    desk.emit(bring_in_line(desk.make_rig(), LedgerRequest(desk.arguments.value("--thread"))))
+    console.emit(bring_in_line(console.make_rig(), LedgerRequest(console.arguments.value("--thread"))))
     return ExitCode.DONE
 
 
-def replay(desk: RigConsole) -> int:
+def replay(console: RigConsole) -> int:
     from bridgehead.rigs.operations.reconcile import LedgerRequest
     from bridgehead.rigs.operations.reconcile import replay as rebuild
 
-    request = LedgerRequest(desk.arguments.value("--thread"), desk.arguments.has("--all"))
-    desk.emit(rebuild(desk.make_rig(), request))
+    request = LedgerRequest(console.arguments.value("--thread"), console.arguments.has("--all"))
+    console.emit(rebuild(console.make_rig(), request))
     return ExitCode.DONE
 
 
-def watch(desk: RigConsole) -> int:
-    return _watch(desk, "sync", desk.arguments.positional(0))
+def watch(console: RigConsole) -> int:
+    return _watch(console, "sync", console.arguments.positional(0))
 
 
-def _watch(desk: RigConsole, op: str, thread_id: str | None) -> int:
+def _watch(console: RigConsole, op: str, thread_id: str | None) -> int:
     from bridgehead.rigs.envelope.fields import parse_thread_id
     from bridgehead.rigs.operations.watch import WatchRequest, parse_interval
     from bridgehead.rigs.operations.watch import watch as follow
@@ -360,14 +365,14 @@ def _watch(desk: RigConsole, op: str, thread_id: str | None) -> int:
     request = WatchRequest(
         op,
         parse_thread_id(thread_id) if thread_id is not None else None,
-        parse_interval(desk.arguments.value("--interval"), fetching=op == "sync"),
-        heartbeat=not desk.arguments.has("--no-heartbeat"),
-        sync=_sync_request(desk),
+        parse_interval(console.arguments.value("--interval"), fetching=op == "sync"),
+        heartbeat=not console.arguments.has("--no-heartbeat"),
+        sync=_sync_request(console),
     )
-    rig = desk.make_rig()
+    rig = console.make_rig()
     rig.sleep = _sleep_while_read
     for event in follow(rig, request):
-        desk.put_object(event)
+        console.put_object(event)
     return ExitCode.DONE
 
 
@@ -381,10 +386,10 @@ def _sleep_while_read(seconds: float) -> None:
         raise BrokenPipeError
 
 
-def _sync_request(desk: RigConsole) -> SyncRequest:
+def _sync_request(console: RigConsole) -> SyncRequest:
     from bridgehead.rigs.operations.sync import SyncRequest
 
-    has = desk.arguments.has
+    has = console.arguments.has
     return SyncRequest(has("--auto"), has("--accept-unverified"), has("--accept-non-envelope"))
 
 
@@ -404,6 +409,6 @@ def _refuse_type_with(begin: bool, abort: bool, message_type: str | None) -> Non
         raise ArgumentRefused(f'unexpected argument "{message_type}"')
 
 
-def _tell_posted(desk: RigConsole, what: str, path: str, commit: str, *, pushed: bool) -> None:
+def _say_posted(console: RigConsole, what: str, path: str, commit: str, *, pushed: bool) -> None:
     where = "pushed" if pushed else "not pushed yet: git push"
-    desk.tell(f"{what} as {path}, commit {commit[:7]}, {where}")
+    console.say(f"{what} as {path}, commit {commit[:7]}, {where}")

@@ -52,13 +52,13 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
     from bridgehead.cli.rigs.handlers import RigConsole
     from bridgehead.host.file_errors import MISTAKEN_PATHS
 
-    def tell(text: str) -> None:
+    def say(text: str) -> None:
         complain(program, text)
 
     gc.disable()  # a command ends before looking for garbage pays; only watching goes on and on
-    desk = RigConsole(parsed, lambda: make_rig_here(tell, _reviews), tell, os.environ)
+    console = RigConsole(parsed, lambda: make_rig_here(say, _reviews), say, os.environ)
     try:
-        return int(getattr(handlers, name)(desk))
+        return int(getattr(handlers, name)(console))
     except MISTAKEN_PATHS as error:  # rigs §13: 2 is for what the system refused
         raise UserError(error.message, hint=error.hint) from error
     except (KeyboardInterrupt, Terminated) as stopped:

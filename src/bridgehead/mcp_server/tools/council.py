@@ -88,13 +88,13 @@ MOST_REQUESTS = 1_000
 def hold(caller: Caller, wanted: CouncilArguments) -> Spoken:
     """Start a council, or go on with one; ends with a report, or with what somebody has to answer first."""
     councils = Councils(caller.assembly)
-    company = Audience(watchers=(ProgressMessages(caller.progress),), stop=caller.cancel)
+    audience = Audience(watchers=(ProgressMessages(caller.progress),), stop=caller.cancel)
     if wanted.resume is None:
-        finished = councils.call(_request(caller, wanted), company)
+        finished = councils.call(_request(caller, wanted), audience)
     else:
         review_id = _council_here(caller, wanted.resume)
         _give_answers(caller, review_id, wanted.answers)
-        finished = councils.resume(review_id, company, retry=wanted.retry, close=wanted.close)
+        finished = councils.resume(review_id, audience, retry=wanted.retry, close=wanted.close)
     return _told(caller, finished)
 
 
@@ -188,9 +188,9 @@ def _open_requests(caller: Caller, review_id: str) -> list[PendingItem]:
 
 
 def _told(caller: Caller, finished: Finished) -> Spoken:
-    waiting = _open_requests(caller, finished.kept.review_id) if finished.pause is not None else []
+    waiting = _open_requests(caller, finished.council.review_id) if finished.pause is not None else []
     result, text = tell_finished(finished, waiting)
     if caller.warnings:
         result = msgspec.structs.replace(result, warnings=[*result.warnings, *caller.warnings])
     prompts = tuple(SeatPrompt(item.id, item.question.prompt) for item in waiting)
-    return Spoken(result, text, Asked(finished.kept.review_id, prompts) if prompts else None)
+    return Spoken(result, text, Asked(finished.council.review_id, prompts) if prompts else None)

@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 def tell_finished(finished: Finished, requests: Sequence[PendingItem]) -> Told:
     """What came of a council in this call."""
-    review_id, stopped = finished.kept.review_id, finished.signal is not None
+    review_id, stopped = finished.council.review_id, finished.signal is not None
     files = finished.written.files if finished.written else {}
     if requests:
         return _asking(review_id, requests)

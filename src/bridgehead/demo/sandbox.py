@@ -1,4 +1,4 @@
-"""Where the story plays: a folder with a home of its own, commands that are shown and run, companions that listen."""
+"""A folder with a home of its own; commands are shown and run in it, some of them in the background."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from typing import Final, Self
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.child import SignalsHeld, run_child
 
-PATIENCE_S: Final = 30.0
-GOODBYE_S: Final = 10.0
+WAITING_S: Final = 30.0
+STOPPING_S: Final = 10.0
 
 
-class StoryEnded(Exception):
-    """A command ended otherwise than the story expects."""
+class DemoStopped(Exception):
+    """A command ended otherwise than the demo expects."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(f"the demo stopped: exit code {exit_code}")
         self.exit_code = exit_code
 
 
-class Stage:
+class Sandbox:
     """Runs commands of this installation so that nothing outside `folder` is written."""
 
     def __init__(self, folder: Path) -> None:
@@ -39,7 +39,7 @@ class Stage:
             "GIT_CONFIG_GLOBAL": str(folder / "gitconfig"),
         }
         self._scripts = Path(sys.executable).parent
-        self._companions: list[Companion] = []
+        self._running: list[BackgroundCommand] = []
 
     def __enter__(self) -> Self:
         return self
@@ -47,8 +47,8 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for companion in reversed(self._companions):
-            companion.leave()
+        for command in reversed(self._running):
+            command.stop()
 
     @property
     def program_for_people(self) -> str:
@@ -62,27 +62,27 @@ class Stage:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 
-    def scene(self, title: str) -> None:
+    def heading(self, title: str) -> None:
         self.say(f"\n# {title}")
 
     def run(self, *arguments: str, at: Path, allowed: Collection[int] = (ExitCode.DONE,)) -> None:
-        """Show a command and run it; the story ends when it ends in a way that is not allowed."""
+        """Show a command and run it; the demo stops when it ends in a way that is not allowed."""
         self._show(arguments, at)
         done = run_child(self._words(arguments), cwd=at, env=self._environ, stdin=subprocess.DEVNULL)
         if done.returncode not in allowed:
-            raise StoryEnded(done.returncode)
+            raise DemoStopped(done.returncode)
 
     def git(self, *arguments: str, at: Path) -> None:
-        """Preparation that is not part of the story."""
+        """Preparation that is not part of the demo."""
         done = run_child(["git", *arguments], cwd=at, env=self._environ, stdin=subprocess.DEVNULL)
         if done.returncode:
-            raise StoryEnded(done.returncode)
+            raise DemoStopped(done.returncode)
 
-    def companion(self, *arguments: str, at: Path) -> Companion:
-        """Show a command and let it run beside the story."""
+    def start(self, *arguments: str, at: Path) -> BackgroundCommand:
+        """Show a command and let it run in the background."""
         self._show((*arguments, "&"), at)
-        with SignalsHeld():  # until the companion is among those that are ended with the story
-            joined = Companion(
+        with SignalsHeld():  # until the command is among those that are ended with the demo
+            started = BackgroundCommand(
                 subprocess.Popen(
                     self._words(arguments),
                     cwd=at,
@@ -91,11 +91,11 @@ class Stage:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     text=True,
-                    start_new_session=True,  # Ctrl-C is for the story, which ends its companions itself
+                    start_new_session=True,  # Ctrl-C is for the demo, which ends what it started itself
                 )
             )
-            self._companions.append(joined)
-        return joined
+            self._running.append(started)
+        return started
 
     def _words(self, arguments: tuple[str, ...]) -> list[str]:
         return [str(self._scripts / "bridgehead"), *arguments]
@@ -105,20 +105,20 @@ class Stage:
         self.say(f"{at.name}$ bridgehead {words}")
 
 
-class Companion:
-    """A command that runs beside the story; what it prints is kept."""
+class BackgroundCommand:
+    """A command that runs beside the others; what it prints is kept."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self._heard: list[str] = []
-        self._news = threading.Condition()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._lines: list[str] = []
+        self._changed = threading.Condition()
+        threading.Thread(target=self._read_lines, daemon=True).start()
 
     @property
-    def heard(self) -> list[str]:
+    def lines(self) -> list[str]:
         """The lines so far."""
-        with self._news:
-            return list(self._heard)
+        with self._changed:
+            return list(self._lines)
 
     def type(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -127,30 +127,30 @@ class Companion:
 
     def wait_for(self, text: str) -> str:
         """The first line that holds `text`."""
-        with self._news:
-            self._news.wait_for(lambda: self._found(text) or self._process.poll() is not None, PATIENCE_S)
+        with self._changed:
+            self._changed.wait_for(lambda: self._found(text) or self._process.poll() is not None, WAITING_S)
             found = self._found(text)
         if found is None:
-            sys.stdout.write("\n".join(self._heard) + "\n")
-            raise StoryEnded(self._process.poll() or ExitCode.FAILURE)
+            sys.stdout.write("\n".join(self._lines) + "\n")
+            raise DemoStopped(self._process.poll() or ExitCode.FAILURE)
         return found
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(GOODBYE_S)
+            self._process.wait(STOPPING_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
     def _found(self, text: str) -> str | None:
-        return next((line for line in self._heard if text in line), None)
+        return next((line for line in self._lines if text in line), None)
 
-    def _listen(self) -> None:
+    def _read_lines(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            with self._news:
-                self._heard.append(line.rstrip("\n"))
-                self._news.notify_all()
-        with self._news:
-            self._news.notify_all()
+            with self._changed:
+                self._lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()

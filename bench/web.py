@@ -222,7 +222,7 @@ def _pages(assembly: Assembly, store: Store, last: str, rounds: int) -> dict[str
     with TestClient(dashboard.app, base_url="http://127.0.0.1") as client:
         _cpu_ms(client, "/static/live.js")
         took = {path: max(_cpu_ms(client, path) for _ in range(rounds)) for path in paths}
-        dashboard.desk.checkups.wait()
+        dashboard.context.doctor_cache.wait()
     return took
 
 

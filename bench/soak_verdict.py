@@ -52,10 +52,10 @@ def judge(counted: Counted, *, sent: int, received: int, memory: Sequence[float]
     # What was under way when a connection broke is known to the sender alone, so these are bounds.
     plausible = counted.taken <= sent and received <= counted.delivered_out and received > 0
     flat, words = _flatness(memory)
+    traffic = f"taken {counted.taken} of {sent} sent, {received} heard of {counted.delivered_out} delivered"
     lines = (
         f"accounted for: {ended} of {came} messages   {_said(balanced)}",
-        f"taken {counted.taken} of {sent} sent, "
-        f"{received} heard of {counted.delivered_out} delivered   {_said(plausible)}",
+        f"{traffic}   {_said(plausible)}",
         f"{words}   {_said(flat)}",
     )
     return Verdict(lines, balanced and plausible and flat)

@@ -258,7 +258,7 @@ def test_stop_ends_the_round_and_bad_input_is_answered(tmp_path: Path) -> None:
     run(main())
 
 
-class Desk:
+class Approvals:
     """Approvals in memory."""
 
     def __init__(self) -> None:
@@ -280,9 +280,9 @@ class Desk:
 @pytest.mark.parametrize("granted", [True, False])
 def test_notices_and_answers_need_their_grants(tmp_path: Path, granted: bool) -> None:
     async def main() -> None:
-        desk = Desk()
+        approvals = Approvals()
         grants = ["notices", "approve"] if granted else []
-        async with served_bus(tmp_path, approvals=desk, chat_grants=grants) as server:
+        async with served_bus(tmp_path, approvals=approvals, chat_grants=grants) as server:
             one = await page(server, await enter(server))
             welcome = await told(one, "welcome")
             assert welcome["may_answer"] is granted
@@ -296,7 +296,9 @@ def test_notices_and_answers_need_their_grants(tmp_path: Path, granted: bool) ->
             replies = [await told(one, "answered") for _ in range(2)]
             assert [reply["ok"] for reply in replies] == [granted, False]
             assert all(reply["id"] == "q-7" for reply in replies)
-            assert desk.answered == ({"q-7": ("yes", f"bus {welcome['participant']}")} if granted else {})
+            assert approvals.answered == (
+                {"q-7": ("yes", f"bus {welcome['participant']}")} if granted else {}
+            )
             await one.close()
 
     run(main())

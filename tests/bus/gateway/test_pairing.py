@@ -21,7 +21,7 @@ from bus.support.running import run, until
 from bus.support.serving import Served, served_bus
 
 
-class Desk:
+class Approver:
     """A person who answers what is asked."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Desk:
     def answer(self, item_id: str, text: str, by: str) -> None: ...
 
 
-async def ask_to_join(server: Served, desk: Desk, participant: str, answer: str) -> Any:
+async def ask_to_join(server: Served, approver: Approver, participant: str, answer: str) -> Any:
     """A device asks; the person compares the digits and answers."""
     room = server.gateway.rooms["pair"]
     assert isinstance(room, PairingEndpoint)
@@ -49,27 +49,27 @@ async def ask_to_join(server: Served, desk: Desk, participant: str, answer: str)
     shown: list[str] = []
     url = server.join_url.replace("/bridge/v1", "/pair")
     device = asyncio.ensure_future(pair(url, participant, shown.append))
-    await until(lambda: bool(desk.asked) or device.done())
-    if desk.asked:
-        assert shown[0] in desk.asked[-1].title and shown[0] in desk.asked[-1].prompt
-        desk.answers[desk.asked[-1].key] = answer
+    await until(lambda: bool(approver.asked) or device.done())
+    if approver.asked:
+        assert shown[0] in approver.asked[-1].title and shown[0] in approver.asked[-1].prompt
+        approver.answers[approver.asked[-1].key] = answer
     return await device
 
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -> None:
     async def main() -> None:
-        desk = Desk()
+        approver = Approver()
         table = {"client_ca": None, "tls_cert": None} if not secure else _certificate(tmp_path)
         async with served_bus(
-            tmp_path / "bus", agent=ScriptedAgent(), approvals=desk, pairing=True, **table
+            tmp_path / "bus", agent=ScriptedAgent(), approvals=approver, pairing=True, **table
         ) as server:
-            join = await ask_to_join(server, desk, "den", "yes")
+            join = await ask_to_join(server, approver, "den", "yes")
             assert (join.cert_sha256 is not None) is secure
             async with await Satellite.connect(join) as satellite:
                 assert (await satellite.ask("hi")).text == "You said: hi"
             with pytest.raises(PairingRefused, match="taken"):
-                await ask_to_join(server, Desk(), "den", "yes")
+                await ask_to_join(server, Approver(), "den", "yes")
 
     run(main())
 
@@ -83,10 +83,10 @@ def _certificate(folder: Path) -> dict[str, str]:
 
 def test_no_means_no(tmp_path: Path) -> None:
     async def main() -> None:
-        desk = Desk()
-        async with served_bus(tmp_path, approvals=desk, pairing=True) as server:
+        approver = Approver()
+        async with served_bus(tmp_path, approvals=approver, pairing=True) as server:
             with pytest.raises(PairingRefused, match="operator"):
-                await ask_to_join(server, desk, "den", "no")
+                await ask_to_join(server, approver, "den", "no")
             assert server.folder.credentials() == {}
 
     run(main())
@@ -94,20 +94,20 @@ def test_no_means_no(tmp_path: Path) -> None:
 
 def test_a_device_that_goes_away_takes_its_question_with_it(tmp_path: Path) -> None:
     async def main() -> None:
-        desk = Desk()
-        async with served_bus(tmp_path, approvals=desk, pairing=True) as server:
+        approver = Approver()
+        async with served_bus(tmp_path, approvals=approver, pairing=True) as server:
             url = server.join_url.replace("/bridge/v1", "/pair")
             device = asyncio.ensure_future(pair(url, "den", lambda _code: None))
-            await until(lambda: bool(desk.asked))
+            await until(lambda: bool(approver.asked))
             device.cancel()
-            await until(lambda: desk.withdrawn == [desk.asked[0].key])
+            await until(lambda: approver.withdrawn == [approver.asked[0].key])
 
     run(main())
 
 
 def test_without_pairing_there_is_no_such_place(tmp_path: Path) -> None:
     async def main() -> None:
-        async with served_bus(tmp_path, approvals=Desk()) as server:
+        async with served_bus(tmp_path, approvals=Approver()) as server:
             with pytest.raises(DialRefused) as refused:
                 await pair(server.join_url.replace("/bridge/v1", "/pair"), "den", print)
             assert refused.value.status == 404
@@ -138,8 +138,8 @@ HELLO = {"l2": "pair", "participant": "den", "commit": COMMIT}
 )
 def test_a_device_that_does_not_keep_to_the_steps_is_turned_out(tmp_path: Path, frames: list[Any]) -> None:
     async def main() -> None:
-        desk = Desk()
-        async with served_bus(tmp_path, approvals=desk, pairing=True) as server:
+        approver = Approver()
+        async with served_bus(tmp_path, approvals=approver, pairing=True) as server:
             mailbox = Mailbox()
             await dial(Target(server.join_url.replace("/bridge/v1", "/pair")), mailbox)
             for frame in frames:
@@ -147,7 +147,7 @@ def test_a_device_that_does_not_keep_to_the_steps_is_turned_out(tmp_path: Path, 
             with pytest.raises(ConnectionEnded):
                 while True:
                     await mailbox.receive()
-            assert desk.asked == []
+            assert approver.asked == []
 
     run(main())
 
@@ -169,7 +169,7 @@ def test_only_so_many_devices_wait_at_once(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(pairing, "MAX_WAITING", 1)
 
     async def main() -> None:
-        async with served_bus(tmp_path, approvals=Desk(), pairing=True) as server:
+        async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
             url = server.join_url.replace("/bridge/v1", "/pair")
             waiting = Mailbox()
             await dial(Target(url), waiting)

@@ -29,7 +29,7 @@ from bus.support.serving import served_bus
 WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
-class Ear:
+class Received:
     """Remembers what a transport told it."""
 
     def __init__(self) -> None:
@@ -74,20 +74,22 @@ PLACES = {"memory": memory_place, "websocket": websocket_place}
 def test_every_transport_hears_everything_in_one_order_itself_included(place: str) -> None:
     async def main() -> None:
         async with PLACES[place]() as make:
-            ears = [Ear(), Ear()]
+            receivers = [Received(), Received()]
             transports = [make(), make()]
-            for transport, ear in zip(transports, ears, strict=True):
-                await transport.connect(ear)
+            for transport, received in zip(transports, receivers, strict=True):
+                await transport.connect(received)
             for number in range(50):
                 assert transports[0].send(Message("n.n", {"n": number}, {"session": {"x": "ü"}}))
-            for ear in ears:
-                await until(lambda ear=ear: len([m for m in ear.messages if m.type == "n.n"]) == 50)
-                numbers = [message.data["n"] for message in ear.messages if message.type == "n.n"]
+            for received in receivers:
+                await until(
+                    lambda received=received: len([m for m in received.messages if m.type == "n.n"]) == 50
+                )
+                numbers = [message.data["n"] for message in received.messages if message.type == "n.n"]
                 assert numbers == list(range(50))
             for transport in transports:
                 await transport.close()
             assert not transports[0].send(Message("n.n"))
-            assert ears[0].losses == []
+            assert receivers[0].losses == []
 
     run(main())
 
@@ -96,11 +98,11 @@ def test_every_transport_hears_everything_in_one_order_itself_included(place: st
 def test_every_transport_can_be_connected_again(place: str) -> None:
     async def main() -> None:
         async with PLACES[place]() as make:
-            transport, ear = make(), Ear()
+            transport, received = make(), Received()
             for round_ in range(3):
-                await transport.connect(ear)
+                await transport.connect(received)
                 transport.send(Message("round", {"n": round_}))
-                await until(lambda round_=round_: Message("round", {"n": round_}) in ear.messages)
+                await until(lambda round_=round_: Message("round", {"n": round_}) in received.messages)
                 await transport.close()
 
     run(main())
@@ -111,19 +113,21 @@ def test_every_transport_can_be_connected_again(place: str) -> None:
 
 def test_a_hub_that_vanishes_is_dialled_again_and_health_says_so() -> None:
     async def main() -> None:
-        port, ear = free_port(), Ear()
+        port, received = free_port(), Received()
         said: list[HealthEvent] = []
-        link = HubLink(WebSocketTransport(f"ws://127.0.0.1:{port}/core"), ear, said.append, first_wait_s=0.01)
+        link = HubLink(
+            WebSocketTransport(f"ws://127.0.0.1:{port}/core"), received, said.append, first_wait_s=0.01
+        )
         link.start()
         for round_ in range(2):
             hub = Hub()
             listener = await listen(hub, "127.0.0.1", port)
             await link.connected()
             hub.publish(Message("hello", {"n": round_}))
-            await until(lambda round_=round_: Message("hello", {"n": round_}) in ear.messages)
+            await until(lambda round_=round_: Message("hello", {"n": round_}) in received.messages)
             await listener.close()
             await hub.close()
-            await until(lambda round_=round_: len(ear.losses) == round_ + 1)
+            await until(lambda round_=round_: len(received.losses) == round_ + 1)
         await link.stop()
         assert [str(event.state) for event in said] == [
             "starting",
@@ -134,7 +138,7 @@ def test_a_hub_that_vanishes_is_dialled_again_and_health_says_so() -> None:
             "transient_disconnect",
             "stopped",
         ]
-        assert ear.openings == 2
+        assert received.openings == 2
 
     run(main())
 
@@ -145,7 +149,7 @@ def test_refused_credentials_are_not_hammered_and_a_reload_tries_at_once() -> No
         listener = await listen(hub, "127.0.0.1", 0)
         said: list[HealthEvent] = []
         transport = WebSocketTransport(f"ws://127.0.0.1:{listener.port}/core", token="old")
-        link = HubLink(transport, Ear(), said.append, first_wait_s=0.001)
+        link = HubLink(transport, Received(), said.append, first_wait_s=0.001)
         link.start()
         await until(lambda: said[-1].state == "bad_credentials")
         transport._headers = (("Authorization", "Bearer new"),)
@@ -175,12 +179,12 @@ def test_an_encrypted_hub_is_refused_clearly() -> None:
                 return Answer(404)
 
         listener = await listen(Site(), "127.0.0.1", 0)
-        ear = Ear()
+        received = Received()
         url = f"ws://127.0.0.1:{listener.port}/core"
         transport = WebSocketTransport(url)
-        await transport.connect(ear)
-        await until(lambda: bool(ear.losses))
-        assert "secret_key" in ear.losses[0] and ear.messages == []
+        await transport.connect(received)
+        await until(lambda: bool(received.losses))
+        assert "secret_key" in received.losses[0] and received.messages == []
         found = await check_hub(CheckOptions(url, listen_s=0.05))
         assert ("hub-encrypted", "broken") in [(f.kind, f.state) for f in found]
         await listener.close()
@@ -243,14 +247,14 @@ def test_a_hub_that_ends_in_the_middle_of_a_message_is_dialled_again(tmp_path: P
         server = await asyncio.start_server(hub, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         transport = WebSocketTransport(f"ws://127.0.0.1:{port}/core", ping_s=0.02, silence_s=0.1)
-        ear, health = Ear(), []
-        link = HubLink(transport, ear, lambda event: health.append(str(event.state)), first_wait_s=0.01)
+        received, health = Received(), []
+        link = HubLink(transport, received, lambda event: health.append(str(event.state)), first_wait_s=0.01)
         link.start()
-        await until(lambda: dialled == 2 and len(ear.messages) == 2)
+        await until(lambda: dialled == 2 and len(received.messages) == 2)
         over.set()
         await link.stop()
         server.close()
-        assert [message.data["utterance"] for message in ear.messages] == ["half", "half"]
+        assert [message.data["utterance"] for message in received.messages] == ["half", "half"]
         assert "transient_disconnect" in health
 
     run(main())

@@ -15,21 +15,21 @@ from bridgehead.bus.sockets import listen as listen_module
 from bridgehead.bus.sockets.base import UNREAD_PONGS, text_frame
 from bridgehead.bus.sockets.dial import FULL, ConnectionEnded, DialRefused, Mailbox, Target, Unreachable, dial
 from bridgehead.bus.sockets.listen import AddressInUse, Listener, listen, listen_unix
-from bus.support.running import OneRoom, run, until
+from bus.support.running import EchoSite, run, until
 
 LIBRARIES = ("picows", "websockets")
-Scene = Callable[[OneRoom, Listener, Any], Coroutine[Any, Any, None]]
+SocketTest = Callable[[EchoSite, Listener, Any], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture(params=list(itertools.product(LIBRARIES, LIBRARIES, (True, False))), ids=str)
-def play(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Runs a scene with a listener and a dialler of every pair of libraries, on both event loops."""
+def with_every_pair(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Runs an exchange with a listener and a dialler of every pair of libraries, on both event loops."""
     serving, calling, uvloop = request.param
 
-    def stage(scene: Scene, **upgrade: Any) -> None:
+    def run_it(exchange: SocketTest, **upgrade: Any) -> None:
         async def main() -> None:
-            room = OneRoom(**upgrade)
-            listener = await listen(room, "127.0.0.1", 0, library_name=serving)
+            site = EchoSite(**upgrade)
+            listener = await listen(site, "127.0.0.1", 0, library_name=serving)
 
             async def call(path: str = "/", **options: Any) -> Mailbox:
                 mailbox = Mailbox()
@@ -38,167 +38,169 @@ def play(request: pytest.FixtureRequest) -> Callable[..., None]:
                 return mailbox
 
             try:
-                await scene(room, listener, call)
+                await exchange(site, listener, call)
             finally:
-                if room.server.is_open:
-                    room.server.peer.abort()
+                if site.server.is_open:
+                    site.server.peer.abort()
                 await listener.close()
 
         run(main(), uvloop=uvloop)
 
-    return stage
+    return run_it
 
 
-def test_messages_travel_both_ways_in_order(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
-        room.server.echo = True
+def test_messages_travel_both_ways_in_order(with_every_pair: Callable[..., None]) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
+        site.server.echo = True
         mailbox = await call()
         sent = [f"message {number} ü".encode() * (number % 7 + 1) for number in range(200)]
         for message in sent:
             await mailbox.send(message)
         assert [await mailbox.receive() for _ in sent] == sent
-        assert all(text for _payload, text in room.server.messages)
-        assert room.server.batches > 0
+        assert all(text for _payload, text in site.server.messages)
+        assert site.server.batches > 0
 
-    play(scene)
+    with_every_pair(exchange)
 
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 700_000])
-def test_every_length_of_frame_arrives_whole(play: Callable[..., None], size: int) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
-        room.server.echo = True
+def test_every_length_of_frame_arrives_whole(with_every_pair: Callable[..., None], size: int) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
+        site.server.echo = True
         mailbox = await call()
         await mailbox.send(b"x" * size)
         assert await mailbox.receive() == b"x" * size
-        room.server.peer.write(text_frame(b"y" * size))
+        site.server.peer.write(text_frame(b"y" * size))
         assert await mailbox.receive() == b"y" * size
 
-    play(scene)
+    with_every_pair(exchange)
 
 
-def test_a_message_above_the_bound_ends_the_connection_with_1009(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+def test_a_message_above_the_bound_ends_the_connection_with_1009(
+    with_every_pair: Callable[..., None],
+) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         mailbox = await call()
         await mailbox.send(b"x" * 2001)
         with pytest.raises(ConnectionEnded) as ended:
             await mailbox.receive()
         assert ended.value.code == 1009
-        assert room.server.messages == []
+        assert site.server.messages == []
 
-    play(scene, max_message_bytes=2000)
+    with_every_pair(exchange, max_message_bytes=2000)
 
 
-def test_the_close_code_and_its_reason_reach_the_other_side(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+def test_the_close_code_and_its_reason_reach_the_other_side(with_every_pair: Callable[..., None]) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         mailbox = await call()
-        room.server.peer.close(4008, "slow_consumer")
+        site.server.peer.close(4008, "slow_consumer")
         with pytest.raises(ConnectionEnded) as ended:
             await mailbox.receive()
         assert (ended.value.code, ended.value.reason) == (4008, "slow_consumer")
-        await until(lambda: room.server.end is not None)
+        await until(lambda: site.server.end is not None)
 
-    play(scene)
+    with_every_pair(exchange)
 
 
-def test_a_client_that_says_goodbye_is_heard(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+def test_a_client_that_says_goodbye_is_heard(with_every_pair: Callable[..., None]) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         mailbox = await call()
         await mailbox.close(4100, "done")
-        await until(lambda: room.server.end is not None)
-        assert room.server.end == (4100, "done")
+        await until(lambda: site.server.end is not None)
+        assert site.server.end == (4100, "done")
 
-    play(scene)
+    with_every_pair(exchange)
 
 
-def test_a_connection_that_breaks_is_noticed(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+def test_a_connection_that_breaks_is_noticed(with_every_pair: Callable[..., None]) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         mailbox = await call()
         mailbox.peer.abort()
-        await until(lambda: room.server.end is not None)
-        assert room.server.end == (1006, "")
+        await until(lambda: site.server.end is not None)
+        assert site.server.end == (1006, "")
 
-    play(scene)
+    with_every_pair(exchange)
 
 
-def test_pings_are_answered(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+def test_pings_are_answered(with_every_pair: Callable[..., None]) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         await call()
-        room.server.peer.ping()
-        await until(lambda: room.server.pongs == 1)
+        site.server.peer.ping()
+        await until(lambda: site.server.pongs == 1)
 
-    play(scene)
+    with_every_pair(exchange)
 
 
 def test_a_reader_that_does_not_keep_up_pauses_the_writer_and_later_gets_everything(
-    play: Callable[..., None],
+    with_every_pair: Callable[..., None],
 ) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         mailbox = await call()
         mailbox.peer.pause_reading()
         written = 0
-        while not room.server.pauses:
-            room.server.peer.send(b"z" * 100_000)
+        while not site.server.pauses:
+            site.server.peer.send(b"z" * 100_000)
             written += 1
             await asyncio.sleep(0)
-        assert room.server.peer.unsent > 0
+        assert site.server.peer.unsent > 0
         mailbox.peer.resume_reading()
         for _ in range(written):
             assert len(await mailbox.receive()) == 100_000
-        await until(lambda: room.server.resumes == room.server.pauses)
+        await until(lambda: site.server.resumes == site.server.pauses)
 
-    play(scene)
+    with_every_pair(exchange)
 
 
-def test_a_full_mailbox_stops_reading_until_it_is_emptied(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+def test_a_full_mailbox_stops_reading_until_it_is_emptied(with_every_pair: Callable[..., None]) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         mailbox = await call()
         for number in range(FULL * 3):
-            room.server.peer.send(b"%d" % number)
+            site.server.peer.send(b"%d" % number)
         assert [int(await mailbox.receive()) for _ in range(FULL * 3)] == list(range(FULL * 3))
 
-    play(scene)
+    with_every_pair(exchange)
 
 
-def test_a_stranger_gets_only_its_allowance_of_bytes(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+def test_a_stranger_gets_only_its_allowance_of_bytes(with_every_pair: Callable[..., None]) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         mailbox = await call()
         await mailbox.send(b"x" * 100)
-        await until(lambda: len(room.server.messages) == 1)
+        await until(lambda: len(site.server.messages) == 1)
         await mailbox.send(b"x" * 5000)
         with pytest.raises(ConnectionEnded):
             await mailbox.receive()
-        assert len(room.server.messages) == 1
+        assert len(site.server.messages) == 1
 
-    play(scene, first_bytes=1000)
+    with_every_pair(exchange, first_bytes=1000)
 
 
-def test_one_who_is_known_may_send_more_than_the_allowance(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+def test_one_who_is_known_may_send_more_than_the_allowance(with_every_pair: Callable[..., None]) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         mailbox = await call()
-        room.server.peer.expect_anything()
+        site.server.peer.expect_anything()
         await mailbox.send(b"x" * 5000)
-        await until(lambda: len(room.server.messages) == 1)
+        await until(lambda: len(site.server.messages) == 1)
 
-    play(scene, first_bytes=1000)
+    with_every_pair(exchange, first_bytes=1000)
 
 
-def test_the_subprotocol_is_agreed_on(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+def test_the_subprotocol_is_agreed_on(with_every_pair: Callable[..., None]) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         await call(subprotocol="bridgehead.v1")
-        assert room.requests[0].headers["sec-websocket-protocol"] == "bridgehead.v1"
+        assert site.requests[0].headers["sec-websocket-protocol"] == "bridgehead.v1"
 
-    play(scene, subprotocol="bridgehead.v1")
+    with_every_pair(exchange, subprotocol="bridgehead.v1")
 
 
-def test_a_refused_upgrade_carries_its_status(play: Callable[..., None]) -> None:
-    async def scene(room: OneRoom, _listener: Listener, call: Any) -> None:
+def test_a_refused_upgrade_carries_its_status(with_every_pair: Callable[..., None]) -> None:
+    async def exchange(site: EchoSite, _listener: Listener, call: Any) -> None:
         with pytest.raises(DialRefused) as refused:
             await call("/closed?token=secret")
         assert refused.value.status == 403
         assert "secret" not in refused.value.message
-        assert not room.server.is_open
+        assert not site.server.is_open
 
-    play(scene)
+    with_every_pair(exchange)
 
 
 # -- frames a library would never send --------------------------------------------------------------------------
@@ -214,11 +216,11 @@ def masked(first: int, payload: bytes) -> bytes:
     return bytes([first, 0x80 | len(payload)]) + b"\x00\x00\x00\x00" + payload
 
 
-def talk_raw(sent: bytes, room: OneRoom, library: str, *, handshake: bool = True) -> bytes:
+def talk_raw(sent: bytes, site: EchoSite, library: str, *, handshake: bool = True) -> bytes:
     """Send bytes to a listener over a plain socket; everything that came back until it closed."""
 
     async def main() -> bytes:
-        listener = await listen(room, "127.0.0.1", 0, library_name=library)
+        listener = await listen(site, "127.0.0.1", 0, library_name=library)
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         writer.write((HANDSHAKE if handshake else b"") + sent)
         answered = await reader.read()
@@ -243,34 +245,34 @@ def talk_raw(sent: bytes, room: OneRoom, library: str, *, handshake: bool = True
     ids=["unmasked", "reserved", "opcode", "orphan", "interleaved", "split-ping"],
 )
 def test_frames_that_break_the_protocol_end_the_connection(library: str, sent: bytes, code: int) -> None:
-    room = OneRoom()
-    answered = talk_raw(sent, room, library)
+    site = EchoSite()
+    answered = talk_raw(sent, site, library)
     assert answered.startswith(b"HTTP/1.1 101 ")
     assert b"\x88" in answered and code.to_bytes(2, "big") in answered
-    assert room.server.messages == []
+    assert site.server.messages == []
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_fragments_and_binary_messages_are_put_together(library: str) -> None:
-    room = OneRoom()
+    site = EchoSite()
     talk_raw(
         masked(0x01, b"he")
         + masked(0x89, b"")
         + masked(0x80, b"llo")
         + masked(0x82, b"bin")
         + masked(0x88, b"\x03\xe8"),
-        room,
+        site,
         library,
     )
-    assert room.server.messages == [(b"hello", True), (b"bin", False)]
+    assert site.server.messages == [(b"hello", True), (b"bin", False)]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_who_floods_with_pings_and_reads_no_pong_is_not_read_until_it_reads(library: str) -> None:
-    room, pings = OneRoom(), masked(0x89, b"x" * 125) * 1000
+    site, pings = EchoSite(), masked(0x89, b"x" * 125) * 1000
 
     async def main() -> None:
-        listener = await listen(room, "127.0.0.1", 0, library_name=library)
+        listener = await listen(site, "127.0.0.1", 0, library_name=library)
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1024)
         writer.transport.set_write_buffer_limits(high=UNREAD_PONGS)  # type: ignore[attr-defined]
         writer.write(HANDSHAKE)
@@ -279,11 +281,11 @@ def test_who_floods_with_pings_and_reads_no_pong_is_not_read_until_it_reads(libr
             writer.write(pings)
             sent += 1000
             await asyncio.sleep(0)
-            assert not room.server.is_open or room.server.peer.unsent < 3 * UNREAD_PONGS
+            assert not site.server.is_open or site.server.peer.unsent < 3 * UNREAD_PONGS
         writer.write(masked(0x81, b"done") + masked(0x88, b"\x03\xe8"))
         answered = await reader.read()
         assert answered.count(b"\x8a\x7d" + b"x" * 125) == sent, "every ping was answered in the end"
-        assert room.server.messages == [(b"done", True)]
+        assert site.server.messages == [(b"done", True)]
         writer.close()
         await listener.close()
 
@@ -294,17 +296,17 @@ def test_who_floods_with_pings_and_reads_no_pong_is_not_read_until_it_reads(libr
 
 
 def test_ordinary_requests_are_answered_on_the_same_listener() -> None:
-    room = OneRoom()
+    site = EchoSite()
     answered = talk_raw(
         b"POST /a?b=c HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nX-Twice: 1\r\nX-Twice: 2\r\n\r\nhello",
-        room,
+        site,
         "picows",
         handshake=False,
     )
     head, _, body = answered.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 OK") and b"nosniff" in head
     assert body == b"hello"
-    request = room.requests[0]
+    request = site.requests[0]
     assert (request.method, request.path, dict(request.query)) == ("POST", "/a", {"b": "c"})
     assert request.headers["x-twice"] == "1, 2"
 
@@ -321,20 +323,20 @@ def test_ordinary_requests_are_answered_on_the_same_listener() -> None:
     ids=["nonsense", "no-host", "two-hosts", "long-head", "long-body"],
 )
 def test_requests_that_cannot_be_are_refused(sent: bytes, status: bytes) -> None:
-    room = OneRoom()
-    assert talk_raw(sent, room, "picows", handshake=False).split(b" ")[1] == status
-    assert room.requests == []
+    site = EchoSite()
+    assert talk_raw(sent, site, "picows", handshake=False).split(b" ")[1] == status
+    assert site.requests == []
 
 
 def test_a_request_that_does_not_arrive_in_time_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listen_module, "ARRIVAL_S", 0.05)
-    room = OneRoom()
-    assert talk_raw(b"GET / HTTP/1.1\r\nHo", room, "picows", handshake=False) == b""
+    site = EchoSite()
+    assert talk_raw(b"GET / HTTP/1.1\r\nHo", site, "picows", handshake=False) == b""
 
 
 def test_more_strangers_than_the_limit_are_turned_away() -> None:
     async def main() -> None:
-        listener = await listen(OneRoom(), "127.0.0.1", 0, strangers=2)
+        listener = await listen(EchoSite(), "127.0.0.1", 0, strangers=2)
         waiting = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(2)]
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         with pytest.raises(ConnectionError):
@@ -350,7 +352,7 @@ def test_more_strangers_than_the_limit_are_turned_away() -> None:
 def test_an_address_in_use_says_how_to_reach_the_bus_behind_it() -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(AddressInUse) as refused:
-            await listen(OneRoom(), "127.0.0.1", taken.getsockname()[1])
+            await listen(EchoSite(), "127.0.0.1", taken.getsockname()[1])
         assert "--hub" in (refused.value.hint or "")
         assert refused.value.exit_code == 2
 
@@ -359,15 +361,15 @@ def test_an_address_in_use_says_how_to_reach_the_bus_behind_it() -> None:
 
 def test_a_unix_socket_is_served_and_only_its_owner_can_reach_it(tmp_path: Path) -> None:
     async def main() -> None:
-        room = OneRoom()
+        site = EchoSite()
         path = tmp_path / "hub.sock"
-        listener = await listen_unix(room, path)
+        listener = await listen_unix(site, path)
         assert path.stat().st_mode & 0o777 == 0o600
         reader, writer = await asyncio.open_unix_connection(str(path))
         writer.write(HANDSHAKE + masked(0x81, b"hi") + masked(0x88, b"\x03\xe8"))
         assert (await reader.read()).startswith(b"HTTP/1.1 101 ")
         writer.close()
-        assert room.server.messages == [(b"hi", True)]
+        assert site.server.messages == [(b"hi", True)]
         await listener.close()
 
     run(main())

@@ -75,7 +75,7 @@ class Server:
         self.end, self.is_open = (code, reason), False
 
 
-class OneRoom:
+class EchoSite:
     """A site that lets every WebSocket into the same conversation and echoes HTTP bodies."""
 
     def __init__(self, **upgrade: Any) -> None:

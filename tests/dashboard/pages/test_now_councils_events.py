@@ -1,4 +1,4 @@
-"""What the pages show and what can be done on them."""
+"""Now, councils and events as pages: what they show and what can be done on them."""
 
 from __future__ import annotations
 

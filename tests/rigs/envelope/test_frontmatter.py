@@ -1,3 +1,5 @@
+"""Frontmatter: the fast readers agree with the full one, and what is written can be read."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""What speaks against the attestation of a relayed turn."""
+
 from __future__ import annotations
 
 import re

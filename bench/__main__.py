@@ -48,8 +48,8 @@ def main() -> int:
 
 
 def _document(outcomes: list[Outcome], reports: dict[str, Report]) -> list[object]:
-    told = [{"name": name, "met": one.met, "figures": one.document} for name, one in reports.items()]
-    return [*(outcome.as_document() for outcome in outcomes), *told]
+    reported = [{"name": name, "met": one.met, "figures": one.document} for name, one in reports.items()]
+    return [*(outcome.as_document() for outcome in outcomes), *reported]
 
 
 if __name__ == "__main__":

@@ -51,14 +51,14 @@ def _start_up(folder: Path, ours: Ours) -> list[Comparison]:
     within = Budget(at_most=1.0)
     alone = partial(interpreter_allowance, folder, PAUSE_ALLOWANCE_MS)
     telling = partial(interpreter_allowance, folder, PAUSE_ALLOWANCE_MS + RECORD_ALLOWANCE_MS)
-    told = f"interpreter + {PAUSE_ALLOWANCE_MS:g} ms"
-    told_record = f"{told}, {RECORD_ALLOWANCE_MS:g} ms for the record"
+    allowance = f"interpreter + {PAUSE_ALLOWANCE_MS:g} ms"
+    allowance_with_record = f"{allowance}, {RECORD_ALLOWANCE_MS:g} ms for the record"
     run, resume = partial(command_pause_cpu, folder), partial(command_resume_cpu, folder)
     return [
-        Comparison("flow pause, CPU", "ms", ours.pause_cpu, alone, told, within),
-        Comparison("flow resume, CPU", "ms", ours.resume_cpu, alone, told, within),
-        Comparison("`bridgehead flow run`, CPU", "ms", run, telling, told_record, within),
-        Comparison("`bridgehead flow resume`, CPU", "ms", resume, telling, told_record, within),
+        Comparison("flow pause, CPU", "ms", ours.pause_cpu, alone, allowance, within),
+        Comparison("flow resume, CPU", "ms", ours.resume_cpu, alone, allowance, within),
+        Comparison("`bridgehead flow run`, CPU", "ms", run, telling, allowance_with_record, within),
+        Comparison("`bridgehead flow resume`, CPU", "ms", resume, telling, allowance_with_record, within),
     ]
 
 

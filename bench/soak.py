@@ -2,7 +2,7 @@
 
 Satellites come, ask, break off, send garbage and floods, stop reading and come back; the hub is killed and started
 again; records change under way. At the end every message must be accounted for (B-70), nothing may have been counted
-that no satellite sent or missed that one heard, and the bridge must hold no more memory than after the warm-up.
+that no satellite sent or missed that one received, and the bridge must hold no more memory than after the warm-up.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Seen:
 
     visits: int = 0
     sent: int = 0
-    heard: int = 0
+    received: int = 0
     outages: int = 0
     memory: list[float] = field(default_factory=list)
 
@@ -93,7 +93,7 @@ class Visitor:
             try:
                 async with asyncio.timeout(0.05):
                     event = await satellite.receive()
-                    self._seen.heard += isinstance(event, Incoming)
+                    self._seen.received += isinstance(event, Incoming)
             except TimeoutError:
                 pass
 
@@ -183,12 +183,12 @@ def soak(seconds: float) -> tuple[Seen, Verdict]:
     bridge = ours("bridge_at_hub", port, PARTICIPANTS)
     try:
         run(churn(bridge, hub, port, seconds, seen))
-        books = settled(bridge)
+        counted = settled(bridge)
     finally:
         bridge.stop()
         hub[0].stop()
     warm_up = int(min(WARM_UP_S, seconds / 2) / SAMPLE_S)
-    return seen, judge(books, sent=seen.sent, heard=seen.heard, memory=seen.memory[warm_up:])
+    return seen, judge(counted, sent=seen.sent, received=seen.received, memory=seen.memory[warm_up:])
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Whether a soak was passed: the books balance and agree with what satellites saw, and memory stays flat. Pure."""
+"""Whether a soak was passed: the counts balance and agree with what satellites saw, and memory stays flat. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEWEST_SAMPLES = 8
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The bridge's own books, from its metrics."""
+    """The bridge's own counts, from its metrics."""
 
     taken: int
     offered: int
@@ -30,7 +30,7 @@ class Verdict:
 
 
 def counted(metrics: str) -> Counted:
-    """Read the books from the text that `/metrics` serves."""
+    """Read the counts from the text that `/metrics` serves."""
 
     def total(name: str, labels: str = "") -> int:
         pattern = rf"^{name}(?:\{{[^}}]*{labels}[^}}]*\}})? ([0-9.e+]+)$"
@@ -45,16 +45,17 @@ def counted(metrics: str) -> Counted:
     )
 
 
-def judge(books: Counted, *, sent: int, heard: int, memory: Sequence[float]) -> Verdict:
-    """`sent` and `heard` are what satellites counted, `memory` the samples after the warm-up, oldest first."""
-    came, ended = books.taken + books.offered, books.outcomes + books.waiting
+def judge(counted: Counted, *, sent: int, received: int, memory: Sequence[float]) -> Verdict:
+    """`sent` and `received` are what satellites counted, `memory` the samples after the warm-up, oldest first."""
+    came, ended = counted.taken + counted.offered, counted.outcomes + counted.waiting
     balanced = came == ended and came > 0
     # What was under way when a connection broke is known to the sender alone, so these are bounds.
-    plausible = books.taken <= sent and heard <= books.delivered_out and heard > 0
+    plausible = counted.taken <= sent and received <= counted.delivered_out and received > 0
     flat, words = _flatness(memory)
+    traffic = f"taken {counted.taken} of {sent} sent, {received} heard of {counted.delivered_out} delivered"
     lines = (
         f"accounted for: {ended} of {came} messages   {_said(balanced)}",
-        f"taken {books.taken} of {sent} sent, {heard} heard of {books.delivered_out} delivered   {_said(plausible)}",
+        f"{traffic}   {_said(plausible)}",
         f"{words}   {_said(flat)}",
     )
     return Verdict(lines, balanced and plausible and flat)

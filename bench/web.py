@@ -34,7 +34,7 @@ EVENTS: Final = 100_000
 COUNCILS: Final = 1_000
 LINES_PER_COUNCIL: Final = 60
 READERS: Final = 200
-TOLD: Final = 1_000
+LIVE_EVENTS: Final = 1_000
 PAGE_MS: Final = 200.0
 ROUNDS: Final = 5
 DEADLINE_SECONDS: Final = 60.0
@@ -45,8 +45,8 @@ _SEVERITIES: Final = ("CRITICAL", "HIGH", "MEDIUM", "LOW", "INFO")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What the readers heard."""
+class Received:
+    """What the readers received."""
 
     readers: int
     events: int
@@ -64,23 +64,23 @@ def report(rounds: int | None) -> Report:
         with assembly.store() as store:
             last = _fill(store, project)
             pages = _pages(assembly, store, last, rounds or ROUNDS)
-            heard = asyncio.run(_listen(assembly, store))
+            received = asyncio.run(_listen(assembly, store))
     parts = web_parts.pages(rounds or ROUNDS)
     pages |= {f"{path}, {web_parts.OVER}": took for path, took in parts.items()}
-    met = max(pages.values()) <= PAGE_MS and heard.lost == 0
-    document = {"pages_ms": pages, "live": msgspec.to_builtins(heard)}
-    return Report(text=_told(pages, heard), met=met, document=document)
+    met = max(pages.values()) <= PAGE_MS and received.lost == 0
+    document = {"pages_ms": pages, "live": msgspec.to_builtins(received)}
+    return Report(text=_report_text(pages, received), met=met, document=document)
 
 
-def _told(pages: dict[str, float], heard: Heard) -> str:
+def _report_text(pages: dict[str, float], received: Received) -> str:
     rows = [("page, 100,000 events, 1,000 councils", "ms CPU", "budget", "")]
     rows += [
         (path, f"{took:.1f}", f"≤ {PAGE_MS:g}", "met" if took <= PAGE_MS else "MISSED")
         for path, took in pages.items()
     ]
-    middle, slowest = heard.latency_ms
+    middle, slowest = received.latency_ms
     live = (
-        f"live: {heard.readers} readers, {heard.events:,} events, {heard.lost} lost; "
+        f"live: {received.readers} readers, {received.events:,} events, {received.lost} lost; "
         f"median {middle:.0f} ms, p99 {slowest:.0f} ms"
     )
     return f"{aligned(rows)}\n{live}"
@@ -222,7 +222,7 @@ def _pages(assembly: Assembly, store: Store, last: str, rounds: int) -> dict[str
     with TestClient(dashboard.app, base_url="http://127.0.0.1") as client:
         _cpu_ms(client, "/static/live.js")
         took = {path: max(_cpu_ms(client, path) for _ in range(rounds)) for path in paths}
-        dashboard.desk.checkups.wait()
+        dashboard.context.doctor_cache.wait()
     return took
 
 
@@ -235,7 +235,7 @@ def _cpu_ms(client: TestClient, path: str) -> float:
     return used
 
 
-async def _listen(assembly: Assembly, store: Store) -> Heard:
+async def _listen(assembly: Assembly, store: Store) -> Received:
     """Every reader on a connection of its own, while another thread writes."""
     written: dict[int, float] = {}
     with _serving(assembly, store) as port:
@@ -244,14 +244,20 @@ async def _listen(assembly: Assembly, store: Store) -> Heard:
         writing = threading.Thread(target=_write, args=(store, written))
         writing.start()
         async with asyncio.timeout(DEADLINE_SECONDS):
-            heard = await asyncio.gather(*(_hear(reader, first + TOLD - 1) for reader, _ in readers))
+            received = await asyncio.gather(
+                *(_receive(reader, first + LIVE_EVENTS - 1) for reader, _ in readers)
+            )
         writing.join()
         for _, writer in readers:
             writer.close()
-    expected = set(range(first, first + TOLD))
-    lost = sum(len(expected - seen.keys()) for seen in heard)
-    latencies = sorted((seen[seq] - written[seq]) * 1000 for seen in heard for seq in expected & seen.keys())
-    return Heard(READERS, TOLD, lost, (statistics.median(latencies), latencies[int(len(latencies) * 0.99)]))
+    expected = set(range(first, first + LIVE_EVENTS))
+    lost = sum(len(expected - seen.keys()) for seen in received)
+    latencies = sorted(
+        (seen[seq] - written[seq]) * 1000 for seen in received for seq in expected & seen.keys()
+    )
+    return Received(
+        READERS, LIVE_EVENTS, lost, (statistics.median(latencies), latencies[int(len(latencies) * 0.99)])
+    )
 
 
 @contextmanager
@@ -276,7 +282,7 @@ async def _connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
     return reader, writer
 
 
-async def _hear(reader: asyncio.StreamReader, last: int) -> dict[int, float]:
+async def _receive(reader: asyncio.StreamReader, last: int) -> dict[int, float]:
     seen: dict[int, float] = {}
     while last not in seen:
         line = await reader.readline()
@@ -289,7 +295,7 @@ async def _hear(reader: asyncio.StreamReader, last: int) -> dict[int, float]:
 
 def _write(store: Store, written: dict[int, float]) -> None:
     """In small batches with a breath between them, as a running council does."""
-    for start in range(0, TOLD, 10):
+    for start in range(0, LIVE_EVENTS, 10):
         batch = [
             Event(id=f"live-{number}", kind="bus.joined", part=Part.BUS, at=_at(0))
             for number in range(start, start + 10)

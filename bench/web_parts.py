@@ -65,7 +65,7 @@ def _pages(clone: Path, flow_id: str, rounds: int) -> dict[str, float]:
 
 
 def _looking_again(client: TestClient, dashboard: Dashboard, path: str) -> float:
-    dashboard.desk.forget_waiting()
+    dashboard.context.forget_waiting()
     return _cpu_ms(client, path)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from stage import invite, join, running_bus, small_core
+from shared import invite, join, running_bus, small_core
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.sockets.libraries import run

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stage import join, running_bus
+from shared import join, running_bus
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client.participant import Satellite

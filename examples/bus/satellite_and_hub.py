@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from stage import join, running_bus
+from shared import join, running_bus
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.sockets.libraries import run

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from stage import hear, join, running_bus
+from shared import join, running_bus, wait_for
 
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.sockets.libraries import run
@@ -38,7 +38,7 @@ async def main() -> None:
         async with await join(server, "bedroom", role="skill_host") as bedroom:
             await bedroom.send(Message("ovos.intent.register.template", dict(SKILL)))
             await bedroom.say("lamp on")
-            dispatched = await hear(bedroom, "lamp.skill:on")
+            dispatched = await wait_for(bedroom, "lamp.skill:on")
             print(f"bedroom runs {dispatched.type} for {dispatched.data['utterance']!r}")
             await bedroom.send(dispatched.forward("ovos.utterance.speak", {"utterance": "The lamp is on."}))
         # Leaving with a goodbye cleans up at once; without one, when the grace period is over.

@@ -6,7 +6,7 @@ What the assistant says in that session reaches both; a third participant with a
 
 from __future__ import annotations
 
-from stage import hear, join, running_bus
+from shared import join, running_bus, wait_for
 
 from bridgehead.bus.sockets.libraries import run
 from bridgehead.bus.wire.message import Message
@@ -18,12 +18,12 @@ async def main() -> None:
         async with await join(server, "phone") as phone, await join(server, "tablet") as tablet:
             await tablet.send(Message("ovos.listener.record.started", {}, together))
             await phone.send(Message("ovos.utterance.handle", {"utterances": ["dinner is ready"]}, together))
-            overheard = await hear(tablet, "ovos.utterance.handle")
+            overheard = await wait_for(tablet, "ovos.utterance.handle")
             print(f"tablet heard the phone say: {overheard.data['utterances'][0]}")
             assert server.hub is not None
             server.hub.publish(Message("ovos.utterance.speak", {"utterance": "Enjoy your meal."}, together))
             for satellite in (phone, tablet):
-                spoken = await hear(satellite, "ovos.utterance.speak")
+                spoken = await wait_for(satellite, "ovos.utterance.speak")
                 print(f"{satellite.participant} heard: {spoken.data['utterance']}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 
-from stage import hear, join, running_bus
+from shared import join, running_bus, wait_for
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.serve import BusServer
@@ -31,7 +31,7 @@ async def main() -> None:
         speech_service(server)
         async with await join(server, "speaker", tts=False) as speaker:
             await speaker.say("hello")
-            speech = await hear(speaker, "ovos.audio.speech")
+            speech = await wait_for(speaker, "ovos.audio.speech")
             print(f"speaker plays {speech.data['mime']}: {base64.b64decode(speech.data['audio']).decode()}")
 
 

@@ -1,6 +1,6 @@
 """Where flows and rigs are shown: the roots and bridges of their own tests."""
 
-from flows.conftest import theatre
+from flows.conftest import flow_project
 from rigs.interop.conftest import bridge, ready_bridge
 
-__all__ = ["bridge", "ready_bridge", "theatre"]
+__all__ = ["bridge", "flow_project", "ready_bridge"]

@@ -19,7 +19,7 @@ from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import BRIDGE_ONLY, NOTICE
 from bridgehead.contract.words import PendingState
 from bus.support.pages import enter, page, told
-from bus.support.records import asked, assembled, house, kept
+from bus.support.records import asked, assembled, kept, served_with_record
 from bus.support.running import run
 from bus.support.serving import served_bus
 from support.rig_bridges import make_bridge
@@ -44,7 +44,7 @@ def test_a_council_that_finished_is_told_to_those_who_hold_the_grant_and_to_nobo
     council = {"kind": "council", "id": "101502", "title": "review of src/", "status": "finished"}
 
     async def main() -> None:
-        async with house(tmp_path, assembly) as server:
+        async with served_with_record(tmp_path, assembly) as server:
             kitchen = await server.satellite("kitchen", grants={"notices": True})
             den = await server.satellite("den")
             one = await page(server, await enter(server))
@@ -67,7 +67,7 @@ def test_a_pending_item_is_answered_from_chat_once_and_everybody_sees_by_whom(tm
     assembly = assembled(tmp_path)
 
     async def main() -> None:
-        async with house(tmp_path, assembly) as server:
+        async with served_with_record(tmp_path, assembly) as server:
             kitchen = await server.satellite("kitchen", grants={"notices": True})
             pages = [await page(server, await enter(server)) for _ in range(2)]
             names = [(await told(one, "welcome"))["participant"] for one in pages]
@@ -109,7 +109,7 @@ def test_a_grant_that_is_taken_away_counts_at_once(tmp_path: Path) -> None:
     assembly = assembled(tmp_path)
 
     async def main() -> None:
-        async with house(tmp_path, assembly) as server:
+        async with served_with_record(tmp_path, assembly) as server:
             kitchen = await server.satellite("kitchen", grants={"approve": True})
             item = asked(assembly, "deploy")
             set_key(server.folder, "kitchen", "grants.approve", "false")
@@ -127,7 +127,7 @@ def test_a_page_that_opens_later_is_told_what_waits(tmp_path: Path) -> None:
     item = asked(assembly, "before anybody came", choices=())
 
     async def main() -> None:
-        async with house(tmp_path, assembly) as server:
+        async with served_with_record(tmp_path, assembly) as server:
             one = await page(server, await enter(server))
             notice = await told(one, "notice")
             assert (notice["id"], notice["title"]) == (item.id, "bus: Deploy?")

@@ -24,7 +24,7 @@ from bridgehead.flows import Context, Flow, RunInputs, RunRequest, RunResult, as
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.operations.cancel import CancelRequest, cancel
 from bridgehead.flows.operations.respond import RespondRequest, respond
-from flows.conftest import Theatre
+from flows.conftest import FlowProject
 
 SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
 
@@ -41,7 +41,7 @@ REVIEW = Flow("review", "3", review)
 
 
 @pytest.fixture
-def assembly(theatre: Theatre, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assembly:
+def assembly(flow_project: FlowProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assembly:
     monkeypatch.setenv("BRIDGEHEAD_HOME", str(tmp_path / "bridgehead"))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -54,22 +54,22 @@ def store(assembly: Assembly) -> Iterator[Store]:
         yield opened
 
 
-def recorded_run(theatre: Theatre, **flags: Any) -> RunResult:
+def recorded_run(flow_project: FlowProject, **flags: Any) -> RunResult:
     def refuse(message: str) -> None:
         raise AssertionError(message)
 
-    with RecordingAnnouncer(theatre.root, refuse) as announcer:
-        around = RunInputs(clock=theatre.clock, announcer=announcer)
-        return run_flow(REVIEW, RunRequest(root=theatre.root, **flags), around)
+    with RecordingAnnouncer(flow_project.root, refuse) as announcer:
+        around = RunInputs(clock=flow_project.clock, announcer=announcer)
+        return run_flow(REVIEW, RunRequest(root=flow_project.root, **flags), around)
 
 
 def test_a_paused_flow_shows_its_steps_with_times_and_its_open_requests(
-    theatre: Theatre, assembly: Assembly, store: Store
+    flow_project: FlowProject, assembly: Assembly, store: Store
 ) -> None:
-    paused = recorded_run(theatre)
+    paused = recorded_run(flow_project)
     (line,) = list_flows(assembly, store)
     assert (line.id, line.name, line.version, line.state) == (paused.flow_id, "review", "3", RunState.WAITING)
-    assert (line.project, line.waits_for) == (str(theatre.root), ("reviewer", "linter"))
+    assert (line.project, line.waits_for) == (str(flow_project.root), ("reviewer", "linter"))
 
     view = view_flow(assembly, store, paused.flow_id[-4:])
     assert view.summary == line and view.settings == {}
@@ -95,15 +95,15 @@ def test_a_paused_flow_shows_its_steps_with_times_and_its_open_requests(
 
 
 def test_an_ask_has_taken_the_time_from_its_first_request_to_its_answer(
-    theatre: Theatre, assembly: Assembly, store: Store
+    flow_project: FlowProject, assembly: Assembly, store: Store
 ) -> None:
-    recorded_run(theatre)
+    recorded_run(flow_project)
     asked = view_flow(assembly, store, store.runs()[0].id).requests[0]
-    theatre.clock.advance(timedelta(seconds=90).total_seconds())
+    flow_project.clock.advance(timedelta(seconds=90).total_seconds())
     pending_list(assembly, store, lambda _: None).answer(
         str(asked.item_id), Answer(text='{"score": 9}', by="ada", at="2026-11-15T10:16:32.000Z")
     )
-    recorded_run(theatre, resume=True)
+    recorded_run(flow_project, resume=True)
     view = view_flow(assembly, store, store.runs()[0].id)
     careful = next(step for step in view.steps if step.name == "careful")
     assert (careful.status, careful.started, careful.ended) == (
@@ -115,10 +115,15 @@ def test_an_ask_has_taken_the_time_from_its_first_request_to_its_answer(
     assert [step["path"] for step in paused.data["steps"]] == ["gather#0/branch#0/careful#0"]
 
 
-def test_what_was_cancelled_waits_for_nobody(theatre: Theatre, assembly: Assembly, store: Store) -> None:
-    flow_id = recorded_run(theatre).flow_id
-    with RecordingAnnouncer(theatre.root, pytest.fail) as announcer:
-        cancel(CancelRequest(theatre.root, flow_id), RunInputs(clock=theatre.clock, announcer=announcer))
+def test_what_was_cancelled_waits_for_nobody(
+    flow_project: FlowProject, assembly: Assembly, store: Store
+) -> None:
+    flow_id = recorded_run(flow_project).flow_id
+    with RecordingAnnouncer(flow_project.root, pytest.fail) as announcer:
+        cancel(
+            CancelRequest(flow_project.root, flow_id),
+            RunInputs(clock=flow_project.clock, announcer=announcer),
+        )
     view = view_flow(assembly, store, flow_id)
     assert (view.summary.state, view.summary.waits_for, view.requests) == (RunState.CANCELLED, (), ())
     run = store.run(flow_id)
@@ -128,10 +133,10 @@ def test_what_was_cancelled_waits_for_nobody(theatre: Theatre, assembly: Assembl
 
 
 def test_a_project_that_is_gone_is_shown_as_the_record_knew_it(
-    theatre: Theatre, assembly: Assembly, store: Store
+    flow_project: FlowProject, assembly: Assembly, store: Store
 ) -> None:
-    flow_id = recorded_run(theatre, given={"file": "a.txt"}).flow_id
-    shutil.rmtree(theatre.root)
+    flow_id = recorded_run(flow_project, given={"file": "a.txt"}).flow_id
+    shutil.rmtree(flow_project.root)
     (line,) = list_flows(assembly, store)
     assert (line.id, line.state, line.waits_for) == (flow_id, RunState.WAITING, ("reviewer", "linter"))
     view = view_flow(assembly, store, flow_id)
@@ -140,18 +145,20 @@ def test_a_project_that_is_gone_is_shown_as_the_record_knew_it(
         view_flow(assembly, store, "no-such-flow")
 
 
-def test_a_flow_that_told_the_record_nothing_is_seen_from_its_project(theatre: Theatre, store: Store) -> None:
-    silent = theatre.run(REVIEW)
-    here = Assembly(theatre.root)
+def test_a_flow_that_told_the_record_nothing_is_seen_from_its_project(
+    flow_project: FlowProject, store: Store
+) -> None:
+    silent = flow_project.run(REVIEW)
+    here = Assembly(flow_project.root)
     assert [line.id for line in list_flows(here, store)] == [silent.flow_id]
     view = view_flow(here, store, silent.flow_id)
     assert [request.item_id for request in view.requests] == [None, None]
 
 
 def test_answers_to_template_create_are_judged_by_its_phase(
-    theatre: Theatre, assembly: Assembly, store: Store
+    flow_project: FlowProject, assembly: Assembly, store: Store
 ) -> None:
-    recorded_run(theatre)
+    recorded_run(flow_project)
     request = view_flow(assembly, store, store.runs()[0].id).requests[0]._replace(phase=1)
     unsure = {"technology_stack": {"primary_language": "Python"}, "overall_confidence": 0.5}
     assert "only 0.5 sure" in str(why_unfit("template-create", request, json.dumps(unsure)))
@@ -160,22 +167,26 @@ def test_answers_to_template_create_are_judged_by_its_phase(
     assert why_unfit("template-create", request._replace(phase=2), "whatever") is None
 
 
-def test_an_answer_after_the_deadline_is_taken(theatre: Theatre, assembly: Assembly, store: Store) -> None:
-    recorded_run(theatre)
+def test_an_answer_after_the_deadline_is_taken(
+    flow_project: FlowProject, assembly: Assembly, store: Store
+) -> None:
+    recorded_run(flow_project)
     asked = view_flow(assembly, store, store.runs()[0].id).requests[0]
-    theatre.clock.advance(3600.0)
+    flow_project.clock.advance(3600.0)
     late = Answer(text='{"score": 9}', by="ada", at="2026-11-15T11:15:02.000Z")
     item = pending_list(assembly, store, lambda _: None).answer(str(asked.item_id), late)
     assert item.state is PendingState.ANSWERED
-    assert "accept" in recorded_run(theatre, resume=True).actions
+    assert "accept" in recorded_run(flow_project, resume=True).actions
 
 
 def test_what_was_answered_by_flow_respond_waits_for_nobody(
-    theatre: Theatre, assembly: Assembly, store: Store
+    flow_project: FlowProject, assembly: Assembly, store: Store
 ) -> None:
-    recorded_run(theatre)
-    with RecordingAnnouncer(theatre.root, pytest.fail) as announcer:
+    recorded_run(flow_project)
+    with RecordingAnnouncer(flow_project.root, pytest.fail) as announcer:
         reply = Reply(text='{"score": 9}')
-        respond(RespondRequest(theatre.root, reply), RunInputs(clock=theatre.clock, announcer=announcer))
+        respond(
+            RespondRequest(flow_project.root, reply), RunInputs(clock=flow_project.clock, announcer=announcer)
+        )
     waiting = [item.id for item in store.pending()]
     assert waiting == ["q-2"]

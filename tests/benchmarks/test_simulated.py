@@ -1,3 +1,5 @@
+"""Simulated reviewers find, miss and invent as often as they are set to, and alike for one seed."""
+
 from __future__ import annotations
 
 import datetime as dt

@@ -8,30 +8,30 @@ from bench.soak_verdict import Counted, counted, judge
 from bridgehead.bus.actions import Outcome
 from bridgehead.bus.bridge.counters import OutcomeCounters
 
-BOOKS = Counted(taken=100, offered=50, outcomes=148, waiting=2, delivered_out=40)
+COUNTED = Counted(taken=100, offered=50, outcomes=148, waiting=2, delivered_out=40)
 FLAT = [60.0, 61.0, 60.5] * 10
 
 
 def test_books_that_balance_and_flat_memory_pass() -> None:
-    assert judge(BOOKS, sent=120, heard=40, memory=FLAT).passed
+    assert judge(COUNTED, sent=120, received=40, memory=FLAT).passed
 
 
 @pytest.mark.parametrize(
-    ("books", "sent", "heard", "memory"),
+    ("counted", "sent", "received", "memory"),
     [
         (Counted(100, 50, 147, 2, 40), 120, 40, FLAT),  # one message has no outcome
         (Counted(100, 50, 149, 2, 40), 120, 40, FLAT),  # one has two
         (Counted(0, 0, 0, 0, 0), 120, 0, FLAT),  # nothing happened at all
-        (BOOKS, 99, 40, FLAT),  # more was taken than anybody sent
-        (BOOKS, 120, 41, FLAT),  # more was heard than was delivered
-        (BOOKS, 120, 40, [60.0 + sample / 5 for sample in range(60)]),  # it grows
-        (BOOKS, 120, 40, FLAT[:4]),  # nobody looked
+        (COUNTED, 99, 40, FLAT),  # more was taken than anybody sent
+        (COUNTED, 120, 41, FLAT),  # more was received than was delivered
+        (COUNTED, 120, 40, [60.0 + sample / 5 for sample in range(60)]),  # it grows
+        (COUNTED, 120, 40, FLAT[:4]),  # nobody looked
     ],
 )
-def test_anything_else_does_not(books: Counted, sent: int, heard: int, memory: list[float]) -> None:
-    verdict = judge(books, sent=sent, heard=heard, memory=memory)
+def test_anything_else_does_not(counted: Counted, sent: int, received: int, memory: list[float]) -> None:
+    verdict = judge(counted, sent=sent, received=received, memory=memory)
     assert not verdict.passed
-    assert sum(line.endswith("NO") for line in verdict.lines) == 1 + (books.taken == 0)
+    assert sum(line.endswith("NO") for line in verdict.lines) == 1 + (counted.taken == 0)
 
 
 def test_the_books_are_read_from_what_the_bridge_serves() -> None:

@@ -45,4 +45,4 @@ def test_an_example_shows_its_topology(name: str, tmp_path: Path) -> None:
 
 
 def test_every_example_is_shown() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} - {"stage"} == SHOWN.keys()
+    assert {path.stem for path in EXAMPLES.glob("*.py")} - {"shared"} == SHOWN.keys()

@@ -276,7 +276,7 @@ def phased_flow(agent_phases: list[int]) -> Flow:
 
 
 @dataclass
-class Scene:
+class CaseOnDisk:
     """A case laid out on a real disk."""
 
     root: Path
@@ -284,7 +284,7 @@ class Scene:
     before: dict[str, bytes]
 
     @classmethod
-    def laid_out(cls, case: dict[str, Any], root: Path) -> Scene:
+    def laid_out(cls, case: dict[str, Any], root: Path) -> CaseOnDisk:
         given = json.loads(json.dumps(case["given"]).replace("/srv/app", str(root)))
         state = given["files"].get(STATE_FILE)
         if given.get("flow_version") == "incompatible" and isinstance(state, dict) and "version" in state:
@@ -378,17 +378,17 @@ def contents(root: Path) -> dict[str, bytes]:
 
 
 @contextmanager
-def circumstances(scene: Scene) -> Iterator[None]:
+def circumstances(laid_out_case: CaseOnDisk) -> Iterator[None]:
     """The lock held by somebody else, a completed run in the journal."""
-    root = FlowRoot.open(scene.root)
-    if scene.given.get("journal") == "completed":
+    root = FlowRoot.open(laid_out_case.root)
+    if laid_out_case.given.get("journal") == "completed":
         root.prepare()
         with SqliteJournal(root.journal) as journal:
-            stamp = scene.given["now"]
-            run = ("template-create", "1", "", str(scene.root), RunStatus.RUNNING, {}, stamp, stamp)
+            stamp = laid_out_case.given["now"]
+            run = ("template-create", "1", "", str(laid_out_case.root), RunStatus.RUNNING, {}, stamp, stamp)
             journal.begin(Run("flow-20251118-100000-0000", *run))
             journal.end("flow-20251118-100000-0000", RunStatus.COMPLETED, at=stamp)
-    if scene.given.get("lock") != "held":
+    if laid_out_case.given.get("lock") != "held":
         yield
         return
     root.prepare()
@@ -404,10 +404,10 @@ class Observed:
     reasons: list[str]
 
 
-def observe(scene: Scene) -> Observed:
+def observe(laid_out_case: CaseOnDisk) -> Observed:
     try:
         result: RunResult = run_flow(
-            phased_flow(scene.given["agent_phases"]), scene.request(), scene.inputs()
+            phased_flow(laid_out_case.given["agent_phases"]), laid_out_case.request(), laid_out_case.inputs()
         )
     except FlowRefused as refused:
         return Observed([refused.action], refused.exit_code, [])
@@ -423,58 +423,64 @@ def observe(scene: Scene) -> Observed:
 def test_resume(case: dict[str, Any], tmp_path: Path) -> None:
     root = tmp_path / "app"
     root.mkdir(mode=0o755)
-    scene = Scene.laid_out(case, root.resolve())
-    with circumstances(scene):
-        observed = observe(scene)
-    expected = json.loads(json.dumps(case["expect"]).replace("/srv/app", str(scene.root)))
+    laid_out_case = CaseOnDisk.laid_out(case, root.resolve())
+    with circumstances(laid_out_case):
+        observed = observe(laid_out_case)
+    expected = json.loads(json.dumps(case["expect"]).replace("/srv/app", str(laid_out_case.root)))
 
     assert observed.actions == expected["actions"]
     assert observed.exit_code == expected["exit_code"]
-    check_files(scene, expected)
-    check_request(scene, expected)
-    check_history(scene, expected, observed)
+    check_files(laid_out_case, expected)
+    check_request(laid_out_case, expected)
+    check_history(laid_out_case, expected, observed)
 
 
-def check_files(scene: Scene, expected: dict[str, Any]) -> None:
-    after = contents(scene.root)
+def check_files(laid_out_case: CaseOnDisk, expected: dict[str, Any]) -> None:
+    after = contents(laid_out_case.root)
     wanted = expected.get("files_after")
     if wanted == "unchanged":
-        assert after == scene.before
+        assert after == laid_out_case.before
     elif wanted is not None:
         assert set(after) == set(wanted)
     if expected.get("response_file") == "absent":
         assert RESPONSE_FILE not in after
     if expected.get("request_unchanged"):
-        assert after[".agent-request.json"] == scene.before[".agent-request.json"]
+        assert after[".agent-request.json"] == laid_out_case.before[".agent-request.json"]
     if "post_mortem" in expected:
-        moved = {path.name: path.read_bytes() for folder in scene.post_mortems() for path in folder.iterdir()}
+        moved = {
+            path.name: path.read_bytes()
+            for folder in laid_out_case.post_mortems()
+            for path in folder.iterdir()
+        }
         assert bool(moved) is expected["post_mortem"]
         if "fresh_start" in expected["actions"]:
-            assert moved == scene.before
+            assert moved == laid_out_case.before
     for name, kind in ((STATE_FILE, DocumentKind.STATE), (".agent-request.json", DocumentKind.REQUEST)):
         if expected["exit_code"] == ExitCode.WAITING and name in after:
-            assert validate(read_object(after[name]), kind) == [] or after[name] == scene.before.get(name)
+            assert validate(read_object(after[name]), kind) == [] or after[name] == laid_out_case.before.get(
+                name
+            )
 
 
-def check_request(scene: Scene, expected: dict[str, Any]) -> None:
+def check_request(laid_out_case: CaseOnDisk, expected: dict[str, Any]) -> None:
     wanted = expected.get("next_request")
     if wanted is None:
         return
-    request = json.loads((scene.root / ".agent-request.json").read_bytes())
+    request = json.loads((laid_out_case.root / ".agent-request.json").read_bytes())
     for key, value in wanted.items():
         if key == "new_request_id":
-            assert (request["request_id"] not in scene.known_ids) is value
+            assert (request["request_id"] not in laid_out_case.known_ids) is value
         elif key == "same_request_id":
-            assert (request["request_id"] == scene.pending_id) is value
+            assert (request["request_id"] == laid_out_case.pending_id) is value
         else:
             assert request[key] == value
 
 
-def check_history(scene: Scene, expected: dict[str, Any], observed: Observed) -> None:
+def check_history(laid_out_case: CaseOnDisk, expected: dict[str, Any], observed: Observed) -> None:
     if not expected.keys() & {"resumes_after", "history_status", "history", "reason"}:
         return
-    items = scene.items_after()
-    pending = items.get(scene.pending_id or "", {})
+    items = laid_out_case.items_after()
+    pending = items.get(laid_out_case.pending_id or "", {})
     if "resumes_after" in expected:
         assert pending["resumes"] == expected["resumes_after"]
     if "history_status" in expected:

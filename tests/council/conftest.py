@@ -1,3 +1,5 @@
+"""A project with git, an environment of its own, and a machine whose programs are scripted."""
+
 from __future__ import annotations
 
 import os

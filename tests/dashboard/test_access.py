@@ -16,21 +16,21 @@ from bridgehead.dashboard.access import MOST_BODY_BYTES
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.host.clock import ManualClock
 from bridgehead.mcp_server.transports.http import http_app
-from dashboard.support.served import ORIGIN, TOKEN, Desktop, ask, desktop, scratch_assembly
+from dashboard.support.served import ORIGIN, TOKEN, OpenDashboard, ask, open_dashboard, scratch_assembly
 
 COOKIE = "bridgehead_web_8183"
 PATHS = ("/", "/councils", "/councils/x", "/events", "/health", "/live", "/nowhere", "/answer/q-1")
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
-    with desktop(tmp_path_factory.mktemp("access")) as made:
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenDashboard]:
+    with open_dashboard(tmp_path_factory.mktemp("access")) as made:
         yield made
 
 
 @pytest.fixture
-def stranger(desk: Desktop) -> TestClient:
-    return TestClient(desk.dashboard.app, base_url=ORIGIN)
+def stranger(web: OpenDashboard) -> TestClient:
+    return TestClient(web.dashboard.app, base_url=ORIGIN)
 
 
 def test_the_link_is_exchanged_for_a_cookie_and_leaves_the_address_bar(stranger: TestClient) -> None:
@@ -73,9 +73,9 @@ def test_entering_never_leads_to_another_host(stranger: TestClient, path: str) -
     "host",
     ["evil.example", "evil.example:8183", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::"],
 )
-def test_a_name_that_resolves_here_but_is_not_ours_is_refused(desk: Desktop, host: str) -> None:
-    assert desk.client.get("/", headers={"Host": host}).status_code == 403
-    assert desk.client.get("/static/style.css", headers={"Host": host}).status_code == 403
+def test_a_name_that_resolves_here_but_is_not_ours_is_refused(web: OpenDashboard, host: str) -> None:
+    assert web.client.get("/", headers={"Host": host}).status_code == 403
+    assert web.client.get("/static/style.css", headers={"Host": host}).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_a_name_that_resolves_here_but_is_not_ours_is_refused(desk: Desktop, hos
 )
 @pytest.mark.parametrize("path", ["/live", "/events"])
 def test_a_page_of_another_origin_reads_nothing_and_follows_nothing(
-    desk: Desktop, path: str, headers: dict[str, str]
+    web: OpenDashboard, path: str, headers: dict[str, str]
 ) -> None:
-    assert desk.client.get(path, headers=headers).status_code == 403
+    assert web.client.get(path, headers=headers).status_code == 403
 
 
 def test_a_proxy_in_front_may_speak_tls_under_a_listed_name(tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_a_proxy_in_front_may_speak_tls_under_a_listed_name(tmp_path: Path) -> N
             assert client.get("/events", headers={"Host": "other.example"}).status_code == 403
 
 
-def test_a_link_from_elsewhere_may_be_followed(desk: Desktop) -> None:
+def test_a_link_from_elsewhere_may_be_followed(web: OpenDashboard) -> None:
     headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
 
-    assert desk.client.get("/events", headers=headers).status_code == 200
+    assert web.client.get("/events", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -129,39 +129,39 @@ def test_a_link_from_elsewhere_may_be_followed(desk: Desktop) -> None:
     ],
 )
 def test_a_form_that_is_not_ours_changes_nothing(
-    desk: Desktop, headers: dict[str, str], fields: dict[str, str], status: int
+    web: OpenDashboard, headers: dict[str, str], fields: dict[str, str], status: int
 ) -> None:
-    item = ask(desk.store, "forged", choices=("yes", "no"))
-    given = {"csrf": desk.csrf(), "text": "yes", **fields}
+    item = ask(web.store, "forged", choices=("yes", "no"))
+    given = {"csrf": web.csrf(), "text": "yes", **fields}
 
-    answered = desk.client.post(f"/answer/{item.id}", data=given, headers=headers, follow_redirects=False)
+    answered = web.client.post(f"/answer/{item.id}", data=given, headers=headers, follow_redirects=False)
 
     assert answered.status_code == status
-    assert desk.store.pending_item(item.id).state is PendingState.OPEN
+    assert web.store.pending_item(item.id).state is PendingState.OPEN
 
 
-def test_a_form_of_another_session_changes_nothing(desk: Desktop, stranger: TestClient) -> None:
-    item = ask(desk.store, "forged", choices=("yes", "no"))
+def test_a_form_of_another_session_changes_nothing(web: OpenDashboard, stranger: TestClient) -> None:
+    item = ask(web.store, "forged", choices=("yes", "no"))
     stranger.get("/", params={"token": TOKEN})
 
-    given = {"csrf": desk.csrf(), "text": "yes"}
+    given = {"csrf": web.csrf(), "text": "yes"}
     answered = stranger.post(f"/answer/{item.id}", data=given, headers={"Origin": ORIGIN})
 
     assert answered.status_code == 422
-    assert desk.store.pending_item(item.id).state is PendingState.OPEN
+    assert web.store.pending_item(item.id).state is PendingState.OPEN
 
 
 @pytest.mark.parametrize("declared", [str(MOST_BODY_BYTES + 1), "-1", "many", "9" * 5000])
-def test_a_body_that_says_it_is_too_large_is_not_read(desk: Desktop, declared: str) -> None:
+def test_a_body_that_says_it_is_too_large_is_not_read(web: OpenDashboard, declared: str) -> None:
     headers = {"Origin": ORIGIN, "Content-Length": declared}
 
-    assert desk.client.post("/health", content=b"x", headers=headers).status_code == 413
+    assert web.client.post("/health", content=b"x", headers=headers).status_code == 413
 
 
-def test_a_body_that_does_not_say_how_large_it_is_ends_at_the_limit(desk: Desktop) -> None:
+def test_a_body_that_does_not_say_how_large_it_is_ends_at_the_limit(web: OpenDashboard) -> None:
     chunks = (b"x" * (1 << 20) for _ in range((MOST_BODY_BYTES >> 20) + 1))
 
-    assert desk.client.post("/health", content=chunks, headers={"Origin": ORIGIN}).status_code == 413
+    assert web.client.post("/health", content=chunks, headers={"Origin": ORIGIN}).status_code == 413
 
 
 def test_a_stranger_s_body_is_not_read_at_all(stranger: TestClient) -> None:
@@ -191,8 +191,8 @@ def test_a_stranger_s_body_is_not_read_at_all(stranger: TestClient) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/events", "/nowhere", "/static/live.js", "/static/../app.py", "/live2"]
 )
-def test_every_answer_carries_the_strict_headers(desk: Desktop, stranger: TestClient, path: str) -> None:
-    for client in (desk.client, stranger):
+def test_every_answer_carries_the_strict_headers(web: OpenDashboard, stranger: TestClient, path: str) -> None:
+    for client in (web.client, stranger):
         headers = client.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -211,23 +211,23 @@ def test_a_program_shows_the_token_as_bearer(stranger: TestClient) -> None:
 
 
 def test_a_link_for_a_browser_is_issued_to_the_token_only_and_works_once(
-    desk: Desktop, stranger: TestClient
+    web: OpenDashboard, stranger: TestClient
 ) -> None:
     assert stranger.post("/link").status_code == 401
-    assert desk.client.post("/link", headers={"Origin": ORIGIN}).status_code == 401, "a page gets none"
+    assert web.client.post("/link", headers={"Origin": ORIGIN}).status_code == 401, "a page gets none"
     link = stranger.post("/link", headers={"Authorization": f"Bearer {TOKEN}"}).text
 
     first = stranger.get(link, follow_redirects=False)
-    second = TestClient(desk.dashboard.app, base_url=ORIGIN).get(link)
+    second = TestClient(web.dashboard.app, base_url=ORIGIN).get(link)
 
     assert (first.status_code, first.headers["location"]) == (303, "/")
     assert second.status_code == 401
 
 
 def test_a_link_that_was_left_lying_opens_nothing(tmp_path: Path) -> None:
-    with desktop(tmp_path) as made:
+    with open_dashboard(tmp_path) as made:
         link = made.dashboard.access.new_link()
-        clock = made.dashboard.desk.clock
+        clock = made.dashboard.context.clock
         assert isinstance(clock, ManualClock)
         clock.advance(61)
         late = TestClient(made.dashboard.app, base_url=ORIGIN).get(link)
@@ -237,8 +237,8 @@ def test_a_link_that_was_left_lying_opens_nothing(tmp_path: Path) -> None:
         assert made.client.get("/events").status_code == 401, "a session ends too"
 
 
-def test_no_websocket_is_opened(desk: Desktop) -> None:
-    with pytest.raises(WebSocketDisconnect), desk.client.websocket_connect("/live"):
+def test_no_websocket_is_opened(web: OpenDashboard) -> None:
+    with pytest.raises(WebSocketDisconnect), web.client.websocket_connect("/live"):
         pass
 
 

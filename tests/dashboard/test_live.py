@@ -73,7 +73,7 @@ def test_a_reader_that_falls_behind_is_told_once_and_then_goes_on() -> None:
 def test_letting_go_ends_every_reader() -> None:
     async def main(broadcast: Broadcast, store: MemoryStore) -> None:
         readers = [broadcast.subscribe() for _ in range(3)]
-        broadcast.let_go()
+        broadcast.close_readers()
 
         assert [await reader.take() for reader in readers] == [None, None, None]
 

@@ -1,3 +1,5 @@
+"""A user with a home of their own who runs the installed command."""
+
 from __future__ import annotations
 
 from pathlib import Path

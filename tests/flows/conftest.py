@@ -36,7 +36,7 @@ class Recorder(Announcer):
 
 
 @dataclass
-class Theatre:
+class FlowProject:
     """One root, one clock, and the moves a user and a handler make in it."""
 
     root: Path
@@ -96,10 +96,10 @@ class Theatre:
 
 
 @pytest.fixture
-def theatre(tmp_path: Path) -> Theatre:
+def flow_project(tmp_path: Path) -> FlowProject:
     root = tmp_path / "app"
     root.mkdir()
-    return Theatre(root.resolve(), ManualClock(datetime(2026, 11, 15, 10, 15, 2, tzinfo=UTC)), Recorder())
+    return FlowProject(root.resolve(), ManualClock(datetime(2026, 11, 15, 10, 15, 2, tzinfo=UTC)), Recorder())
 
 
 @pytest.fixture(autouse=True)

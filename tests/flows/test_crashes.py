@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.support.crash_lab import SCENARIOS
+from flows.support.crash_program import SCENARIOS
 from flows.support.flow_processes import shell_in
 
 FEWEST_WRITES = 10
@@ -18,8 +18,8 @@ FEWEST_WRITES = 10
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_kill_at_any_write_loses_nothing_and_needs_no_repair(name: str, tmp_path: Path) -> None:
     shell = shell_in(tmp_path)
-    lab = Path(__file__).parent / "support/crash_lab.py"
-    done = shell.run(sys.executable, str(lab), name, str(tmp_path / "lab"), timeout_seconds=280)
+    program = Path(__file__).parent / "support/crash_program.py"
+    done = shell.run(sys.executable, str(program), name, str(tmp_path / "lab"), timeout_seconds=280)
     assert done.code == 0, done.err
     verdicts = json.loads(done.out)
     wrong = {number: verdict for number, verdict in enumerate(verdicts, start=1) if verdict != "fine"}

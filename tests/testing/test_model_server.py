@@ -1,3 +1,5 @@
+"""The model server: four wires, each with normal answers, faults, broken streams, tools and scripts."""
+
 from __future__ import annotations
 
 import json

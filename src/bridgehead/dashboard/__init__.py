@@ -2,11 +2,11 @@
 
 Adding a page:
 
-1. A module `pages/<noun>.py` with `PAGE = Page(title, path, views, actions)`. A view is `def view(desk, request)`
-   and returns `desk.show(request, PAGE, "<noun>.html", **facts)`; it runs in a thread, so it may read the record. An
-   action is `def action(desk, request, form)`, runs after the form's CSRF token was checked, and ends with
-   `desk.go(request, path, note)`. A `BridgeheadError` raised by either becomes a page with its sentence and hint.
-2. Its line in `registry.py`, in the order of the navigation.
+1. A module `pages/<noun>.py` with `PAGE = Page(title, path, views, actions)`. A view is `def view(context, request)`
+   and returns `context.show(request, PAGE, "<noun>.html", **facts)`; it runs in a thread, so it may read the record. An
+   action is `def action(context, request, form)`, runs after the form's CSRF token was checked, and ends with
+   `context.go(request, path, note)`. A `BridgeheadError` raised by either becomes a page with its sentence and hint.
+2. Its line in `PAGES` of `app.py`, in the order of the navigation.
 3. A template that extends `base.html` and fills `block content`; markup shared between pages is in `parts.html`
    (`empty`, `answer_form`, `refuse_form`, `choose`, `field`, `pager`, `csrf`). Everything is escaped and invisible
    characters are spelled out; `|ago` writes a moment, `|clock` the time of day, `|span` seconds. Scripts and styles

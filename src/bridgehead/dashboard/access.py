@@ -1,6 +1,4 @@
-"""Who may come in: Host, Origin, sessions and tokens are checked before anything of a request is worked on (design
-§9).
-"""
+"""Who may open the dashboard: Host, Origin, session and token are checked before a request is worked on (design §9)."""
 
 from __future__ import annotations
 
@@ -25,6 +23,30 @@ MOST_SESSIONS: Final = 1000
 MOST_NOTES: Final = 5
 TICKET_SECONDS: Final = 60.0
 MOST_TICKETS: Final = 100
+MOST_BODY_BYTES: Final = 16 << 20
+MOST_DIGITS: Final = 12
+BODY_SECONDS: Final = 30.0
+
+SAFE: Final = frozenset({"GET", "HEAD"})
+PUBLIC: Final = "/static/"
+MCP: Final = "/mcp"
+LINK: Final = "/link"
+_FOR_PROGRAMS: Final = frozenset({MCP, LINK})
+_KEYS: Final = frozenset({"token", "ticket"})
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # With `no-referrer` browsers send `Origin: null` along with our own forms; this tells other sites as little.
+    "Referrer-Policy": "same-origin",
+}
 
 
 @dataclass(slots=True)
@@ -96,28 +118,6 @@ class Tickets:
         """Whether the ticket was good; it is used up now."""
         until = self._until.pop(ticket, None)
         return until is not None and until >= self._clock.monotonic()
-
-
-SAFE: Final = frozenset({"GET", "HEAD"})
-PUBLIC: Final = "/static/"
-MCP: Final = "/mcp"
-LINK: Final = "/link"
-_FOR_PROGRAMS: Final = frozenset({MCP, LINK})
-_KEYS: Final = frozenset({"token", "ticket"})
-
-_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-_HEADERS: Final = {
-    "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    # With `no-referrer` browsers send `Origin: null` along with our own forms; this tells other sites as little.
-    "Referrer-Policy": "same-origin",
-}
 
 
 class Access:
@@ -212,11 +212,6 @@ def _is_foreign(request: HTTPConnection, method: str) -> bool:
     if request.headers.get("sec-fetch-site") in (None, "same-origin", "none"):
         return False
     return method not in SAFE or request.headers.get("sec-fetch-mode") != "navigate"
-
-
-MOST_BODY_BYTES: Final = 16 << 20
-MOST_DIGITS: Final = 12
-BODY_SECONDS: Final = 30.0
 
 
 class Guard:

@@ -36,14 +36,12 @@ PAGES: Final[tuple[Page, ...]] = (
     events.PAGE,
     health.PAGE,
 )
-
-
 _STATUS: Final = ((NotFound, 404), (AlreadyAnswered, 409), (UserError, 422), (BridgeheadError, 503))
 _SENTENCES: Final = {404: "there is no such page", 405: "this page is for reading only"}
 
 
 class Mounted(Protocol):
-    """An application of another part that is served along, behind the same door."""
+    """An application of another part that is served along, behind the same access check."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
@@ -73,7 +71,7 @@ class Dashboard:
         clock = clock or SystemClock()
         self.live = Broadcast(store)
         self._mcp = mcp
-        self.desk = PageContext(
+        self.context = PageContext(
             assembly, store, clock, user, PAGES, DoctorCache(assembly, clock), SeatFigures(assembly)
         )
         self.access = Access(
@@ -86,9 +84,9 @@ class Dashboard:
         # Around everything, also around the page for what nobody foresaw.
         self.app = Guard(self._pages(store), self.access)
 
-    def let_go(self) -> None:
+    def close_streams(self) -> None:
         """End what would go on for ever, so that nothing keeps the server from stopping."""
-        self.live.let_go()
+        self.live.close_readers()
         if self._mcp is not None:
             self._mcp.stop()
 
@@ -120,9 +118,9 @@ class Dashboard:
 
     def _viewing(self, view: View) -> Callable[[Request], Response]:
         def viewed(request: Request) -> Response:
-            # Asked before the view reads anything: what happens from here on is told to the page when it listens.
-            request.state.seq = self.desk.store.last_seq()
-            return view(self.desk, request)
+            # Asked before the view reads anything: what happens from here on is sent to the page when it listens.
+            request.state.seq = self.context.store.last_seq()
+            return view(self.context, request)
 
         return viewed
 
@@ -131,7 +129,7 @@ class Dashboard:
             form = read_form(request.headers.get("content-type", ""), await request.body())
             if not request.state.session.is_own_form(form.get("csrf", "")):
                 raise BadForm("it does not come from a page of this session")
-            return await run_in_threadpool(action, self.desk, request, form)
+            return await run_in_threadpool(action, self.context, request, form)
 
         return acted
 
@@ -145,23 +143,23 @@ class Dashboard:
         try:
             yield
         finally:
-            self.let_go()
+            self.close_streams()
             await self.live.stop()
 
     def _failed(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, BridgeheadError)
         status = next(status for kind, status in _STATUS if isinstance(error, kind))
-        return self.desk.problem(request, error, status)
+        return self.context.problem(request, error, status)
 
     def _refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if request.state.session is None:
             return Response(status_code=error.status_code)
         sentence = _SENTENCES.get(error.status_code, str(error.detail))
-        return self.desk.problem(request, NotFound(sentence), error.status_code)
+        return self.context.problem(request, NotFound(sentence), error.status_code)
 
     def _broken(self, request: Request, error: Exception) -> Response:
-        told = BridgeheadError(
+        problem = BridgeheadError(
             f"internal error: {type(error).__name__}", hint="what went wrong is in the server's output"
         )
-        return self.desk.problem(request, told, 500)
+        return self.context.problem(request, problem, 500)

@@ -1,4 +1,4 @@
-"""The doctor's last look at this machine. Programs take seconds to tell their version, so no page waits for it."""
+"""The doctor's last check of this machine. Programs take seconds to tell their version, so no page waits for it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class DoctorCache:
         self.latest: CachedCheckup | None = None
 
     @property
-    def is_looking(self) -> bool:
+    def is_checking(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Begin a check unless one is under way."""
         with self._lock:
-            if not self.is_looking:
-                self._thread = threading.Thread(target=self._look, name="web-checkup", daemon=True)
+            if not self.is_checking:
+                self._thread = threading.Thread(target=self._check, name="web-checkup", daemon=True)
                 self._thread.start()
 
     def wait(self) -> None:
@@ -46,7 +46,7 @@ class DoctorCache:
         if self._thread is not None:
             self._thread.join()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         try:
             self.latest = CachedCheckup(check_everything(self._assembly), iso_ms(self._clock.now()))
         except Exception:

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -22,12 +23,18 @@ MOST_QUEUED: Final = 1000
 MOST_READERS: Final = 1000
 RETRY_SECONDS: Final = 1.0
 POLL_SECONDS: Final = 0.1
+MOST_MISSED: Final = 500
+HEARTBEAT_SECONDS: Final = 15.0
+
+RELOAD: Final = b"event: reload\ndata: {}\n\n"
+_HEARTBEAT: Final = b": still here\n\n"
 
 logger = logging.getLogger(__name__)
 
 
-class Told(msgspec.Struct, frozen=True):
-    """An event as readers are told of it: its number, and the frame that all of them share."""
+@dataclass(frozen=True, slots=True)
+class LiveFrame:
+    """An event as the stream carries it: its number, and the bytes that all readers share."""
 
     seq: int
     frame: bytes
@@ -38,12 +45,12 @@ class Reader:
 
     def __init__(self, most_queued: int = MOST_QUEUED) -> None:
         self._most_queued = most_queued
-        self._queue: deque[Told] = deque()
-        self._something = asyncio.Event()
+        self._queue: deque[LiveFrame] = deque()
+        self._changed = asyncio.Event()
         self._behind = False
         self._closed = False
 
-    def put(self, batch: Sequence[Told]) -> None:
+    def put(self, batch: Sequence[LiveFrame]) -> None:
         if self._behind:
             return
         if len(self._queue) + len(batch) > self._most_queued:
@@ -51,16 +58,16 @@ class Reader:
             self._behind = True
         else:
             self._queue.extend(batch)
-        self._something.set()
+        self._changed.set()
 
     def close(self) -> None:
         self._closed = True
-        self._something.set()
+        self._changed.set()
 
-    async def take(self) -> list[Told] | None:
+    async def take(self) -> list[LiveFrame] | None:
         """What is there, waiting until there is something; empty for a reader that fell behind, None at the end."""
-        await self._something.wait()
-        self._something.clear()
+        await self._changed.wait()
+        self._changed.clear()
         if self._closed:
             return None
         if self._behind:
@@ -72,16 +79,16 @@ class Reader:
 
 
 class Broadcast:
-    """Follows the record between `start` and `stop`; all but `let_go` is called in the event loop."""
+    """Follows the record between `start` and `stop`; all but `close_readers` is called in the event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._readers: set[Reader] = set()
-        self._found: deque[Told] = deque()
+        self._found: deque[LiveFrame] = deque()
         self._stopping = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._handing_on = False
+        self._delivery_due = False
 
     @property
     def is_full(self) -> bool:
@@ -93,13 +100,13 @@ class Broadcast:
         self._thread = threading.Thread(target=self._follow, args=(after,), name="web-live", daemon=True)
         self._thread.start()
 
-    def let_go(self) -> None:
+    def close_readers(self) -> None:
         """End every reader; may be called from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._close_all)
 
     async def stop(self) -> None:
-        self.let_go()
+        self.close_readers()
         self._stopping.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
@@ -121,36 +128,30 @@ class Broadcast:
             try:
                 for recorded in self._store.follow(after, stop=self._stopping, poll_seconds=POLL_SECONDS):
                     after = recorded.seq
-                    self._found.append(told(recorded))
+                    self._found.append(live_frame(recorded))
                     self._wake()
             except BridgeheadError as error:
                 logger.warning("live updates pause: %s", error.message)
                 self._stopping.wait(RETRY_SECONDS)
 
     def _wake(self) -> None:
-        if not self._handing_on and self._loop is not None and not self._loop.is_closed():
-            self._handing_on = True
-            self._loop.call_soon_threadsafe(self._hand_on)
+        if not self._delivery_due and self._loop is not None and not self._loop.is_closed():
+            self._delivery_due = True
+            self._loop.call_soon_threadsafe(self._deliver)
 
-    def _hand_on(self) -> None:
+    def _deliver(self) -> None:
         # Lowered first: what the thread finds from now on wakes the loop again.
-        self._handing_on = False
+        self._delivery_due = False
         batch = [self._found.popleft() for _ in range(len(self._found))]
         for reader in self._readers:
             reader.put(batch)
 
 
-def told(recorded: RecordedEvent) -> Told:
+def live_frame(recorded: RecordedEvent) -> LiveFrame:
     """The frame of an event: which kind, of which run. What it says is read from the record by those who want it."""
     event = recorded.event
     facts = {"seq": recorded.seq, "kind": event.kind, "part": event.part, "run": event.run_id}
-    return Told(recorded.seq, b"id: %d\ndata: %s\n\n" % (recorded.seq, msgspec.json.encode(facts)))
-
-
-MOST_MISSED: Final = 500
-HEARTBEAT_SECONDS: Final = 15.0
-RELOAD: Final = b"event: reload\ndata: {}\n\n"
-_HEARTBEAT: Final = b": still here\n\n"
+    return LiveFrame(recorded.seq, b"id: %d\ndata: %s\n\n" % (recorded.seq, msgspec.json.encode(facts)))
 
 
 class LiveStream:
@@ -165,18 +166,18 @@ class LiveStream:
             return PlainTextResponse("too many open pages\n", 503, headers={"Retry-After": "30"})
         return StreamingResponse(self._frames(_last_seen(request)), media_type="text/event-stream")
 
-    def _missed(self, last_seen: int | None) -> tuple[list[Told] | None, int]:
-        """What was recorded since, None when that is too much to tell; and the newest number there is."""
+    def _missed(self, last_seen: int | None) -> tuple[list[LiveFrame] | None, int]:
+        """What was recorded since, None when that is too much to send; and the newest number there is."""
         newest = self._store.last_seq()
         if last_seen is None:
             return [], newest
         if last_seen > newest:  # another record than the one it had seen
             return None, newest
         page = self._store.events(after=last_seen, before=newest + 1, limit=MOST_MISSED + 1)
-        return (None if len(page) > MOST_MISSED else [told(one) for one in page]), newest
+        return (None if len(page) > MOST_MISSED else [live_frame(one) for one in page]), newest
 
     async def _frames(self, last_seen: int | None) -> AsyncIterator[bytes]:
-        # Subscribed before the record is read: what happens in between is then in both, and told once.
+        # Subscribed before the record is read: what happens in between is then in both, and sent once.
         reader = self._broadcast.subscribe()
         try:
             missed, newest = await run_in_threadpool(self._missed, last_seen)

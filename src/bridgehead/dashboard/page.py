@@ -25,56 +25,31 @@ from bridgehead.dashboard.templating import environment
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.host.clock import Clock, iso_ms
 
-Row = TypeVar("Row")
+MOST_WAITING: Final = 200
+WAITING_SECONDS: Final = 5.0
+MOST_FIELDS: Final = 100
+FORM: Final = "application/x-www-form-urlencoded"
+NOT_FOUND: Final = 404
+SERVER_ERRORS: Final = 500
+_MOST_DIGITS: Final = 7
 
-_MOST_DIGITS = 7
+Row = TypeVar("Row")
+Form = Mapping[str, str]
+View = Callable[["PageContext", Request], Response]
+Action = Callable[["PageContext", Request, Form], Response]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Paging:
-    """A window of `length` rows from `start`; `given` is the rest of the address's query."""
+class Page:
+    """Views and actions by path, in the order in which they are tried."""
 
+    title: str
     path: str
-    given: Mapping[str, str]
-    start: int
-    length: int
-
-    @classmethod
-    def of(cls, path: str, query: Mapping[str, str], length: int) -> Paging:
-        given = {name: value for name, value in query.items() if value and name != "start"}
-        return cls(path, given, start_of(query) or 0, length)
-
-    @property
-    def is_first(self) -> bool:
-        return self.start == 0
-
-    def cut(self, rows: Sequence[Row]) -> Sequence[Row]:
-        return rows[self.start : self.start + self.length]
-
-    def before(self) -> str | None:
-        return None if self.is_first else self.at(max(0, self.start - self.length))
-
-    def after(self, total: int) -> str | None:
-        following = self.start + self.length
-        return self.at(following) if following < total else None
-
-    def at(self, start: int) -> str:
-        query = urlencode({**self.given, **({"start": start} if start else {})})
-        return f"{self.path}?{query}" if query else self.path
-
-
-def start_of(query: Mapping[str, str]) -> int | None:
-    """What the address says; anything that is no number says nothing."""
-    start = query.get("start", "")
-    return int(start) if start.isascii() and start.isdecimal() and len(start) <= _MOST_DIGITS else None
-
-
-MOST_WAITING: Final = 200
-WAITING_SECONDS: Final = 5.0
-NOT_FOUND: Final = 404
-SERVER_ERRORS: Final = 500
-
-logger = logging.getLogger(__name__)
+    views: Mapping[str, View]
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    in_navigation: bool = True
 
 
 @dataclass(slots=True)
@@ -87,12 +62,12 @@ class PageContext:
     user: str
     """Who answers and dismisses from here."""
     pages: Sequence[Page]
-    checkups: DoctorCache
+    doctor_cache: DoctorCache
     seat_figures: SeatFigures
     _waiting: tuple[int, float, list[PendingItem]] | None = field(default=None, init=False)
 
     @property
-    def waiting_list(self) -> PendingList:
+    def pending(self) -> PendingList:
         return pending_list(self.assembly, self.store, logger.warning)
 
     def waiting(self) -> list[PendingItem]:
@@ -104,7 +79,7 @@ class PageContext:
         newest, now = self.store.last_seq(), self.clock.monotonic()
         known = self._waiting
         if known is None or known[0] != newest or now - known[1] > WAITING_SECONDS:
-            items = self.waiting_list.items(OPEN_ITEMS, limit=MOST_WAITING)
+            items = self.pending.items(OPEN_ITEMS, limit=MOST_WAITING)
             self._waiting = known = (newest, now, items)
         return known[2]
 
@@ -157,23 +132,43 @@ class PageContext:
         return self.show(request, None, "problem.html", status=status, **facts)
 
 
-MOST_FIELDS = 100
-FORM = "application/x-www-form-urlencoded"
-
-Form = Mapping[str, str]
-View = Callable[["PageContext", Request], Response]
-Action = Callable[["PageContext", Request, Form], Response]
-
-
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Views and actions by path, in the order in which they are tried."""
+class Paging:
+    """A window of `length` rows from `start`; `given` is the rest of the address's query."""
 
-    title: str
     path: str
-    views: Mapping[str, View]
-    actions: Mapping[str, Action] = field(default_factory=dict)
-    in_navigation: bool = True
+    given: Mapping[str, str]
+    start: int
+    length: int
+
+    @classmethod
+    def of(cls, path: str, query: Mapping[str, str], length: int) -> Paging:
+        given = {name: value for name, value in query.items() if value and name != "start"}
+        return cls(path, given, start_of(query) or 0, length)
+
+    @property
+    def is_first(self) -> bool:
+        return self.start == 0
+
+    def cut(self, rows: Sequence[Row]) -> Sequence[Row]:
+        return rows[self.start : self.start + self.length]
+
+    def before(self) -> str | None:
+        return None if self.is_first else self.at(max(0, self.start - self.length))
+
+    def after(self, total: int) -> str | None:
+        following = self.start + self.length
+        return self.at(following) if following < total else None
+
+    def at(self, start: int) -> str:
+        query = urlencode({**self.given, **({"start": start} if start else {})})
+        return f"{self.path}?{query}" if query else self.path
+
+
+def start_of(query: Mapping[str, str]) -> int | None:
+    """What the address says; anything that is no number says nothing."""
+    start = query.get("start", "")
+    return int(start) if start.isascii() and start.isdecimal() and len(start) <= _MOST_DIGITS else None
 
 
 class BadForm(UserError):
@@ -201,7 +196,7 @@ def read_form(content_type: str, body: bytes) -> dict[str, str]:
     return {name: value.replace("\r\n", "\n") for name, value in fields}
 
 
-def answer_from(desk: PageContext, form: Form) -> Answer:
+def answer_from(context: PageContext, form: Form) -> Answer:
     """The text, or a status with the reason why there is none."""
     status = form.get("status", AnswerStatus.SUCCESS.value)
     if status not in tuple(AnswerStatus):
@@ -210,6 +205,6 @@ def answer_from(desk: PageContext, form: Form) -> Answer:
         status=AnswerStatus(status),
         text=form.get("text"),
         message=form.get("message"),
-        by=desk.user,
-        at=iso_ms(desk.clock.now()),
+        by=context.user,
+        at=iso_ms(context.clock.now()),
     )

@@ -1,4 +1,4 @@
-"""Small plots as SVG, and the figures of seats drawn with them. Pure."""
+"""Small plots as SVG, and the plots of the council list: findings over runs, time and cost per seat."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ WIDTH: Final = 360
 HEIGHT: Final = 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 36, 8, 10, 22
 _STEPS: Final = (2, 4, 6, 8, 10, 20)  # halves that can be read, of counts too
+
+RUNS_COUNTED: Final = 30
+RUNS_LOOKED_INTO: Final = 10
+MOST_REMEMBERED: Final = 200
+MOST_SEATS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +122,9 @@ def _line(series: Series, count: int, top: float) -> list[str]:
 
 
 def _bar(plot: Plot, place: int, top: float) -> list[str]:
-    room = (WIDTH - _LEFT - _RIGHT) / len(plot.labels)
-    width = max(1.0, min(28.0, room * 0.72))
-    x = round(_LEFT + room * (place + 0.5) - width / 2, 1)
+    slot = (WIDTH - _LEFT - _RIGHT) / len(plot.labels)
+    width = max(1.0, min(28.0, slot * 0.72))
+    x = round(_LEFT + slot * (place + 0.5) - width / 2, 1)
     drawn: list[str] = []
     below = 0.0
     for one in plot.series:
@@ -127,7 +132,7 @@ def _bar(plot: Plot, place: int, top: float) -> list[str]:
         if value <= 0:
             continue
         y, height = _y(below + value, top), _y(below, top) - _y(below + value, top)
-        told = f"{plot.labels[place]}: {one.name} {plot.show(value)}"
+        tooltip = f"{plot.labels[place]}: {one.name} {plot.show(value)}"
         rect = element(
             "rect",
             x=x,
@@ -136,7 +141,7 @@ def _bar(plot: Plot, place: int, top: float) -> list[str]:
             height=round(height, 1),
             class_=f"bar {one.color}",
         )
-        drawn.append(element("g", element("title", told), rect))
+        drawn.append(element("g", element("title", tooltip), rect))
         below += value
     return drawn
 
@@ -149,7 +154,7 @@ def _numbers(plot: Plot) -> str:
         element(
             "tr",
             element("td", label),
-            *(element("td", _told(plot, one.values[place]), class_="figure") for one in plot.series),
+            *(element("td", _spelled(plot, one.values[place]), class_="figure") for one in plot.series),
         )
         for place, label in enumerate(plot.labels)
     ]
@@ -160,13 +165,13 @@ def _numbers(plot: Plot) -> str:
     return element("details", element("summary", "Numbers"), shown, id=own_id)
 
 
-def _told(plot: Plot, value: float | None) -> str:
+def _spelled(plot: Plot, value: float | None) -> str:
     return "–" if value is None else plot.show(value)
 
 
 def _x(place: int, count: int) -> float:
-    room = WIDTH - _LEFT - _RIGHT - 8
-    return round(_LEFT + 4 + (room * place / (count - 1) if count > 1 else room / 2), 1)
+    span = WIDTH - _LEFT - _RIGHT - 8
+    return round(_LEFT + 4 + (span * place / (count - 1) if count > 1 else span / 2), 1)
 
 
 def _y(value: float, top: float) -> float:
@@ -182,12 +187,6 @@ def _ceiling(values: Sequence[float]) -> float:
     return next(step * scale for step in _STEPS if step * scale >= largest * 0.999)
 
 
-RUNS_COUNTED: Final = 30
-RUNS_LOOKED_INTO: Final = 10
-MOST_KEPT: Final = 200
-MOST_SEATS: Final = 6
-
-
 @dataclass(frozen=True, slots=True)
 class SeatFigure:
     bridge: str
@@ -196,7 +195,7 @@ class SeatFigure:
 
 
 class SeatFigures:
-    """Figures of councils that are over; they are worked out of many events, so they are kept."""
+    """Figures of councils that are over; they are worked out of many events, so they are remembered."""
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
@@ -209,7 +208,7 @@ class SeatFigures:
         if key not in self._known:
             seats = council_now(self._assembly, council.id).live.seats
             self._known[key] = tuple(_seat_figure(seat) for seat in seats)
-            while len(self._known) > MOST_KEPT:
+            while len(self._known) > MOST_REMEMBERED:
                 self._known.popitem(last=False)
         return self._known[key]
 

@@ -48,7 +48,7 @@ class SeatMark:
 
 
 @dataclass(frozen=True, slots=True)
-class RecentEvent:
+class RecentLine:
     """One line: what it is, how it stands, since when."""
 
     noun: str
@@ -65,24 +65,24 @@ class RecentEvent:
         return _page(self.noun, self.id, self.project)
 
 
-def running(assembly: Assembly, store: Store) -> list[RecentEvent]:
+def running(assembly: Assembly, store: Store) -> list[RecentLine]:
     """The bus if there is one, and runs that have not ended, the latest first."""
     where = RunFilter(states=(RunState.RUNNING, RunState.WAITING))
     found = store.runs(where, limit=MOST_RUNNING)
     looked_into = [run.id for run in found if run.part is Part.COUNCIL][:MOST_LOOKED_INTO]
-    runs = [
-        of_run(run, _state(assembly, run), _seats(assembly, run) if run.id in looked_into else ())
-        for run in found
-    ]
+    runs = []
+    for run in found:
+        seats = council_now(assembly, run.id).live.seats if run.id in looked_into else ()
+        runs.append(line_of_run(run, _state(assembly, run), tuple(_mark(seat) for seat in seats)))
     address = bus_address(assembly)
-    return runs if address is None else [RecentEvent("bus", "", address, "running", at=""), *runs]
+    return runs if address is None else [RecentLine("bus", "", address, "running", at=""), *runs]
 
 
-def lately(store: Store) -> list[RecentEvent]:
+def lately(store: Store) -> list[RecentLine]:
     """What came to an end, and what rigs did."""
     ended = store.runs(RunFilter(states=tuple(FINAL_STATES)), limit=MOST_LATELY)
-    runs = [of_run(run, str(run.data.get("verdict") or run.state)) for run in ended]
-    rigs = [of_rig_event(event) for event in _recent(store, _RIG_KINDS)]
+    runs = [line_of_run(run, str(run.data.get("verdict") or run.state)) for run in ended]
+    rigs = [line_of_rig_event(event) for event in _recent(store, _RIG_KINDS)]
     return sorted([*runs, *rigs], key=lambda one: one.at, reverse=True)[:MOST_LATELY]
 
 
@@ -95,8 +95,8 @@ def page_of(item: PendingItem) -> str | None:
     return _page(_NOUNS.get(asked.part, ""), asked.run_id or "")
 
 
-def of_run(run: Run, state: str, seats: tuple[SeatMark, ...] = ()) -> RecentEvent:
-    return RecentEvent(
+def line_of_run(run: Run, state: str, seats: tuple[SeatMark, ...] = ()) -> RecentLine:
+    return RecentLine(
         noun=_NOUNS.get(run.part, str(run.part)),
         id=run.id,
         title=run.title,
@@ -106,9 +106,9 @@ def of_run(run: Run, state: str, seats: tuple[SeatMark, ...] = ()) -> RecentEven
     )
 
 
-def of_rig_event(event: Event) -> RecentEvent:
+def line_of_rig_event(event: Event) -> RecentLine:
     thread = event.data.get("thread")
-    return RecentEvent(
+    return RecentLine(
         noun="thread" if thread else "rig",
         id=str(thread or ""),
         title="" if thread else event.project,
@@ -128,10 +128,6 @@ def _page(noun: str, thing_id: str, project: str = "") -> str | None:
 def _state(assembly: Assembly, run: Run) -> str:
     running_council = run.part is Part.COUNCIL and run.state is RunState.RUNNING
     return "stopped" if running_council and was_left_behind(assembly, run.id) else str(run.state)
-
-
-def _seats(assembly: Assembly, run: Run) -> tuple[SeatMark, ...]:
-    return tuple(_mark(seat) for seat in council_now(assembly, run.id).live.seats)
 
 
 def _mark(seat: LiveSeat) -> SeatMark:

@@ -31,6 +31,10 @@ from bridgehead.host.files import opened_regular, read_bounded, write_atomic
 FILE: Final = "web.json"
 MOST_BYTES: Final = 64 * 1024
 ANSWER_SECONDS: Final = 2.0
+SHORTEST_TOKEN: Final = 16
+MOST_TOKEN_BYTES: Final = 4096
+STOP_SECONDS: Final = 3
+BACKLOG: Final = 256
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,10 +106,6 @@ def _new_link(address: Address) -> str | None:
         connection.close()
 
 
-SHORTEST_TOKEN: Final = 16
-MOST_TOKEN_BYTES: Final = 4096
-
-
 @dataclass(frozen=True, slots=True)
 class WebRequest:
     """What `bridgehead web` was asked for."""
@@ -169,10 +169,6 @@ def _token_of(path: Path) -> str:
     if not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
         raise WeakToken(path, "only letters, digits, - and _ go into a link")
     return token
-
-
-STOP_SECONDS: Final = 3
-BACKLOG: Final = 256
 
 
 class AddressTaken(UserError):
@@ -240,7 +236,7 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Begin to stop; may be called from any thread."""
         # Pages keep their live stream open for ever; they are let go before the server waits for them.
-        self._dashboard.let_go()
+        self._dashboard.close_streams()
         self.should_exit = True
 
     @contextmanager

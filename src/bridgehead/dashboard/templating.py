@@ -22,7 +22,58 @@ from bridgehead.council.reporting.render.sentences import notes, reason_in_words
 from bridgehead.dashboard.recent import page_of
 from bridgehead.host.clock import parse_iso
 
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+MOST_ID: Final = 16
+_PLAIN: Final = re.compile(r"[\t\n -~]*")
+_DATED: Final = re.compile(r"\d{8}-\w+")
+_UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
+
+KINDS: Final = {
+    "style.css": "text/css",
+    "theme.js": "text/javascript",
+    "live.js": "text/javascript",
+}
+_FOREVER: Final = "public, max-age=31536000, immutable"
+
+
+@cache
+def environment() -> Environment:
+    """The one environment; templates are compiled when first used."""
+    made = Environment(
+        loader=PackageLoader("bridgehead.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(ago=_ago, clock=_clock, span=span, number=number, short=short_id)
+    made.filters.update(why=reason_in_words, sentences=sentences, page=page_of)
+    made.globals.update(static=address_of)
+    return made
+
+
+def shown(value: Any) -> Any:
+    """Foreign text must not hide: control and direction characters are spelled out as `[U+202E]`."""
+    if type(value) is str and not _PLAIN.fullmatch(value):
+        return visible(value)
+    return value
+
+
+def sentences(warnings: Iterable[str]) -> list[str]:
+    """A report's warnings as people read them; what has no words of its own stays a code."""
+    return list(notes(warnings, codes=True))
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """`12,345`; a dash for what nobody knows."""
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def short_id(run_id: str) -> str:
+    """The part of an id that people say: `20261115-101502` is `101502`; of a long one the end."""
+    if _DATED.fullmatch(run_id):
+        return run_id.rsplit("-", 1)[-1]
+    return run_id if len(run_id) <= MOST_ID else f"…{run_id[-MOST_ID:]}"
 
 
 def span(seconds: float) -> str:
@@ -71,12 +122,14 @@ def exact(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-KINDS: Final = {
-    "style.css": "text/css",
-    "theme.js": "text/javascript",
-    "live.js": "text/javascript",
-}
-_FOREVER: Final = "public, max-age=31536000, immutable"
+@pass_context
+def _clock(context: Context, moment: str) -> Markup:
+    return clock(moment, context["now"])
+
+
+@pass_context
+def _ago(context: Context, moment: str | None) -> Markup:
+    return ago(moment, context["now"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,59 +161,3 @@ async def serve_static(request: Request) -> Response:
         media_type=found.kind,
         headers={"Cache-Control": _FOREVER if current else "no-cache"},
     )
-
-
-MOST_ID: Final = 16
-_PLAIN: Final = re.compile(r"[\t\n -~]*")
-_DATED: Final = re.compile(r"\d{8}-\w+")
-
-
-@cache
-def environment() -> Environment:
-    """The one environment; templates are compiled when first used."""
-    made = Environment(
-        loader=PackageLoader("bridgehead.dashboard"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(ago=_ago, clock=_clock, span=span, number=number, short=short_id)
-    made.filters.update(why=reason_in_words, sentences=sentences, page=page_of)
-    made.globals.update(static=address_of)
-    return made
-
-
-def shown(value: Any) -> Any:
-    """Foreign text must not hide: control and direction characters are spelled out as `[U+202E]`."""
-    if type(value) is str and not _PLAIN.fullmatch(value):
-        return visible(value)
-    return value
-
-
-def sentences(warnings: Iterable[str]) -> list[str]:
-    """A report's warnings as people read them; what has no words of its own stays a code."""
-    return list(notes(warnings, codes=True))
-
-
-def number(value: float | None, digits: int = 0) -> str:
-    """`12,345`; a dash for what nobody knows."""
-    return "–" if value is None else f"{value:,.{digits}f}"
-
-
-def short_id(run_id: str) -> str:
-    """The part of an id that people say: `20261115-101502` is `101502`; of a long one the end."""
-    if _DATED.fullmatch(run_id):
-        return run_id.rsplit("-", 1)[-1]
-    return run_id if len(run_id) <= MOST_ID else f"…{run_id[-MOST_ID:]}"
-
-
-@pass_context
-def _clock(context: Context, moment: str) -> Markup:
-    return clock(moment, context["now"])
-
-
-@pass_context
-def _ago(context: Context, moment: str | None) -> Markup:
-    return ago(moment, context["now"])

@@ -9,6 +9,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 VERSION: Final = "2.0"
+HANDSHAKE_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+ENVELOPE_VERSIONS: Final = ("2026-07-28",)
+
+VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
+CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+LONGEST_NAME: Final = 80
 
 RequestId = str | int
 
@@ -119,15 +126,6 @@ def notification(method: str, params: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"jsonrpc": VERSION, "method": method, "params": params})
 
 
-HANDSHAKE_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-ENVELOPE_VERSIONS: Final = ("2026-07-28",)
-
-VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
-CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
-LONGEST_NAME: Final = 80
-
-
 class Client(NamedTuple):
     """The other side of a connection, or of one request."""
 
@@ -149,7 +147,7 @@ def has_envelope(request: RpcRequest) -> bool:
     return VERSION_KEY in request.meta
 
 
-def introduced(params: Mapping[str, Any]) -> Client:
+def client_of_initialize(params: Mapping[str, Any]) -> Client:
     """The client that sends `initialize`; a version we do not know is answered with the newest we do."""
     wanted = params.get("protocolVersion")
     if not isinstance(wanted, str):
@@ -158,7 +156,7 @@ def introduced(params: Mapping[str, Any]) -> Client:
     return Client(_name(params.get("clientInfo")), version, _samples(params.get("capabilities")))
 
 
-def enveloped(request: RpcRequest) -> Client:
+def client_of_envelope(request: RpcRequest) -> Client:
     """The client as one request of 2026-07-28 describes it."""
     meta = request.meta
     version, capabilities = meta.get(VERSION_KEY), meta.get(CAPABILITIES_KEY)

@@ -71,7 +71,7 @@ def _read_council(caller: Caller, review_id: str) -> str:
 
 def _read_thread(caller: Caller, thread_id: str) -> str:
     foreign = ForeignText()
-    shown = thread(make_rig(str(caller.assembly.cwd), caller.tell), thread_id)
+    shown = thread(make_rig(str(caller.assembly.cwd), caller.warn), thread_id)
     blocks = [
         foreign.block(
             envelope.body,
@@ -93,7 +93,7 @@ _READERS: Final[Mapping[str, Callable[[Caller, str], str]]] = {
 
 def _pending(caller: Caller) -> Iterator[tuple[str, str]]:
     with caller.assembly.store(read_only=True) as store:
-        waiting = pending_list(caller.assembly, store, caller.tell)
+        waiting = pending_list(caller.assembly, store, caller.warn)
         items = waiting.items(PendingFilter(project=caller.assembly.project), limit=MOST_LISTED)
     yield from ((item.id, f"{item.question.origin}: {item.question.title}") for item in items)
 
@@ -107,7 +107,7 @@ def _councils(caller: Caller) -> Iterator[tuple[str, str]]:
 def _threads(caller: Caller) -> list[str]:
     """Threads of the bridge this project is a clone of; most projects are none."""
     try:
-        rig = make_rig(str(caller.assembly.cwd), caller.tell)
+        rig = make_rig(str(caller.assembly.cwd), caller.warn)
         return catalogue(rig).thread_ids()[:MOST_LISTED] if rig.config else []
     except BridgeheadError:
         return []

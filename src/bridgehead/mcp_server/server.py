@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from bridgehead.mcp_server.discovery import AT_ONCE, discovered, in_form, initialized
+from bridgehead.mcp_server.discovery import AT_ONCE, discovered, initialized, result_for
 from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError, RpcRequest
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ class Server:
         if request.method == "initialize":
             return initialized(client)
         if request.method == "server/discover":
-            return in_form(client, request.method, discovered())
+            return result_for(client, request.method, discovered())
         answer = AT_ONCE.get(request.method)
         if answer is None:
             raise RpcError(Code.METHOD_NOT_FOUND, f"there is no method {request.method!r}")
-        return in_form(client, request.method, answer(request.params))
+        return result_for(client, request.method, answer(request.params))
 
     def carry_out(
         self, request: RpcRequest, client: Client, cancel: Cancel, progress: Progress
@@ -43,7 +43,7 @@ class Server:
         from bridgehead.mcp_server.tools.call import Caller
 
         caller = Caller(self._make_assembly(), client, cancel, progress)
-        return in_form(client, request.method, self._carried_out(request, caller))
+        return result_for(client, request.method, self._carried_out(request, caller))
 
     def _carried_out(self, request: RpcRequest, caller: Caller) -> dict[str, Any]:
         if request.method == "tools/call":

@@ -1,4 +1,4 @@
-"""What a fake model is asked and how it may react, in no vendor's words; the log of what was asked."""
+"""What the model server is asked and how it may react, in no vendor's words; the log of its requests."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 _PATH_MARKER: Final = re.compile(r"PATH=(\S+)")
 _ECHO_CHARACTERS: Final = 60
+_KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "x-goog-api-key", "cookie"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,6 @@ class TokenCounts:
 
 
 TOKENS: Final = TokenCounts()
-
-
-_KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "x-goog-api-key", "cookie"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,10 +173,10 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
     def _read_chunks(self) -> bytes | None:
         whole = bytearray()
         while True:
-            told = self.rfile.readline(100).partition(b";")[0].strip()
-            if not re.fullmatch(rb"[0-9A-Fa-f]{1,8}", told) or len(whole) + int(told, 16) > BODY_LIMIT:
+            digits = self.rfile.readline(100).partition(b";")[0].strip()
+            if not re.fullmatch(rb"[0-9A-Fa-f]{1,8}", digits) or len(whole) + int(digits, 16) > BODY_LIMIT:
                 return None
-            size = int(told, 16)
+            size = int(digits, 16)
             whole += self.rfile.read(size)
             self.rfile.readline(100)
             if size == 0:

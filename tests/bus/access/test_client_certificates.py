@@ -18,7 +18,7 @@ from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import NotAdmitted, Satellite
 from bridgehead.bus.wire.message import Message
 from bridgehead.errors import BridgeheadError
-from bus.support.gateways import House, open_house
+from bus.support.gateways import ServedBridge, served_bridge
 from bus.support.running import run
 
 URN = "urn:bridgehead:participant:"
@@ -90,25 +90,27 @@ def test_one_name_in_the_certificate_is_the_participant(
     assert certified_participant(der) == participant
 
 
-def join_of(house: House, participant: str) -> JoinFile:
-    return msgspec.structs.replace(house.enrol(participant), key=None)
+def join_of(served: ServedBridge, participant: str) -> JoinFile:
+    return msgspec.structs.replace(served.enrol(participant), key=None)
 
 
 def test_a_certificate_takes_the_place_of_key_and_token(tmp_path: Path) -> None:
     async def main() -> None:
         authority = Authority(tmp_path / "ca", "ours")
-        async with open_house(tmp_path, secure=True, client_ca=authority.file) as house:
+        async with served_bridge(tmp_path, secure=True, client_ca=authority.file) as served:
             files, _ = authority.issue(uri("den"))
-            keyed = house.enrol("den")
-            satellite = await Satellite.connect(join_of(house, "den"), client_cert=files, claimed_id="den-pi")
+            keyed = served.enrol("den")
+            satellite = await Satellite.connect(
+                join_of(served, "den"), client_cert=files, claimed_id="den-pi"
+            )
             assert satellite.source == "den-pi"
             await satellite.send(Message("ovos.stop"))
-            await house.until_heard("ovos.stop")
+            await served.until_heard("ovos.stop")
             await satellite.close()
             with pytest.raises(NotAdmitted):
                 await Satellite.connect(keyed)
             with pytest.raises(NotAdmitted):
-                await Satellite.connect(house.enrol("tok", token=True))
+                await Satellite.connect(served.enrol("tok", token=True))
 
     run(main())
 
@@ -116,8 +118,8 @@ def test_a_certificate_takes_the_place_of_key_and_token(tmp_path: Path) -> None:
 def test_strangers_revoked_ones_and_other_authorities_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
         ours, theirs = Authority(tmp_path / "ca", "ours"), Authority(tmp_path / "other", "theirs")
-        async with open_house(tmp_path, secure=True, client_ca=ours.file) as house:
-            join = join_of(house, "den")
+        async with served_bridge(tmp_path, secure=True, client_ca=ours.file) as served:
+            join = join_of(served, "den")
             unknown, _ = ours.issue(uri("nobody"))
             with pytest.raises(NotAdmitted):
                 await Satellite.connect(join, client_cert=unknown)
@@ -125,10 +127,10 @@ def test_strangers_revoked_ones_and_other_authorities_are_refused(tmp_path: Path
             with pytest.raises(BridgeheadError):
                 await Satellite.connect(join, client_cert=foreign)
             good, _ = ours.issue(uri("den"))
-            revoke(house.folder, "den")
-            house.gateway.reload()
+            revoke(served.folder, "den")
+            served.gateway.reload()
             with pytest.raises(NotAdmitted):
                 await Satellite.connect(join, client_cert=good)
-            assert house.heard == []
+            assert served.heard == []
 
     run(main())

@@ -15,7 +15,7 @@ import pytest
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion, Notice
 from bridgehead.contract.words import PendingState
-from bus.support.records import asked, assembled, house, kept
+from bus.support.records import asked, assembled, kept, served_with_record
 from bus.support.running import run
 from bus.support.serving import served_bus
 
@@ -93,7 +93,7 @@ def test_a_person_sees_what_waits_and_answers_it_on_the_page(tmp_path: Path) -> 
     deploy, toolkit = asked(assembly, "deploy"), asked(assembly, "toolkit", choices=())
 
     async def main() -> None:
-        async with house(tmp_path, assembly) as server, browser() as opened:
+        async with served_with_record(tmp_path, assembly) as server, browser() as opened:
             page = await opened.new_page(viewport={"width": 390, "height": 800})
             await page.goto(server.chat_url)
             cards = page.locator(".notice")

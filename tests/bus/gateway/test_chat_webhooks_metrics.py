@@ -260,7 +260,7 @@ def test_stop_ends_the_round_and_bad_input_is_answered(tmp_path: Path) -> None:
     run(main())
 
 
-class Desk:
+class Approvals:
     """Approvals in memory."""
 
     def __init__(self) -> None:
@@ -282,7 +282,7 @@ class Desk:
 @pytest.mark.parametrize("granted", [True, False])
 def test_notices_and_answers_need_their_grants(tmp_path: Path, granted: bool) -> None:
     async def main() -> None:
-        pending_answers = Desk()
+        pending_answers = Approvals()
         grants = ["notices", "approve"] if granted else []
         async with served_bus(tmp_path, approvals=pending_answers, chat_grants=grants) as server:
             one = await page(server, await enter(server))

@@ -22,7 +22,7 @@ from bridgehead.bus.sockets.dial import (
 )
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
-from bus.support.gateways import HANDLE, House, next_message, open_house, utterance
+from bus.support.gateways import HANDLE, ServedBridge, next_message, served_bridge, utterance
 from bus.support.running import run, until
 
 # -- coming in --------------------------------------------------------------------------------------------------
@@ -34,28 +34,28 @@ def test_a_satellite_asks_and_hears_the_answer_in_its_own_session(
     tmp_path: Path, secure: bool, token: bool
 ) -> None:
     async def main() -> None:
-        async with open_house(tmp_path, secure=secure) as house:
-            satellite = await house.satellite("kitchen", token=token)
+        async with served_bridge(tmp_path, secure=secure) as served:
+            satellite = await served.satellite("kitchen", token=token)
             await satellite.send(utterance("hello"))
-            (entry,) = await house.until_heard(HANDLE)
+            (entry,) = await served.until_heard(HANDLE)
             assert entry.context["source"] == satellite.source == "kitchen"
             assert entry.context["session"]["session_id"].startswith("b")
-            house.hub.publish(entry.reply("ovos.utterance.speak", {"utterance": "hi"}))
+            served.hub.publish(entry.reply("ovos.utterance.speak", {"utterance": "hi"}))
             answer = await next_message(satellite)
             assert answer.data == {"utterance": "hi"}
             assert answer.context["session"] == {"session_id": "default"}
             await satellite.close()
-            await until(lambda: len(house.relay.bridge.known) == 0)
+            await until(lambda: len(served.relay.bridge.known) == 0)
 
     run(main())
 
 
 def test_the_claim_is_used_where_it_is_free(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            first = await house.satellite("p1", claimed_id="kitchen")
-            second = await house.satellite("p2", claimed_id="kitchen")
-            third = await house.satellite("p3", token=True, claimed_id="den")
+        async with served_bridge(tmp_path) as served:
+            first = await served.satellite("p1", claimed_id="kitchen")
+            second = await served.satellite("p2", claimed_id="kitchen")
+            third = await served.satellite("p3", token=True, claimed_id="den")
             assert [s.source for s in (first, second, third)] == ["kitchen", "p2", "den"]
             for satellite in (first, second, third):
                 await satellite.close()
@@ -63,10 +63,10 @@ def test_the_claim_is_used_where_it_is_free(tmp_path: Path) -> None:
     run(main())
 
 
-async def knock(house: House, answer: dict[str, Any] | None) -> ConnectionEnded:
+async def knock(served: ServedBridge, answer: dict[str, Any] | None) -> ConnectionEnded:
     """Open the framed profile, answer the challenge with this frame, and see how it ends."""
     conversation = ClientConversation()
-    await dial(Target(house.url, subprotocol="bridgehead.v1"), conversation)
+    await dial(Target(served.url, subprotocol="bridgehead.v1"), conversation)
     await conversation.receive()
     if answer is not None:
         await conversation.send(msgspec.json.encode(answer))
@@ -96,13 +96,13 @@ GOOD_NONCE = "A" * 43 + "="
 )
 def test_nothing_is_processed_before_authentication(tmp_path: Path, frame: Any) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            house.enrol("kitchen", publish=["*"])
-            ended = await knock(house, frame)
+        async with served_bridge(tmp_path) as served:
+            served.enrol("kitchen", publish=["*"])
+            ended = await knock(served, frame)
             assert (ended.code, ended.reason) == (4001, "not_authenticated")
-            assert house.heard == []
-            assert len(house.relay.bridge.known) == 0
-            assert house.announcements.of("bus.refused")[0]["reason"] == "not_authenticated"
+            assert served.heard == []
+            assert len(served.relay.bridge.known) == 0
+            assert served.announcements.of("bus.refused")[0]["reason"] == "not_authenticated"
 
     run(main())
 
@@ -113,18 +113,18 @@ def test_who_does_not_answer_the_challenge_in_time_is_turned_out(
     monkeypatch.setattr("bridgehead.bus.gateway.connections.AUTHENTICATION_S", AUTHENTICATION_S / 100)
 
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            assert (await knock(house, None)).code == 4001
+        async with served_bridge(tmp_path) as served:
+            assert (await knock(served, None)).code == 4001
 
     run(main())
 
 
 def test_a_recorded_answer_to_an_earlier_challenge_is_worth_nothing(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("kitchen")
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("kitchen")
             conversation = ClientConversation()
-            await dial(Target(house.url, subprotocol="bridgehead.v1"), conversation)
+            await dial(Target(served.url, subprotocol="bridgehead.v1"), conversation)
             nonce = from_base64(json.loads(await conversation.receive())["nonce"])
             key = from_base64(join.key)
             assert nonce is not None and key is not None
@@ -132,7 +132,7 @@ def test_a_recorded_answer_to_an_earlier_challenge_is_worth_nothing(tmp_path: Pa
             proof = frames.auth("kitchen", challenge.client_nonce, challenge.client_mac(key), None)
             await conversation.send(proof)
             assert json.loads(await conversation.receive())["l2"] == "welcome"
-            assert (await knock(house, json.loads(proof))).code == 4001
+            assert (await knock(served, json.loads(proof))).code == 4001
             await conversation.close()
 
     run(main())
@@ -140,10 +140,10 @@ def test_a_recorded_answer_to_an_earlier_challenge_is_worth_nothing(tmp_path: Pa
 
 def test_a_wrong_key_a_wrong_token_and_an_expired_token_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            keyed, tokened = house.enrol("kitchen"), house.enrol("study", token=True)
-            other = house.enrol("hall")
-            over = house.enrol("guest", token=True, expires_in_s=-1)
+        async with served_bridge(tmp_path) as served:
+            keyed, tokened = served.enrol("kitchen"), served.enrol("study", token=True)
+            other = served.enrol("hall")
+            over = served.enrol("guest", token=True, expires_in_s=-1)
             wrong = [
                 msgspec.structs.replace(keyed, key=other.key),
                 msgspec.structs.replace(tokened, token=f"{tokened.token}x"),
@@ -154,16 +154,16 @@ def test_a_wrong_key_a_wrong_token_and_an_expired_token_are_refused(tmp_path: Pa
             for join in wrong:
                 with pytest.raises(NotAdmitted):
                     await Satellite.connect(join)
-            assert house.heard == []
+            assert served.heard == []
 
     run(main())
 
 
 def test_the_token_counts_only_in_its_header(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("study", token=True)
-            url = house.url.replace("/v1", "/raw")
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("study", token=True)
+            url = served.url.replace("/v1", "/raw")
             for target in (
                 Target(f"{url}?token={join.token}"),
                 Target(url, (("Cookie", f"token={join.token}"),)),
@@ -177,9 +177,9 @@ def test_the_token_counts_only_in_its_header(tmp_path: Path) -> None:
 
 def test_too_many_failures_from_one_address_close_the_door_for_a_while(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path, gateway={"failed_attempts": 3}) as house:
-            join = house.enrol("study", token=True)
-            url = house.url.replace("/v1", "/raw")
+        async with served_bridge(tmp_path, gateway={"failed_attempts": 3}) as served:
+            join = served.enrol("study", token=True)
+            url = served.url.replace("/v1", "/raw")
             wrong = Target(url, (("Authorization", "Bearer study.wrong"),))
             statuses = []
             for target in (*[wrong] * 3, Target(url, (("Authorization", f"Bearer {join.token}"),))):
@@ -197,11 +197,11 @@ def test_no_page_reaches_the_participants_paths_even_with_a_token(
     tmp_path: Path, path: str, origin: str
 ) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("study", token=True)
-            headers = (("Authorization", f"Bearer {join.token}"), ("Origin", origin.format(port=house.port)))
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("study", token=True)
+            headers = (("Authorization", f"Bearer {join.token}"), ("Origin", origin.format(port=served.port)))
             with pytest.raises(DialRefused) as refused:
-                await dial(Target(house.url.replace("/bridge/v1", path), headers), ClientConversation())
+                await dial(Target(served.url.replace("/bridge/v1", path), headers), ClientConversation())
             assert refused.value.status == 403
 
     run(main())
@@ -209,11 +209,11 @@ def test_no_page_reaches_the_participants_paths_even_with_a_token(
 
 def test_a_name_rebound_to_this_machine_is_turned_away(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("study", token=True)
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("study", token=True)
             headers = (("Authorization", f"Bearer {join.token}"), ("Host", "evil.example"))
             with pytest.raises(DialRefused) as refused:
-                await dial(Target(house.url, headers), ClientConversation())
+                await dial(Target(served.url, headers), ClientConversation())
             assert refused.value.status == 403
 
     run(main())
@@ -221,18 +221,18 @@ def test_a_name_rebound_to_this_machine_is_turned_away(tmp_path: Path) -> None:
 
 def test_strangers_are_limited_in_number_and_bytes(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path, gateway={"max_handshakes": 2}) as house:
+        async with served_bridge(tmp_path, gateway={"max_handshakes": 2}) as served:
             strangers = [ClientConversation(), ClientConversation()]
             for conversation in strangers:
-                await dial(Target(house.url, subprotocol="bridgehead.v1"), conversation)
+                await dial(Target(served.url, subprotocol="bridgehead.v1"), conversation)
                 await conversation.receive()
             with pytest.raises(DialRefused) as refused:
-                await dial(Target(house.url, subprotocol="bridgehead.v1"), ClientConversation())
+                await dial(Target(served.url, subprotocol="bridgehead.v1"), ClientConversation())
             assert refused.value.status == 503
             await strangers[0].send(b"x" * 20_000)
             with pytest.raises(ConnectionEnded):
                 await strangers[0].receive()
-            satellite = await house.satellite("kitchen")
+            satellite = await served.satellite("kitchen")
             await satellite.close()
             strangers[1].peer.abort()
 
@@ -241,9 +241,9 @@ def test_strangers_are_limited_in_number_and_bytes(tmp_path: Path) -> None:
 
 def test_the_name_of_an_enrolled_participant_is_not_free_for_others(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            house.enrol("kitchen")
-            thief = await house.satellite("p2", claimed_id="kitchen")
+        async with served_bridge(tmp_path) as served:
+            served.enrol("kitchen")
+            thief = await served.satellite("p2", claimed_id="kitchen")
             assert thief.source == "p2"
             await thief.close()
 
@@ -256,10 +256,10 @@ def test_the_name_of_an_enrolled_participant_is_not_free_for_others(tmp_path: Pa
 def test_a_pinned_satellite_shows_its_token_to_nobody_else(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
-            open_house(tmp_path / "one", secure=True) as house,
-            open_house(tmp_path / "two", secure=True) as other,
+            served_bridge(tmp_path / "one", secure=True) as served,
+            served_bridge(tmp_path / "two", secure=True) as other,
         ):
-            join = house.enrol("kitchen", token=True)
+            join = served.enrol("kitchen", token=True)
             with pytest.raises(WrongCertificate):
                 await Satellite.connect(msgspec.structs.replace(join, url=other.url))
             assert other.announcements.events == []
@@ -269,8 +269,8 @@ def test_a_pinned_satellite_shows_its_token_to_nobody_else(tmp_path: Path) -> No
 
 def test_a_certificate_nobody_vouches_for_is_refused_without_a_pin(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path, secure=True) as house:
-            join = msgspec.structs.replace(house.enrol("kitchen"), cert_sha256=None)
+        async with served_bridge(tmp_path, secure=True) as served:
+            join = msgspec.structs.replace(served.enrol("kitchen"), cert_sha256=None)
             with pytest.raises(Exception, match="CERTIFICATE_VERIFY_FAILED"):
                 await Satellite.connect(join)
 
@@ -281,9 +281,9 @@ def test_a_proof_made_for_one_server_is_worth_nothing_at_another(tmp_path: Path)
     """The certificate is part of what is signed, so a man in the middle cannot pass the handshake on."""
 
     async def main() -> None:
-        async with open_house(tmp_path, secure=True) as house:
-            join = house.enrol("kitchen")
-            house.gateway.binding = bytes(range(32))
+        async with served_bridge(tmp_path, secure=True) as served:
+            join = served.enrol("kitchen")
+            served.gateway.binding = bytes(range(32))
             with pytest.raises(NotAdmitted):
                 await Satellite.connect(join)
 
@@ -294,9 +294,9 @@ def test_a_server_that_does_not_know_the_key_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("kitchen")
-            monkeypatch.setattr(house.gateway, "answer_to", lambda challenge: bytes(32))
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("kitchen")
+            monkeypatch.setattr(served.gateway, "answer_to", lambda challenge: bytes(32))
             with pytest.raises(NotOurBridge):
                 await Satellite.connect(join)
 

@@ -15,16 +15,16 @@ from bridgehead.bus.client.participant import Satellite
 from bridgehead.bus.sockets.dial import ConnectionEnded
 from bridgehead.bus.wire import frames
 from bridgehead.host.clock import SystemClock
-from bus.support.gateways import HANDLE, open_house, utterance
+from bus.support.gateways import HANDLE, served_bridge, utterance
 from bus.support.running import run, until
 
 
 def test_a_flood_of_frames_that_are_no_messages_ends_the_connection_too(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
+        async with served_bridge(tmp_path) as served:
             limits = {"messages_per_second": 0.001, "burst": 3}
-            flooder = await house.satellite("flooder", limits=limits)
-            calm = await house.satellite("calm")
+            flooder = await served.satellite("flooder", limits=limits)
+            calm = await served.satellite("calm")
             for number in range(20):
                 await flooder._conversation.send(frames.ping(number))
             with pytest.raises(ConnectionEnded) as ended:
@@ -32,7 +32,7 @@ def test_a_flood_of_frames_that_are_no_messages_ends_the_connection_too(tmp_path
                     await flooder.receive()
             assert (ended.value.code, ended.value.reason) == (4029, "violations")
             await calm.send(utterance("hello"))
-            await house.until_heard(HANDLE)
+            await served.until_heard(HANDLE)
             await calm.close()
 
     run(main())
@@ -40,12 +40,12 @@ def test_a_flood_of_frames_that_are_no_messages_ends_the_connection_too(tmp_path
 
 def test_who_sends_pings_and_reads_nothing_is_cut_off(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
+        async with served_bridge(tmp_path) as served:
             plenty = {"messages_per_second": 1e9, "burst": 1_000_000_000}
-            deaf = await house.satellite("deaf", limits=plenty)
+            deaf = await served.satellite("deaf", limits=plenty)
             deaf._conversation.peer.pause_reading()
             ping = msgspec.json.encode({"l2": "ping", "t": "x" * 100_000})
-            while "deaf" in house.relay.connected:
+            while "deaf" in served.relay.connected:
                 deaf._conversation.peer.send(ping)
                 await asyncio.sleep(0)
                 assert deaf._conversation.peer.unsent < 64 * 1024 * 1024
@@ -59,9 +59,9 @@ def test_a_connection_that_ended_is_freed_without_waiting_for_the_collector(
     tmp_path: Path, ending: str
 ) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            visitor = await house.satellite("visitor")
-            connection = weakref.ref(house.relay._connections["visitor"])
+        async with served_bridge(tmp_path) as served:
+            visitor = await served.satellite("visitor")
+            connection = weakref.ref(served.relay._connections["visitor"])
             peer = weakref.ref(connection()._peer)  # type: ignore[union-attr]
             if ending == "abort":
                 visitor._conversation.peer.abort()
@@ -88,21 +88,21 @@ class Jumping(SystemClock):
 def test_a_wall_clock_that_jumps_touches_only_what_has_a_date(tmp_path: Path) -> None:
     async def main() -> None:
         clock = Jumping()
-        async with open_house(tmp_path, clock=clock, grace_s=30) as house:
-            keyed = await house.satellite("keyed")
-            away = await house.satellite("away")
+        async with served_bridge(tmp_path, clock=clock, grace_s=30) as served:
+            keyed = await served.satellite("keyed")
+            away = await served.satellite("away")
             await away.close(goodbye=False)
-            dated = await Satellite.connect(house.enrol("dated", token=True, expires_in_s=3600))
+            dated = await Satellite.connect(served.enrol("dated", token=True, expires_in_s=3600))
             for years in (-10, 10):
                 clock.offset = timedelta(days=365 * years)
-                house.gateway.reload()
+                served.gateway.reload()
                 await keyed.send(utterance(str(years)))
-            assert len(await house.until_heard(HANDLE, 2)) == 2
-            assert house.relay.bridge.known.get("away") is not None, "grace is not measured by the wall"
+            assert len(await served.until_heard(HANDLE, 2)) == 2
+            assert served.relay.bridge.known.get("away") is not None, "grace is not measured by the wall"
             with pytest.raises(ConnectionEnded) as ended:
                 await dated.receive()
             assert ended.value.code == 4003
-            revoked = house.announcements.of("bus.revoked")
+            revoked = served.announcements.of("bus.revoked")
             assert [(event["participant"], event["reason"]) for event in revoked] == [("dated", "expired")]
             await keyed.close()
 

@@ -14,7 +14,7 @@ from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import Incoming, MessageRefused, NotAdmitted, Satellite
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire.message import Message
-from bus.support.gateways import HANDLE, next_message, open_house, utterance
+from bus.support.gateways import HANDLE, next_message, served_bridge, utterance
 from bus.support.running import run, until
 
 # -- what comes through -----------------------------------------------------------------------------------------
@@ -22,8 +22,8 @@ from bus.support.running import run, until
 
 def test_a_refusal_names_the_reason_and_the_reference_and_keeps_the_connection(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            satellite = await house.satellite("kitchen")
+        async with served_bridge(tmp_path) as served:
+            satellite = await served.satellite("kitchen")
             await satellite._conversation.send(b'{"l2":"msg","m":{"type":"secret.topic"},"ref":"r7"}')
             await satellite._conversation.send(b'{"l2":"msg","m":5}')
             await satellite._conversation.send(b"{oops")
@@ -37,7 +37,7 @@ def test_a_refusal_names_the_reason_and_the_reference_and_keeps_the_connection(t
                 MessageRefused("hop_limit", {}),
             ]
             await satellite.send(utterance("still here"))
-            await house.until_heard(HANDLE)
+            await served.until_heard(HANDLE)
             await satellite.close()
 
     run(main())
@@ -45,9 +45,9 @@ def test_a_refusal_names_the_reason_and_the_reference_and_keeps_the_connection(t
 
 def test_frames_too_large_too_deep_or_too_many_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
+        async with served_bridge(tmp_path) as served:
             limits = {"max_frame_bytes": 5000, "messages_per_second": 0.001, "burst": 2}
-            satellite = await house.satellite("kitchen", limits=limits)
+            satellite = await served.satellite("kitchen", limits=limits)
             await satellite.send(utterance("x" * 6000))
             deep = b'{"l2":"msg","m":{"type":"ovos.stop","data":{"x":' + b"[" * 70 + b"]" * 70 + b"}}}"
             await satellite._conversation.send(deep)
@@ -59,7 +59,7 @@ def test_frames_too_large_too_deep_or_too_many_are_refused(tmp_path: Path) -> No
                 "too_large",
                 "rate_limited",
             ]
-            assert [m.data["utterances"] for m in await house.until_heard(HANDLE)] == [["one"]]
+            assert [m.data["utterances"] for m in await served.until_heard(HANDLE)] == [["one"]]
             await satellite.close()
 
     run(main())
@@ -67,8 +67,8 @@ def test_frames_too_large_too_deep_or_too_many_are_refused(tmp_path: Path) -> No
 
 def test_ten_violations_in_a_minute_end_the_connection(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            satellite = await house.satellite("kitchen")
+        async with served_bridge(tmp_path) as served:
+            satellite = await served.satellite("kitchen")
             for _ in range(10):
                 await satellite.send(Message("not.allowed"))
             with pytest.raises(ConnectionEnded) as ended:
@@ -81,21 +81,21 @@ def test_ten_violations_in_a_minute_end_the_connection(tmp_path: Path) -> None:
 
 def test_a_frame_above_the_hard_bound_is_not_read_to_its_end(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            satellite = await house.satellite("kitchen")
+        async with served_bridge(tmp_path) as served:
+            satellite = await served.satellite("kitchen")
             await satellite._conversation.send(b"x" * (17 * 1024 * 1024))
             with pytest.raises(ConnectionEnded):
                 await satellite.receive()
-            assert house.heard == []
+            assert served.heard == []
 
     run(main())
 
 
 def test_binary_frames_are_not_taken(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("study", token=True)
-            reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("study", token=True)
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(
                 f"GET /bridge/raw HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
@@ -112,16 +112,16 @@ def test_binary_frames_are_not_taken(tmp_path: Path) -> None:
 
 def test_the_raw_profile_carries_bare_messages_and_no_errors(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("study", token=True, names="legacy")
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("study", token=True, names="legacy")
             conversation = ClientConversation()
             headers = (("Authorization", f"Bearer {join.token}"), ("X-Bridgehead-Claimed-Id", "den"))
-            await dial(Target(house.url.replace("/v1", "/raw"), headers), conversation)
+            await dial(Target(served.url.replace("/v1", "/raw"), headers), conversation)
             await conversation.send(b'{"type":"not.allowed"}')
             await conversation.send(b'{"type":"recognizer_loop:utterance","data":{"utterances":["hi"]}}')
-            (entry,) = await house.until_heard(HANDLE)
+            (entry,) = await served.until_heard(HANDLE)
             assert entry.context["source"] == "den"
-            house.hub.publish(entry.reply("ovos.utterance.speak", {"utterance": "hello"}))
+            served.hub.publish(entry.reply("ovos.utterance.speak", {"utterance": "hello"}))
             spoken = json.loads(await conversation.receive())
             assert spoken["type"] == "speak" and spoken["data"]["expect_response"] is False
             await conversation.close()
@@ -131,9 +131,9 @@ def test_the_raw_profile_carries_bare_messages_and_no_errors(tmp_path: Path) -> 
 
 def test_a_peer_may_not_use_the_raw_profile(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("other", token=True, role="peer")
-            target = Target(house.url.replace("/v1", "/raw"), (("Authorization", f"Bearer {join.token}"),))
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("other", token=True, role="peer")
+            target = Target(served.url.replace("/v1", "/raw"), (("Authorization", f"Bearer {join.token}"),))
             with pytest.raises(DialRefused) as refused:
                 await dial(target, ClientConversation())
             assert refused.value.status == 403
@@ -146,15 +146,15 @@ def test_a_peer_may_not_use_the_raw_profile(tmp_path: Path) -> None:
 
 def test_messages_held_during_grace_arrive_in_order_on_reconnect(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("kitchen")
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("kitchen")
             satellite = await Satellite.connect(join)
             await satellite.send(utterance("hi"))
-            (entry,) = await house.until_heard(HANDLE)
+            (entry,) = await served.until_heard(HANDLE)
             await satellite.close(goodbye=False)
-            await until(lambda: not list(house.relay.connected))
+            await until(lambda: not list(served.relay.connected))
             for text in ("one", "two"):
-                house.hub.publish(entry.reply("ovos.utterance.speak", {"utterance": text}))
+                served.hub.publish(entry.reply("ovos.utterance.speak", {"utterance": text}))
             again = await Satellite.connect(join)
             assert again.source == satellite.source
             assert [(await next_message(again)).data["utterance"] for _ in range(2)] == ["one", "two"]
@@ -165,16 +165,16 @@ def test_messages_held_during_grace_arrive_in_order_on_reconnect(tmp_path: Path)
 
 def test_a_second_connection_replaces_the_first(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("kitchen")
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("kitchen")
             first = await Satellite.connect(join)
             second = await Satellite.connect(join)
             with pytest.raises(ConnectionEnded) as ended:
                 await first.receive()
             assert (ended.value.code, ended.value.reason) == (4009, "replaced")
             await second.send(utterance("hi"))
-            await house.until_heard(HANDLE)
-            assert [e["gone"] for e in house.announcements.of("bus.left")] == []
+            await served.until_heard(HANDLE)
+            assert [e["gone"] for e in served.announcements.of("bus.left")] == []
             await second.close()
 
     run(main())
@@ -182,21 +182,21 @@ def test_a_second_connection_replaces_the_first(tmp_path: Path) -> None:
 
 def test_revocation_closes_the_connection_and_cleans_up_on_the_hub(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("host", role="skill_host")
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("host", role="skill_host")
             satellite = await Satellite.connect(join)
             await satellite.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
-            await house.until_heard("ovos.skill.loaded")
-            revoke(house.folder, "host")
-            house.gateway.reload()
+            await served.until_heard("ovos.skill.loaded")
+            revoke(served.folder, "host")
+            served.gateway.reload()
             with pytest.raises(ConnectionEnded) as ended:
                 await satellite.receive()
             assert (ended.value.code, ended.value.reason) == (4003, "revoked")
-            (gone,) = await house.until_heard("ovos.skill.deregister")
+            (gone,) = await served.until_heard("ovos.skill.deregister")
             assert gone.data == {"skill_id": "lamp"} and gone.context["source"] == "bridgehead"
             with pytest.raises(NotAdmitted):
                 await Satellite.connect(join)
-            fresh = await house.satellite("host", role="skill_host")
+            fresh = await served.satellite("host", role="skill_host")
             await fresh.close()
 
     run(main())
@@ -206,20 +206,20 @@ def test_a_changed_record_counts_from_the_next_message_and_a_broken_file_changes
     tmp_path: Path,
 ) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            satellite = await house.satellite("kitchen")
+        async with served_bridge(tmp_path) as served:
+            satellite = await served.satellite("kitchen")
             await satellite.send(utterance("one"))
-            await house.until_heard(HANDLE)
-            set_key(house.folder, "kitchen", "policy.blacklisted_skills", '["shell"]')
-            house.gateway.reload()
+            await served.until_heard(HANDLE)
+            set_key(served.folder, "kitchen", "policy.blacklisted_skills", '["shell"]')
+            served.gateway.reload()
             await satellite.send(utterance("two"))
-            (_, second) = await house.until_heard(HANDLE, 2)
+            (_, second) = await served.until_heard(HANDLE, 2)
             assert second.context["session"]["blacklisted_skills"] == ["shell"]
-            house.folder.records_file.write_text("[kitchen\nrole = ")
-            house.gateway.reload()
-            assert house.gateway.directory.problem is not None
+            served.folder.records_file.write_text("[kitchen\nrole = ")
+            served.gateway.reload()
+            assert served.gateway.directory.problem is not None
             await satellite.send(utterance("three"))
-            (*_, third) = await house.until_heard(HANDLE, 3)
+            (*_, third) = await served.until_heard(HANDLE, 3)
             assert third.context["session"]["blacklisted_skills"] == ["shell"]
             await satellite.close()
 
@@ -228,12 +228,12 @@ def test_a_changed_record_counts_from_the_next_message_and_a_broken_file_changes
 
 def test_a_token_that_expires_ends_its_connection(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            join = house.enrol("study", token=True, expires_in_s=0.2)
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("study", token=True, expires_in_s=0.2)
             satellite = await Satellite.connect(join)
             reading = asyncio.ensure_future(satellite.receive())
             while not reading.done():
-                house.gateway.reload()
+                served.gateway.reload()
                 await asyncio.sleep(0.01)
             assert isinstance(reading.exception(), ConnectionEnded)
 
@@ -242,13 +242,13 @@ def test_a_token_that_expires_ends_its_connection(tmp_path: Path) -> None:
 
 def test_half_open_participants_are_found_and_get_their_grace(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path, gateway={"ping_s": 0.02, "silence_s": 0.1}) as house:
-            silent = await house.satellite("silent")
+        async with served_bridge(tmp_path, gateway={"ping_s": 0.02, "silence_s": 0.1}) as served:
+            silent = await served.satellite("silent")
             silent._conversation.peer.pause_reading()
-            alive = await house.satellite("alive")
+            alive = await served.satellite("alive")
             hearing = asyncio.ensure_future(alive.receive())  # answers pings meanwhile
-            await until(lambda: list(house.relay.connected) == ["alive"])
-            assert house.relay.bridge.known.get("silent") is not None
+            await until(lambda: list(served.relay.connected) == ["alive"])
+            assert served.relay.bridge.known.get("silent") is not None
             hearing.cancel()
             silent._conversation.peer.abort()
             await alive.close()
@@ -258,24 +258,24 @@ def test_half_open_participants_are_found_and_get_their_grace(tmp_path: Path) ->
 
 def test_a_slow_participant_is_cut_off_and_nobody_else_waits(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path, max_queued_bytes=200_000) as house:
-            slow = await house.satellite("slow")
-            quick = await house.satellite("quick")
+        async with served_bridge(tmp_path, max_queued_bytes=200_000) as served:
+            slow = await served.satellite("slow")
+            quick = await served.satellite("quick")
             for satellite in (slow, quick):
                 await satellite.send(utterance("hi"))
-            await house.until_heard(HANDLE, 2)
+            await served.until_heard(HANDLE, 2)
             slow._conversation.peer.pause_reading()
-            entries = {m.context["source"]: m for m in house.heard}
+            entries = {m.context["source"]: m for m in served.heard}
             rounds = 0
-            while "slow" in house.relay.connected:
+            while "slow" in served.relay.connected:
                 for source in ("slow", "quick"):
-                    house.hub.publish(
+                    served.hub.publish(
                         entries[source].reply("ovos.utterance.speak", {"utterance": "x" * 50_000})
                     )
                 rounds += 1
                 await next_message(quick)
-            assert house.relay.counters.outcomes["out", "dropped", "slow_consumer"] >= 1
-            assert house.relay.counters.of("quick")["out delivered"] == rounds
+            assert served.relay.counters.outcomes["out", "dropped", "slow_consumer"] >= 1
+            assert served.relay.counters.of("quick")["out delivered"] == rounds
             slow._conversation.peer.abort()
             await quick.close()
 
@@ -284,8 +284,8 @@ def test_a_slow_participant_is_cut_off_and_nobody_else_waits(tmp_path: Path) -> 
 
 def test_a_gateway_that_stops_says_goodbye(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path) as house:
-            satellite = await house.satellite("kitchen")
+        async with served_bridge(tmp_path) as served:
+            satellite = await served.satellite("kitchen")
         with pytest.raises(ConnectionEnded) as ended:
             await satellite.receive()
         assert (ended.value.code, ended.value.reason) == (1001, "going_away")
@@ -296,17 +296,17 @@ def test_a_gateway_that_stops_says_goodbye(tmp_path: Path) -> None:
 def test_a_restarted_bridge_remembers_sources_sessions_and_skills(tmp_path: Path) -> None:
     async def main() -> None:
         joins: dict[str, JoinFile] = {}
-        async with open_house(tmp_path) as house:
-            joins["host"] = house.enrol("host", role="skill_host")
+        async with served_bridge(tmp_path) as served:
+            joins["host"] = served.enrol("host", role="skill_host")
             satellite = await Satellite.connect(joins["host"], claimed_id="lamp-pi")
             await satellite.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
-            (loaded,) = await house.until_heard("ovos.skill.loaded")
-        async with open_house(tmp_path, grace_s=0.2) as house:
+            (loaded,) = await served.until_heard("ovos.skill.loaded")
+        async with served_bridge(tmp_path, grace_s=0.2) as served:
             spoken = Message(
                 "ovos.utterance.speak", {"utterance": "hi"}, {"session": loaded.context["session"]}
             )
-            house.hub.publish(spoken)
-            join = msgspec.structs.replace(joins["host"], url=house.url)
+            served.hub.publish(spoken)
+            join = msgspec.structs.replace(joins["host"], url=served.url)
             again = await Satellite.connect(join)
             assert again.source == "lamp-pi"
             event = await again.receive()
@@ -314,29 +314,29 @@ def test_a_restarted_bridge_remembers_sources_sessions_and_skills(tmp_path: Path
                 "session_id": "default"
             }
             await again.close(goodbye=False)
-        async with open_house(tmp_path, grace_s=0.05) as house:
-            (gone,) = await house.until_heard("ovos.skill.deregister")
+        async with served_bridge(tmp_path, grace_s=0.05) as served:
+            (gone,) = await served.until_heard("ovos.skill.deregister")
             assert gone.context["session"] == loaded.context["session"]
-        async with open_house(tmp_path, grace_s=0.05) as house:
-            await until(lambda: len(house.relay.bridge.known) == 0)
-            assert house.heard == []
+        async with served_bridge(tmp_path, grace_s=0.05) as served:
+            await until(lambda: len(served.relay.bridge.known) == 0)
+            assert served.heard == []
 
     run(main())
 
 
 def test_outcomes_and_arrivals_are_announced_without_payload(tmp_path: Path) -> None:
     async def main() -> None:
-        async with open_house(tmp_path, debug=True) as house:
-            satellite = await house.satellite("kitchen")
+        async with served_bridge(tmp_path, debug=True) as served:
+            satellite = await served.satellite("kitchen")
             await satellite.send(utterance("a secret"))
-            await house.until_heard(HANDLE)
+            await served.until_heard(HANDLE)
             await satellite.close()
-            await until(lambda: bool(house.announcements.of("bus.left")))
-            (outcome,) = house.announcements.of("bus.message.outcome")[:1]
+            await until(lambda: bool(served.announcements.of("bus.left")))
+            (outcome,) = served.announcements.of("bus.message.outcome")[:1]
             assert outcome["participant"] == "kitchen" and outcome["direction"] == "in"
             assert outcome["outcome"] == "delivered" and outcome["bytes"] > 0
-            assert house.announcements.of("bus.joined")[0]["source"] == "kitchen"
-            assert house.announcements.of("bus.left")[0]["reason"] == "goodbye"
-            assert "secret" not in str(house.announcements.events)
+            assert served.announcements.of("bus.joined")[0]["source"] == "kitchen"
+            assert served.announcements.of("bus.left")[0]["reason"] == "goodbye"
+            assert "secret" not in str(served.announcements.events)
 
     run(main())

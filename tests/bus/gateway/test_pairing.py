@@ -21,7 +21,7 @@ from bus.support.running import run, until
 from bus.support.serving import Served, served_bus
 
 
-class Desk:
+class Approver:
     """A person who answers what is asked."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Desk:
     def answer(self, item_id: str, text: str, by: str) -> None: ...
 
 
-async def ask_to_join(server: Served, pending_answers: Desk, participant: str, answer: str) -> Any:
+async def ask_to_join(server: Served, pending_answers: Approver, participant: str, answer: str) -> Any:
     """A device asks; the person compares the digits and answers."""
     endpoint = server.gateway.endpoints["pair"]
     assert isinstance(endpoint, PairingEndpoint)
@@ -59,7 +59,7 @@ async def ask_to_join(server: Served, pending_answers: Desk, participant: str, a
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -> None:
     async def main() -> None:
-        pending_answers = Desk()
+        pending_answers = Approver()
         table = {"client_ca": None, "tls_cert": None} if not secure else _certificate(tmp_path)
         async with served_bus(
             tmp_path / "bus", agent=ScriptedAgent(), approvals=pending_answers, pairing=True, **table
@@ -69,7 +69,7 @@ def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -
             async with await Satellite.connect(join) as satellite:
                 assert (await satellite.ask("hi")).text == "You said: hi"
             with pytest.raises(PairingRefused, match="taken"):
-                await ask_to_join(server, Desk(), "den", "yes")
+                await ask_to_join(server, Approver(), "den", "yes")
 
     run(main())
 
@@ -83,7 +83,7 @@ def _certificate(folder: Path) -> dict[str, str]:
 
 def test_no_means_no(tmp_path: Path) -> None:
     async def main() -> None:
-        pending_answers = Desk()
+        pending_answers = Approver()
         async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
             with pytest.raises(PairingRefused, match="operator"):
                 await ask_to_join(server, pending_answers, "den", "no")
@@ -94,7 +94,7 @@ def test_no_means_no(tmp_path: Path) -> None:
 
 def test_a_device_that_goes_away_takes_its_question_with_it(tmp_path: Path) -> None:
     async def main() -> None:
-        pending_answers = Desk()
+        pending_answers = Approver()
         async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
             url = server.join_url.replace("/bridge/v1", "/pair")
             device = asyncio.ensure_future(pair(url, "den", lambda _code: None))
@@ -107,7 +107,7 @@ def test_a_device_that_goes_away_takes_its_question_with_it(tmp_path: Path) -> N
 
 def test_without_pairing_there_is_no_such_place(tmp_path: Path) -> None:
     async def main() -> None:
-        async with served_bus(tmp_path, approvals=Desk()) as server:
+        async with served_bus(tmp_path, approvals=Approver()) as server:
             with pytest.raises(DialRefused) as refused:
                 await pair(server.join_url.replace("/bridge/v1", "/pair"), "den", print)
             assert refused.value.status == 404
@@ -138,7 +138,7 @@ HELLO = {"l2": "pair", "participant": "den", "commit": COMMIT}
 )
 def test_a_device_that_does_not_keep_to_the_steps_is_turned_out(tmp_path: Path, frames: list[Any]) -> None:
     async def main() -> None:
-        pending_answers = Desk()
+        pending_answers = Approver()
         async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
             conversation = ClientConversation()
             await dial(Target(server.join_url.replace("/bridge/v1", "/pair")), conversation)
@@ -169,7 +169,7 @@ def test_only_so_many_devices_wait_at_once(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(pairing, "MAX_WAITING", 1)
 
     async def main() -> None:
-        async with served_bus(tmp_path, approvals=Desk(), pairing=True) as server:
+        async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
             url = server.join_url.replace("/bridge/v1", "/pair")
             waiting = ClientConversation()
             await dial(Target(url), waiting)

@@ -30,11 +30,11 @@ Play = Callable[[OneSite, Listener, Any], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture(params=list(itertools.product(LIBRARIES, LIBRARIES, (True, False))), ids=str)
-def play(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Runs a scene with a listener and a dialler of every pair of libraries, on both event loops."""
+def with_every_pair(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Runs a exchange with a listener and a dialler of every pair of libraries, on both event loops."""
     serving, calling, uvloop = request.param
 
-    def stage(exchange: Play, **upgrade: Any) -> None:
+    def run_it(exchange: Play, **upgrade: Any) -> None:
         async def main() -> None:
             site = OneSite(**upgrade)
             listener = await listen(site, "127.0.0.1", 0, library_name=serving)
@@ -54,10 +54,10 @@ def play(request: pytest.FixtureRequest) -> Callable[..., None]:
 
         run(main(), uvloop=uvloop)
 
-    return stage
+    return run_it
 
 
-def test_messages_travel_both_ways_in_order(play: Callable[..., None]) -> None:
+def test_messages_travel_both_ways_in_order(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         site.server.echo = True
         conversation = await call()
@@ -68,11 +68,11 @@ def test_messages_travel_both_ways_in_order(play: Callable[..., None]) -> None:
         assert all(text for _payload, text in site.server.messages)
         assert site.server.batches > 0
 
-    play(exchange)
+    with_every_pair(exchange)
 
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 700_000])
-def test_every_length_of_frame_arrives_whole(play: Callable[..., None], size: int) -> None:
+def test_every_length_of_frame_arrives_whole(with_every_pair: Callable[..., None], size: int) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         site.server.echo = True
         conversation = await call()
@@ -81,10 +81,12 @@ def test_every_length_of_frame_arrives_whole(play: Callable[..., None], size: in
         site.server.peer.write(text_frame(b"y" * size))
         assert await conversation.receive() == b"y" * size
 
-    play(exchange)
+    with_every_pair(exchange)
 
 
-def test_a_message_above_the_bound_ends_the_connection_with_1009(play: Callable[..., None]) -> None:
+def test_a_message_above_the_bound_ends_the_connection_with_1009(
+    with_every_pair: Callable[..., None],
+) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         await conversation.send(b"x" * 2001)
@@ -93,10 +95,10 @@ def test_a_message_above_the_bound_ends_the_connection_with_1009(play: Callable[
         assert ended.value.code == 1009
         assert site.server.messages == []
 
-    play(exchange, max_message_bytes=2000)
+    with_every_pair(exchange, max_message_bytes=2000)
 
 
-def test_the_close_code_and_its_reason_reach_the_other_side(play: Callable[..., None]) -> None:
+def test_the_close_code_and_its_reason_reach_the_other_side(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         site.server.peer.close(4008, "slow_consumer")
@@ -105,40 +107,40 @@ def test_the_close_code_and_its_reason_reach_the_other_side(play: Callable[..., 
         assert (ended.value.code, ended.value.reason) == (4008, "slow_consumer")
         await until(lambda: site.server.end is not None)
 
-    play(exchange)
+    with_every_pair(exchange)
 
 
-def test_a_client_that_says_goodbye_is_heard(play: Callable[..., None]) -> None:
+def test_a_client_that_says_goodbye_is_heard(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         await conversation.close(4100, "done")
         await until(lambda: site.server.end is not None)
         assert site.server.end == (4100, "done")
 
-    play(exchange)
+    with_every_pair(exchange)
 
 
-def test_a_connection_that_breaks_is_noticed(play: Callable[..., None]) -> None:
+def test_a_connection_that_breaks_is_noticed(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         conversation.peer.abort()
         await until(lambda: site.server.end is not None)
         assert site.server.end == (1006, "")
 
-    play(exchange)
+    with_every_pair(exchange)
 
 
-def test_pings_are_answered(play: Callable[..., None]) -> None:
+def test_pings_are_answered(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         await call()
         site.server.peer.ping()
         await until(lambda: site.server.pongs == 1)
 
-    play(exchange)
+    with_every_pair(exchange)
 
 
 def test_a_reader_that_does_not_keep_up_pauses_the_writer_and_later_gets_everything(
-    play: Callable[..., None],
+    with_every_pair: Callable[..., None],
 ) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
@@ -154,20 +156,20 @@ def test_a_reader_that_does_not_keep_up_pauses_the_writer_and_later_gets_everyth
             assert len(await conversation.receive()) == 100_000
         await until(lambda: site.server.resumes == site.server.pauses)
 
-    play(exchange)
+    with_every_pair(exchange)
 
 
-def test_a_full_client_stops_reading_until_it_is_emptied(play: Callable[..., None]) -> None:
+def test_a_full_client_stops_reading_until_it_is_emptied(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         for number in range(FULL * 3):
             site.server.peer.send(b"%d" % number)
         assert [int(await conversation.receive()) for _ in range(FULL * 3)] == list(range(FULL * 3))
 
-    play(exchange)
+    with_every_pair(exchange)
 
 
-def test_a_stranger_gets_only_its_allowance_of_bytes(play: Callable[..., None]) -> None:
+def test_a_stranger_gets_only_its_allowance_of_bytes(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         await conversation.send(b"x" * 100)
@@ -177,28 +179,28 @@ def test_a_stranger_gets_only_its_allowance_of_bytes(play: Callable[..., None]) 
             await conversation.receive()
         assert len(site.server.messages) == 1
 
-    play(exchange, first_bytes=1000)
+    with_every_pair(exchange, first_bytes=1000)
 
 
-def test_one_who_is_known_may_send_more_than_the_allowance(play: Callable[..., None]) -> None:
+def test_one_who_is_known_may_send_more_than_the_allowance(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         site.server.peer.lift_allowance()
         await conversation.send(b"x" * 5000)
         await until(lambda: len(site.server.messages) == 1)
 
-    play(exchange, first_bytes=1000)
+    with_every_pair(exchange, first_bytes=1000)
 
 
-def test_the_subprotocol_is_agreed_on(play: Callable[..., None]) -> None:
+def test_the_subprotocol_is_agreed_on(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         await call(subprotocol="bridgehead.v1")
         assert site.requests[0].headers["sec-websocket-protocol"] == "bridgehead.v1"
 
-    play(exchange, subprotocol="bridgehead.v1")
+    with_every_pair(exchange, subprotocol="bridgehead.v1")
 
 
-def test_a_refused_upgrade_carries_its_status(play: Callable[..., None]) -> None:
+def test_a_refused_upgrade_carries_its_status(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         with pytest.raises(DialRefused) as refused:
             await call("/closed?token=secret")
@@ -206,7 +208,7 @@ def test_a_refused_upgrade_carries_its_status(play: Callable[..., None]) -> None
         assert "secret" not in refused.value.message
         assert not site.server.is_open
 
-    play(exchange)
+    with_every_pair(exchange)
 
 
 # -- frames a library would never send --------------------------------------------------------------------------

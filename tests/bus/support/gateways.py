@@ -51,7 +51,7 @@ class Announcements:
         return [data for seen, data in self.events if seen == kind]
 
 
-class House:
+class ServedBridge:
     """Everything one bridge consists of, at hand for a test."""
 
     def __init__(self, folder: StateFolder, secure: bool) -> None:
@@ -90,7 +90,7 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(
+async def served_bridge(
     path: Path,
     *,
     secure: bool = False,
@@ -99,10 +99,10 @@ async def open_house(
     debug: bool = False,
     clock: Clock | None = None,
     **settings: Any,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[ServedBridge]:
     folder = StateFolder(path / "bus")
     folder.prepare()
-    house = House(folder, secure)
+    served = ServedBridge(folder, secure)
     directory = EnrolledParticipants(folder)
     words = (f"{number:04x}" for number in itertools.count())
     bridge = Bridge(
@@ -115,32 +115,32 @@ async def open_house(
         is_enrolled=lambda participant_id: participant_id in directory.records,
         now=SystemClock().monotonic(),
     )
-    transport = MemoryTransport(house.hub)
-    house.relay = Relay(
-        bridge, transport, state=state, announcer=house.announcements, clock=clock, debug=debug
+    transport = MemoryTransport(served.hub)
+    served.relay = Relay(
+        bridge, transport, state=state, announcer=served.announcements, clock=clock, debug=debug
     )
-    await transport.connect(house.relay)
-    house.relay.opened()
+    await transport.connect(served.relay)
+    served.relay.opened()
     tls, binding = _tls(folder, client_ca) if secure else (None, NO_BINDING)
-    house.gateway = Gateway(
-        house.relay,
+    served.gateway = Gateway(
+        served.relay,
         directory,
         GatewaySettings(**{"client_certificates": client_ca is not None, **(gateway or {})}),
         binding=binding,
-        announcer=house.announcements,
+        announcer=served.announcements,
         clock=clock,
     )
-    listener = await listen(house.gateway, "127.0.0.1", 0, tls=tls)
-    house.port = listener.port
+    listener = await listen(served.gateway, "127.0.0.1", 0, tls=tls)
+    served.port = listener.port
     if secure:
-        house.cert_sha256 = fingerprint(certificate_der(folder.tls_folder / "cert.pem"))
+        served.cert_sha256 = fingerprint(certificate_der(folder.tls_folder / "cert.pem"))
     try:
-        yield house
+        yield served
     finally:
         await listener.close()
-        await house.relay.stop()
-        await house.gateway.stop()
-        await until(lambda: not house.gateway.heartbeat.watched)
+        await served.relay.stop()
+        await served.gateway.stop()
+        await until(lambda: not served.gateway.heartbeat.watched)
         state.close()
 
 

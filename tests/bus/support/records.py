@@ -20,7 +20,7 @@ def assembled(tmp_path: Path) -> Assembly:
 
 
 @asynccontextmanager
-async def house(tmp_path: Path, assembly: Assembly) -> AsyncIterator[Served]:
+async def served_with_record(tmp_path: Path, assembly: Assembly) -> AsyncIterator[Served]:
     async with served_bus(
         tmp_path / "bus",
         approvals=RecordApprovals(assembly),

@@ -1,3 +1,5 @@
+"""Names, logs and masking of the files a council leaves (council §18)."""
+
 from __future__ import annotations
 
 import json

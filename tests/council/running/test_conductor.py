@@ -1,3 +1,5 @@
+"""The conductor: seats side by side, deadlines, stopping, and resuming from any prefix of the journal."""
+
 from __future__ import annotations
 
 import datetime as dt
@@ -206,11 +208,11 @@ def test_a_call_over_its_limit_is_a_timeout_of_that_call() -> None:
     assert watcher.refusals == [("claude", ErrorClass.TIMEOUT)]
 
 
-class Crowd(InProcess):
+class CountingRuntime(InProcess):
     """Counts how many calls are under way at once."""
 
     kind = "cli"
-    runtime_name = "crowd"
+    runtime_name = "counting"
 
     def __init__(self) -> None:
         self.now = self.most = 0
@@ -230,14 +232,14 @@ class Crowd(InProcess):
 
 
 def test_a_seat_makes_no_more_calls_at_once_than_it_may() -> None:
-    crowd = Crowd()
+    counting = CountingRuntime()
     task = BridgeInput(
         session_id="a", scope="x", task_description="y", domains=tuple(f"d{n}" for n in range(9))
     )
 
-    run(council("claude", task=task), ScriptedSeats({"claude": crowd}), Means(max_concurrency=3))
+    run(council("claude", task=task), ScriptedSeats({"claude": counting}), Means(max_concurrency=3))
 
-    assert crowd.most == 3
+    assert counting.most == 3
 
 
 def test_a_guest_that_breaks_ends_its_call_and_not_the_council(caplog: pytest.LogCaptureFixture) -> None:
@@ -412,7 +414,7 @@ def test_an_interrupt_stops_the_calls_and_reports_what_is_there(by: str) -> None
 # -- the host seat
 
 
-class Desk:
+class HostAnswers:
     """Answers that are there when they are looked for."""
 
     def __init__(self) -> None:
@@ -436,7 +438,7 @@ def host_seats() -> ScriptedSeats:
 
 
 def test_the_host_seat_pauses_the_run_after_everybody_else_has_spoken_and_goes_on_with_its_answers() -> None:
-    journal, desk = MemoryJournal(), Desk()
+    journal, desk = MemoryJournal(), HostAnswers()
     ending = run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
 
     assert isinstance(ending, Waiting)
@@ -458,7 +460,7 @@ def test_the_host_seat_pauses_the_run_after_everybody_else_has_spoken_and_goes_o
 
 
 def test_giving_the_host_up_ends_the_wait() -> None:
-    journal, desk = MemoryJournal(), Desk()
+    journal, desk = MemoryJournal(), HostAnswers()
     run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
 
     wishes = [GivenUp(bridge="claude", at="2026-11-15T11:00:00.000Z")]
@@ -469,7 +471,7 @@ def test_giving_the_host_up_ends_the_wait() -> None:
 
 
 def test_giving_everybody_up_still_makes_the_call_that_was_cut_off_and_folds_in_what_was_answered() -> None:
-    journal, desk = MemoryJournal(), Desk()
+    journal, desk = MemoryJournal(), HostAnswers()
     run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
     cut_off = [one for one in journal.recorded if not isinstance(one, Reply)]
     desk.answered = {str(call.key): answer_for(call) for call in desk.posted if call.key.agent == "security"}

@@ -1,3 +1,5 @@
+"""What a failed call means: which refusal it is, its skip reason, and how much of stderr is kept."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""The seat on another machine: the request it gets, and how far its report is believed."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""The static seat: real analysers over real mistakes, with evidence that holds."""
+
 from __future__ import annotations
 
 import json

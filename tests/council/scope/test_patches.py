@@ -1,3 +1,5 @@
+"""A patch by its sections: names, renames, and leaving out what may not be shown."""
+
 from __future__ import annotations
 
 import pytest

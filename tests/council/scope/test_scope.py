@@ -1,3 +1,5 @@
+"""Which files a council looks at, and which are left out and reported."""
+
 from __future__ import annotations
 
 import subprocess

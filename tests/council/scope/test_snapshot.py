@@ -1,3 +1,5 @@
+"""The private copy of a scope that runtimes read."""
+
 from __future__ import annotations
 
 from pathlib import Path

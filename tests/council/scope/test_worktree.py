@@ -1,3 +1,5 @@
+"""The work tree in which an agent may write: its result is a branch and a patch, the user's tree stays as it is."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""The checks before a council: who is skipped, who halts it, and the events of each step."""
+
 from __future__ import annotations
 
 import json

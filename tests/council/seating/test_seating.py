@@ -1,3 +1,5 @@
+"""Who gets a seat, and the report of a runtime that gets none."""
+
 from __future__ import annotations
 
 import os

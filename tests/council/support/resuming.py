@@ -35,7 +35,7 @@ HOST = "claude"
 RIG = "rig:"
 
 
-class Desk:
+class HostAnswers:
     """The host's answers that are there when the council is taken up again."""
 
     def __init__(self, answered: set[str]) -> None:
@@ -130,7 +130,7 @@ class Resumed:
             for bridge in self._bridges
         }
         wishes = [GivenUp(bridge=bridge, at=AT) for bridge in self._bridges if close]
-        means = Means(journal=self._journal, desk=Desk(self._answered))
+        means = Means(journal=self._journal, desk=HostAnswers(self._answered))
         return anyio.run(conduct, self._run, ScriptedSeats(connections), means, wishes)
 
 

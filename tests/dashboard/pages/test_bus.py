@@ -24,37 +24,37 @@ from bridgehead.bus.gateway.status import (
 from bridgehead.dashboard.pages.bus import MOST_HEADS, rate_plots, shown_heads
 from dashboard.support.live_bus import LiveBus, live_bus
 from dashboard.support.rig_worlds import HOSTILE, HOSTILE_LINE, MARKUP
-from dashboard.support.served import Desktop, desktop
+from dashboard.support.served import OpenDashboard, open_dashboard
 
 AT = "2026-11-15T10:15:02.000Z"
 
 
 @dataclass
-class House:
-    desk: Desktop
+class BusAndPages:
+    web: OpenDashboard
     bus: LiveBus
     kitchen: Satellite
 
     def page(self, path: str = "/bus") -> str:
-        answer = self.desk.client.get(path)
+        answer = self.web.client.get(path)
         assert answer.status_code == 200, answer.text
         return answer.text
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusAndPages]:
     """A bus with one satellite that spoke once while the page was open, and one that is away."""
     with (
-        desktop(tmp_path_factory.mktemp("web")) as desk,
-        live_bus(Path(bus_view(desk.assembly).state)) as bus,
+        open_dashboard(tmp_path_factory.mktemp("web")) as web,
+        live_bus(Path(bus_view(web.assembly).state)) as bus,
     ):
         bus.server.enrol("garage")
         kitchen = bus.do(bus.server.satellite("kitchen", site_determination="downstairs"))
         study = bus.do(bus.server.satellite("study"))
-        desk.client.get("/bus")
+        web.client.get("/bus")
         bus.do(kitchen.ask("a secret word"))
         bus.do(study.ask("what time is it"))
-        yield House(desk, bus, kitchen)
+        yield BusAndPages(web, bus, kitchen)
         bus.do(kitchen.close())
         bus.do(study.close())
 
@@ -64,18 +64,18 @@ def rows(text: str) -> list[str]:
 
 
 def test_without_a_bus_the_page_says_how_to_serve_one_and_who_is_enrolled(tmp_path: Path) -> None:
-    with desktop(tmp_path) as desk:
-        folder = Path(bus_view(desk.assembly).state)
+    with open_dashboard(tmp_path) as web:
+        folder = Path(bus_view(web.assembly).state)
         folder.mkdir(parents=True, mode=0o700)
         (folder / "participants.toml").write_text("[kitchen]\n")
 
-        shown = desk.client.get("/bus").text
+        shown = web.client.get("/bus").text
 
     assert "bridgehead bus serve" in shown and "<td>kitchen</td>" in shown and "data-poll" in shown
 
 
-def test_participants_are_shown_with_state_site_and_figures(house: House) -> None:
-    shown = house.page()
+def test_participants_are_shown_with_state_site_and_figures(served: BusAndPages) -> None:
+    shown = served.page()
 
     table = shown.split('id="participants"')[1].split("</table>")[0]
     found = re.findall(r">(kitchen|garage)</a>.*?>(connected|away)</span></td>\s*<td>(.*?)</td>", table, re.S)
@@ -84,18 +84,18 @@ def test_participants_are_shown_with_state_site_and_figures(house: House) -> Non
     assert re.search(r"<td>in</td>.*?delivered.*?<td class=\"figure\">2</td>", shown, re.S)
 
 
-def test_messages_pass_without_what_they_carry_until_somebody_asks(house: House) -> None:
-    shown = house.page()
+def test_messages_pass_without_what_they_carry_until_somebody_asks(served: BusAndPages) -> None:
+    shown = served.page()
     assert "ovos.utterance.handle" in shown and "secret word" not in shown
 
     asked = re.search(r'id="message-(\d+)">(?:(?!</tr>).)*ovos\.utterance\.handle<', shown, re.S)
     opened = next(
         text
         for number in re.findall(r'id="message-(\d+)"', shown)
-        if "secret word" in (text := house.page(f"/bus?message={number}"))
+        if "secret word" in (text := served.page(f"/bus?message={number}"))
     )
     assert asked is not None and "a secret word" in opened.split('id="payload"')[1]
-    assert "is gone, or was too large" in house.page("/bus?message=999999")
+    assert "is gone, or was too large" in served.page("/bus?message=999999")
 
 
 @pytest.mark.parametrize(
@@ -109,30 +109,30 @@ def test_messages_pass_without_what_they_carry_until_somebody_asks(house: House)
     ],
 )
 def test_the_tail_is_filtered_by_participant_and_topic(
-    house: House, query: str, there: str, absent: str
+    served: BusAndPages, query: str, there: str, absent: str
 ) -> None:
-    found = rows(house.page(f"/bus?{query}"))
+    found = rows(served.page(f"/bus?{query}"))
 
     assert all(there in row and absent not in row for row in found)
     assert bool(found) == (query != "participant=nobody")
 
 
-def test_a_tail_that_stands_still_is_not_fetched_again(house: House) -> None:
-    going = house.page().split('id="messages"')[1].split(">")[0]
-    still = house.page("/bus?until=2").split('id="messages"')[1].split(">")[0]
+def test_a_tail_that_stands_still_is_not_fetched_again(served: BusAndPages) -> None:
+    going = served.page().split('id="messages"')[1].split(">")[0]
+    still = served.page("/bus?until=2").split('id="messages"')[1].split(">")[0]
 
     assert "data-poll" in going and "data-poll" not in still
-    assert "Go on" in house.page("/bus?until=2&topic=x")
+    assert "Go on" in served.page("/bus?until=2&topic=x")
 
 
 @pytest.mark.parametrize(
     "query", ["message=abc", "message=-1", f"until={'9' * 40}", "message=٣", "topic=%00"]
 )
-def test_odd_addresses_do_no_harm(house: House, query: str) -> None:
-    assert 'id="payload"' not in house.page(f"/bus?{query}")
+def test_odd_addresses_do_no_harm(served: BusAndPages, query: str) -> None:
+    assert 'id="payload"' not in served.page(f"/bus?{query}")
 
 
-def test_nothing_that_passes_becomes_markup(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_passes_becomes_markup(served: BusAndPages, monkeypatch: pytest.MonkeyPatch) -> None:
     text = HOSTILE_LINE
     status = BusStatus(
         bridge=text,
@@ -160,10 +160,10 @@ def test_nothing_that_passes_becomes_markup(house: House, monkeypatch: pytest.Mo
     monkeypatch.setattr(
         f"{module}.message_content", lambda *_: MessageContent(1, {text: [text]}, {"a": text})
     )
-    pages = [house.page("/bus?message=1"), house.desk.client.get("/bus", params={"topic": text}).text]
+    pages = [served.page("/bus?message=1"), served.web.client.get("/bus", params={"topic": text}).text]
     quiet = BusView(state=text, running=False, note=text, enrolled=status.participants)
     monkeypatch.setattr(f"{module}.bus_view", lambda *_, **__: quiet)
-    pages.append(house.page())
+    pages.append(served.page())
 
     for shown in pages:
         for attack in MARKUP:

@@ -24,7 +24,7 @@ from bridgehead.flows import Context, Flow, RunInputs, RunRequest, RunResult, as
 from bridgehead.flows.operations.inspect import Step
 from bridgehead.host.clock import ManualClock
 from dashboard.support.rig_worlds import HOSTILE, HOSTILE_LINE, MARKUP, at_home
-from dashboard.support.served import Desktop, desktop
+from dashboard.support.served import OpenDashboard, open_dashboard
 
 SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
 
@@ -47,8 +47,8 @@ def hostile_view() -> FlowView:
 
 
 @dataclass
-class Stage:
-    desk: Desktop
+class FlowsAndPages:
+    web: OpenDashboard
     base: Path
 
     def run(self, name: str, flow: Flow, **given: Any) -> RunResult:
@@ -60,40 +60,42 @@ class Stage:
             return run_flow(flow, RunRequest(root=root, given=given), around)
 
     def page(self, path: str, status: int = 200) -> str:
-        answer = self.desk.client.get(path)
+        answer = self.web.client.get(path)
         assert answer.status_code == status, answer.text
         return answer.text
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with at_home(tmp_path, tmp_path / "web" / "home"), desktop(tmp_path / "web") as desk:
-        yield Stage(desk, tmp_path)
+def flows(tmp_path: Path) -> Iterator[FlowsAndPages]:
+    with at_home(tmp_path, tmp_path / "web" / "home"), open_dashboard(tmp_path / "web") as web:
+        yield FlowsAndPages(web, tmp_path)
 
 
-def test_without_flows_the_page_says_how_to_run_one_and_unknown_ones_are_not_found(stage: Stage) -> None:
-    assert "bridgehead flow run template-create" in stage.page("/flows")
+def test_without_flows_the_page_says_how_to_run_one_and_unknown_ones_are_not_found(
+    flows: FlowsAndPages,
+) -> None:
+    assert "bridgehead flow run template-create" in flows.page("/flows")
     for reference in ("no-such-flow", "..%2f..%2fetc", "%00", "flow-"):
-        stage.page(f"/flows/{reference}", 404 if reference != "%00" else 422)
-    assert "No flow is" in stage.page("/flows?state=odd", 422)
+        flows.page(f"/flows/{reference}", 404 if reference != "%00" else 422)
+    assert "No flow is" in flows.page("/flows?state=odd", 422)
 
 
-def test_flows_of_all_projects_are_listed_and_filtered_by_state(stage: Stage) -> None:
-    waiting = stage.run("one", Flow("review", "3", review)).flow_id
-    done = stage.run("two", Flow("sweep", "1", lambda ctx: ctx.step("sweep", lambda: 1))).flow_id
+def test_flows_of_all_projects_are_listed_and_filtered_by_state(flows: FlowsAndPages) -> None:
+    waiting = flows.run("one", Flow("review", "3", review)).flow_id
+    done = flows.run("two", Flow("sweep", "1", lambda ctx: ctx.step("sweep", lambda: 1))).flow_id
 
-    shown = stage.page("/flows")
+    shown = flows.page("/flows")
     assert f"/flows/{waiting}" in shown and f"/flows/{done}" in shown
     assert "waits for reviewer, linter" in shown
-    only = stage.page("/flows?state=completed")
+    only = flows.page("/flows?state=completed")
     assert f"/flows/{done}" in only and f"/flows/{waiting}" not in only
-    assert "No flow is failed" in stage.page("/flows?state=failed")
+    assert "No flow is failed" in flows.page("/flows?state=failed")
 
 
-def test_a_flow_shows_its_steps_with_times_and_what_it_asks(stage: Stage) -> None:
-    flow_id = stage.run("one", Flow("review", "3", review), file="a.txt").flow_id
+def test_a_flow_shows_its_steps_with_times_and_what_it_asks(flows: FlowsAndPages) -> None:
+    flow_id = flows.run("one", Flow("review", "3", review), file="a.txt").flow_id
 
-    shown = stage.page(f"/flows/{flow_id}")
+    shown = flows.page(f"/flows/{flow_id}")
 
     steps = re.findall(r'class="step-name" title="([^"]+)".*?class="label small (\w+)">(\w+)<', shown, re.S)
     assert ("read#0", "completed", "completed") in steps
@@ -103,59 +105,59 @@ def test_a_flow_shows_its_steps_with_times_and_what_it_asks(stage: Stage) -> Non
     assert shown.count('class="card request"') == 2 and "queued behind another" in shown
 
 
-def test_an_answer_is_judged_before_it_is_sent_and_taken_once(stage: Stage) -> None:
-    flow_id = stage.run("one", Flow("review", "3", review)).flow_id
+def test_an_answer_is_judged_before_it_is_sent_and_taken_once(flows: FlowsAndPages) -> None:
+    flow_id = flows.run("one", Flow("review", "3", review)).flow_id
     here = f"/flows/{flow_id}"
 
-    unfit = stage.desk.post(f"{here}/answer/q-1", text='{"score": "<nine>"}')
+    unfit = flows.web.post(f"{here}/answer/q-1", text='{"score": "<nine>"}')
     assert unfit.status_code == 422 and "The flow could not use this answer." in unfit.text
     assert '{"score": "<nine>"}</textarea>' in html.unescape(unfit.text) and "<nine>" not in unfit.text
-    assert stage.desk.store.find_pending("q-1").state is PendingState.OPEN
-    assert not (stage.base / "one" / ".agent-response.json").exists()
+    assert flows.web.store.find_pending("q-1").state is PendingState.OPEN
+    assert not (flows.base / "one" / ".agent-response.json").exists()
     for fields in ({"text": " "}, {"status": "error", "message": ""}, {"status": "odd", "text": "x"}):
-        assert stage.desk.post(f"{here}/answer/q-1", **fields).status_code == 422
+        assert flows.web.post(f"{here}/answer/q-1", **fields).status_code == 422
 
-    taken = stage.desk.post(f"{here}/answer/q-1", text='{"score": 9}')
+    taken = flows.web.post(f"{here}/answer/q-1", text='{"score": 9}')
     assert (taken.status_code, taken.headers["location"]) == (303, here)
-    item = stage.desk.store.find_pending("q-1")
+    item = flows.web.store.find_pending("q-1")
     assert item.answer is not None and (item.answer.by, item.answer.text) == ("ann (web)", '{"score": 9}')
-    assert (stage.base / "one" / ".agent-response.json").exists()
-    shown = stage.page(here)
+    assert (flows.base / "one" / ".agent-response.json").exists()
+    shown = flows.page(here)
     assert "Answered by ann (web)" in shown and "flow resume --dir" in shown
 
-    second = stage.desk.post(f"{here}/answer/q-1", text='{"score": 1}')
+    second = flows.web.post(f"{here}/answer/q-1", text='{"score": 1}')
     assert second.status_code == 303
-    assert "was already answered by ann (web)" in stage.page(here)
-    assert stage.desk.store.find_pending("q-1") == item
+    assert "was already answered by ann (web)" in flows.page(here)
+    assert flows.web.store.find_pending("q-1") == item
 
 
-def test_whoever_answered_elsewhere_first_is_named(stage: Stage) -> None:
-    flow_id = stage.run("one", Flow("review", "3", review)).flow_id
+def test_whoever_answered_elsewhere_first_is_named(flows: FlowsAndPages) -> None:
+    flow_id = flows.run("one", Flow("review", "3", review)).flow_id
     at = "2026-11-15T10:16:32.000Z"
-    waiting = pending_list(stage.desk.assembly, stage.desk.store, pytest.fail)
+    waiting = pending_list(flows.web.assembly, flows.web.store, pytest.fail)
     waiting.answer("q-1", Answer(text='{"score": 9}', by="ada (cli)", at=at))
 
-    stage.desk.post(f"/flows/{flow_id}/answer/q-1", text='{"score": 1}')
+    flows.web.post(f"/flows/{flow_id}/answer/q-1", text='{"score": 1}')
 
-    assert "already answered by ada (cli)" in stage.page(f"/flows/{flow_id}")
+    assert "already answered by ada (cli)" in flows.page(f"/flows/{flow_id}")
 
 
-def test_a_flow_can_be_told_that_there_is_no_result(stage: Stage) -> None:
-    flow_id = stage.run("one", Flow("review", "3", review)).flow_id
+def test_a_flow_can_be_told_that_there_is_no_result(flows: FlowsAndPages) -> None:
+    flow_id = flows.run("one", Flow("review", "3", review)).flow_id
 
-    answer = stage.desk.post(f"/flows/{flow_id}/answer/q-1", status="cancelled", message="not today")
+    answer = flows.web.post(f"/flows/{flow_id}/answer/q-1", status="cancelled", message="not today")
 
     assert answer.status_code == 303
-    answered = stage.desk.store.pending(PendingFilter(states=(PendingState.ANSWERED,)))
+    answered = flows.web.store.pending(PendingFilter(states=(PendingState.ANSWERED,)))
     assert [item.answer.message for item in answered if item.answer] == ["not today"]
 
 
-def test_what_flows_say_never_becomes_markup(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = recorded(stage, "<b>", kind=HOSTILE_LINE, error=HOSTILE_LINE, project=HOSTILE_LINE)
+def test_what_flows_say_never_becomes_markup(flows: FlowsAndPages, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = recorded(flows, "<b>", kind=HOSTILE_LINE, error=HOSTILE_LINE, project=HOSTILE_LINE)
     paths = ("/flows", f"/flows/{quote(lost, safe='')}", "/flows/%3Ci%3E", "/")
-    pages = [stage.desk.client.get(path).text for path in paths]
+    pages = [flows.web.client.get(path).text for path in paths]
     monkeypatch.setattr("bridgehead.dashboard.pages.flows.view_flow", lambda *_: hostile_view())
-    pages += [stage.page("/flows/any"), stage.desk.post("/flows/any/answer/q-1", text=HOSTILE_LINE).text]
+    pages += [flows.page("/flows/any"), flows.web.post("/flows/any/answer/q-1", text=HOSTILE_LINE).text]
 
     for shown in pages:
         for attack in (*MARKUP, "<b>", "<i>"):
@@ -165,7 +167,7 @@ def test_what_flows_say_never_becomes_markup(stage: Stage, monkeypatch: pytest.M
 
 
 def recorded(
-    stage: Stage,
+    flows: FlowsAndPages,
     flow_id: str,
     *,
     kind: str = "count",
@@ -176,31 +178,31 @@ def recorded(
     """A run of which only the record knows."""
     at = "2026-11-14T10:15:02.000Z"
     state = RunState.FAILED if "error" in data else RunState.COMPLETED
-    stage.desk.store.save_run(
+    flows.web.store.save_run(
         Run(id=flow_id, part=part, kind=kind, title=kind, state=state, started_at=at, updated_at=at,
             project=project, data=dict(data))
     )  # fmt: skip
     return flow_id
 
 
-def test_long_lists_come_in_pages(stage: Stage) -> None:
+def test_long_lists_come_in_pages(flows: FlowsAndPages) -> None:
     flow = Flow("count", "1", lambda ctx: [ctx.step("one", lambda number=n: number) for n in range(230)])
-    flow_id = stage.run("many", flow).flow_id
+    flow_id = flows.run("many", flow).flow_id
     for number in range(PAGE_LENGTH):
-        recorded(stage, f"flow-{number}")
+        recorded(flows, f"flow-{number}")
 
-    shown = stage.page(f"/flows/{flow_id}")
+    shown = flows.page(f"/flows/{flow_id}")
     assert shown.count('<li class="step ') == 200 and "Later steps" in shown
-    assert stage.page(f"/flows/{flow_id}?start=200").count('<li class="step ') == 30
-    first = stage.page("/flows")
+    assert flows.page(f"/flows/{flow_id}?start=200").count('<li class="step ') == 30
+    first = flows.page("/flows")
     assert first.count('class="flow-row"') == PAGE_LENGTH and "Older" in first
-    assert stage.page(f"/flows?start={PAGE_LENGTH}").count('class="flow-row"') == 1
+    assert flows.page(f"/flows?start={PAGE_LENGTH}").count('class="flow-row"') == 1
 
 
-def test_a_council_is_no_flow(stage: Stage) -> None:
-    recorded(stage, "a-council", part=Part.COUNCIL)
+def test_a_council_is_no_flow(flows: FlowsAndPages) -> None:
+    recorded(flows, "a-council", part=Part.COUNCIL)
 
-    assert "is not a flow" in stage.page("/flows/a-council", 404)
+    assert "is not a flow" in flows.page("/flows/a-council", 404)
 
 
 def test_bars_lie_within_the_run_whatever_the_clocks_say() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.council.reporting.render.sentences import visible
-from bridgehead.dashboard.pages.thread_bodies import letter
+from bridgehead.dashboard.pages.thread_bodies import body_markup
 from dashboard.support.hostile import CORPUS, EVERYTHING
 
 OURS = {
@@ -51,7 +51,7 @@ def letters(text: str) -> str:
 
 @given(MARKDOWN)
 def test_only_our_own_elements_appear_and_no_letter_is_lost(text: str) -> None:
-    read = Read(letter(text))
+    read = Read(body_markup(text))
 
     assert read.tags <= OURS
     assert read.attributes <= ATTRIBUTES
@@ -82,12 +82,12 @@ def test_only_our_own_elements_appear_and_no_letter_is_lost(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_small_part_of_markdown_is_recognised(written: str, shown: str) -> None:
-    assert shown in letter(written)
+    assert shown in body_markup(written)
 
 
 def test_hostile_text_is_text_and_long_text_takes_no_time_to_speak_of() -> None:
-    read = Read(letter(f"{EVERYTHING}\n# {EVERYTHING}\n- {EVERYTHING}\n`{EVERYTHING}`"))
+    read = Read(body_markup(f"{EVERYTHING}\n# {EVERYTHING}\n- {EVERYTHING}\n`{EVERYTHING}`"))
     assert read.tags <= OURS and "[U+202E]" in read.text
 
     for pattern in ("*", "**", "`", "# ", "- ", "> ", "1. ", "*a ", "**a*", "\n- \n"):
-        assert letter(pattern * 10_000) is not None
+        assert body_markup(pattern * 10_000) is not None

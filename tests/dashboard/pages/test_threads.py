@@ -18,17 +18,17 @@ from bridgehead.dashboard.templating import static_file
 from bridgehead.rigs.operations.drafts import draft_send
 from bridgehead.rigs.rig import Author
 from dashboard.support.rig_worlds import HOSTILE, MARKUP, RigWorld, at_home, hostile_envelope, make_world
-from dashboard.support.served import Desktop, desktop
+from dashboard.support.served import OpenDashboard, open_dashboard
 from support.rig_bridges import needs_ssh_keygen, with_signing_key
 
 
 @dataclass
-class Scene:
-    desk: Desktop
+class RigsAndPages:
+    web: OpenDashboard
     world: RigWorld
 
     def page(self, path: str, status: int = 200) -> str:
-        answer = self.desk.client.get(path)
+        answer = self.web.client.get(path)
         assert answer.status_code == status, answer.text
         return answer.text
 
@@ -42,32 +42,34 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def rigs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RigsAndPages]:
     """Two rigs, one thread in which one waits for the other's answer."""
     folder = tmp_path_factory.mktemp("threads")
-    with at_home(folder / "bridge" / "home", folder / "web" / "home"), desktop(folder / "web") as desk:
+    with at_home(folder / "bridge" / "home", folder / "web" / "home"), open_dashboard(folder / "web") as web:
         world = make_world(folder / "bridge")
         world.mac.open("cuda-build-03")
         world.mac.send("REQUEST", "cuda-build-03", "win-5080", "Build it.\n", tldr="build the kernels")
         world.win.send("REQUEST", "cuda-build-03", "mac-m5max", "Which toolkit?\n", tldr="which toolkit?")
         world.mac.pull()
-        yield Scene(desk, world)
+        yield RigsAndPages(web, world)
 
 
 def envelopes(text: str) -> list[str]:
     return re.findall(r'<li class="envelope [^"]*" id="envelope-(\d+)"', text)
 
 
-def test_the_list_holds_known_clones_with_their_threads_and_what_waits(scene: Scene, tmp_path: Path) -> None:
-    shown = scene.page("/threads")
+def test_the_list_holds_known_clones_with_their_threads_and_what_waits(
+    rigs: RigsAndPages, tmp_path: Path
+) -> None:
+    shown = rigs.page("/threads")
 
-    assert shown.count(f'href="{scene.world.mac.address}/cuda-build-03"') == 1
+    assert shown.count(f'href="{rigs.world.mac.address}/cuda-build-03"') == 1
     assert "cuda-bridge" in shown and "far" in shown
-    row = shown.split(f'href="{scene.world.mac.address}/cuda-build-03"')[1].split("</li>")[0]
+    row = shown.split(f'href="{rigs.world.mac.address}/cuda-build-03"')[1].split("</li>")[0]
     for words in ("which toolkit?", "waits for you", "REQUEST", "win-5080", "2 envelopes"):
         assert words in row
-    assert "rig <span" in scene.page(scene.world.mac.address)
-    filtered = scene.page(f"{scene.world.mac.address}?state=closed")
+    assert "rig <span" in rigs.page(rigs.world.mac.address)
+    filtered = rigs.page(f"{rigs.world.mac.address}?state=closed")
     assert "No thread fits this filter" in filtered
 
 
@@ -89,14 +91,14 @@ def test_the_list_holds_known_clones_with_their_threads_and_what_waits(scene: Sc
     ],
 )
 def test_only_threads_of_clones_the_record_knows_can_be_named(
-    scene: Scene, path: str, tmp_path: Path
+    rigs: RigsAndPages, path: str, tmp_path: Path
 ) -> None:
     """A repository with a rig that never told the record is not opened, whoever asks."""
     (tmp_path / ".bridge").mkdir()
     (tmp_path / ".bridge" / "config.yaml").write_text("rig_id: stranger\n")
-    names = {"mac": scene.world.mac.address.rpartition("/")[2], "unknown": clone_id(str(tmp_path))}
+    names = {"mac": rigs.world.mac.address.rpartition("/")[2], "unknown": clone_id(str(tmp_path))}
 
-    answer = scene.desk.client.get(path.format(**names, path=str(tmp_path).replace("/", "%2F")))
+    answer = rigs.web.client.get(path.format(**names, path=str(tmp_path).replace("/", "%2F")))
 
     assert answer.status_code == 404, answer.text
     assert "stranger" not in answer.text and "root:" not in answer.text
@@ -104,9 +106,9 @@ def test_only_threads_of_clones_the_record_knows_can_be_named(
 
 @needs_ssh_keygen
 def test_each_envelope_says_whether_it_is_verified_unverified_or_broken_and_why(
-    scene: Scene, tmp_path: Path
+    rigs: RigsAndPages, tmp_path: Path
 ) -> None:
-    mac, win = scene.world.mac, scene.world.win
+    mac, win = rigs.world.mac, rigs.world.win
     key = with_signing_key(win.clone, tmp_path)
     win.clone.git("config", "commit.gpgsign", "true")
     (tmp_path / "signers").write_text(f"mike@example.com {key.read_text()}")
@@ -119,44 +121,44 @@ def test_each_envelope_says_whether_it_is_verified_unverified_or_broken_and_why(
     state = mac.clone.path / "marks" / "STATE.md"
     mac.commit_file("marks/STATE.md", state.read_text().replace("to be changed", "changed"))
 
-    shown = scene.page(f"{mac.address}/marks")
+    shown = rigs.page(f"{mac.address}/marks")
 
     marks = re.findall(r'class="label (verified|unverified|broken)".*?class="soft">(.*?)</span>', shown, re.S)
     assert [mark for mark, _ in marks] == ["unverified", "verified", "broken"]
     assert "not signed" in marks[0][1] and "vouches" in marks[1][1]
     assert "changed after it was sealed" in marks[2][1] and "changed after it was committed" in marks[2][1]
     (tmp_path / "signers").write_text("")
-    assert "nobody here vouches for" in scene.page(f"{mac.address}/marks"), "the list of signers changed"
+    assert "nobody here vouches for" in rigs.page(f"{mac.address}/marks"), "the list of signers changed"
 
 
-def test_a_replayed_turn_is_broken_and_the_one_it_copies_is_not(scene: Scene) -> None:
-    mac = scene.world.mac
+def test_a_replayed_turn_is_broken_and_the_one_it_copies_is_not(rigs: RigsAndPages) -> None:
+    mac = rigs.world.mac
     fields = "from: ops-relay\nto: mac-m5max\ndate: 2026-05-15\nstatus: ▶ said\ntype: ACK\nnonce: 01HZX\n"
     for thread in ("said-first", "said-again"):
         mac.commit_file(f"{thread}/ACK.md", f"---\n{fields}thread: {thread}\n---\nyes\n")
 
-    first, again = (scene.page(f"{mac.address}/{thread}") for thread in ("said-first", "said-again"))
+    first, again = (rigs.page(f"{mac.address}/{thread}") for thread in ("said-first", "said-again"))
 
     assert "may be a replay" in again and "may be a replay" not in first
     assert "its commit is not signed" in first
 
 
-def test_heads_stand_side_by_side_until_a_reply_takes_them_in(scene: Scene) -> None:
-    mac, win = scene.world.mac, scene.world.win
+def test_heads_stand_side_by_side_until_a_reply_takes_them_in(rigs: RigsAndPages) -> None:
+    mac, win = rigs.world.mac, rigs.world.win
     mac.open("api-shape")
     asked = mac.send("REQUEST", "api-shape", "win-5080", "Which shape?\n")
     win.send("DECISIONS", "api-shape", "mac-m5max", "REST\n", references=[asked.commit_sha])
     mac.send("STATE", "api-shape", "win-5080", "seen\n", references=[asked.commit_sha])
 
-    shown = scene.page(f"{mac.address}/api-shape")
+    shown = rigs.page(f"{mac.address}/api-shape")
     assert shown.count('<article class="head ') == 2 and "This thread diverged" in shown
 
-    scene.desk.post(f"{mac.address}/api-shape", type="ACK", to="win-5080", text="REST it is", push="yes")
-    assert "This thread diverged" not in scene.page(f"{mac.address}/api-shape")
+    rigs.web.post(f"{mac.address}/api-shape", type="ACK", to="win-5080", text="REST it is", push="yes")
+    assert "This thread diverged" not in rigs.page(f"{mac.address}/api-shape")
 
 
-def test_a_long_thread_comes_in_pages_the_last_one_first(scene: Scene) -> None:
-    mac, total = scene.world.mac, PAGE_LENGTH * 2 + 7
+def test_a_long_thread_comes_in_pages_the_last_one_first(rigs: RigsAndPages) -> None:
+    mac, total = rigs.world.mac, PAGE_LENGTH * 2 + 7
     folder = mac.clone.path / "long-one"
     folder.mkdir()
     for number in range(total):
@@ -165,23 +167,23 @@ def test_a_long_thread_comes_in_pages_the_last_one_first(scene: Scene) -> None:
     mac.clone.git("add", "long-one")
     mac.clone.git("commit", "-q", "-m", "many")
 
-    last = scene.page(f"{mac.address}/long-one")
+    last = rigs.page(f"{mac.address}/long-one")
     assert envelopes(last) == [str(number) for number in range(PAGE_LENGTH * 2 + 1, total + 1)]
     earlier = re.search(r'rel="prev" href="([^"]+)"', last)
     assert earlier is not None
-    before = scene.page(html.unescape(earlier[1]))
+    before = rigs.page(html.unescape(earlier[1]))
     assert envelopes(before)[0] == str(PAGE_LENGTH + 1) and len(envelopes(before)) == PAGE_LENGTH
-    assert "No envelope lies here" in scene.page(f"{mac.address}/long-one?start=999999")
-    assert envelopes(scene.page(f"{mac.address}/long-one?start=-1")) == envelopes(last)
+    assert "No envelope lies here" in rigs.page(f"{mac.address}/long-one?start=999999")
+    assert envelopes(rigs.page(f"{mac.address}/long-one?start=-1")) == envelopes(last)
 
 
-def test_a_reply_is_what_rig_send_would_have_sent(scene: Scene) -> None:
-    mac, win = scene.world.mac, scene.world.win
+def test_a_reply_is_what_rig_send_would_have_sent(rigs: RigsAndPages) -> None:
+    mac, win = rigs.world.mac, rigs.world.win
     mac.open("replies")
     mac.send("REQUEST", "replies", "win-5080", "Ready?\n")
 
-    said = scene.note(
-        scene.desk.post(
+    said = rigs.note(
+        rigs.web.post(
             f"{mac.address}/replies",
             type="STATE",
             to="win-5080, pi-lab",
@@ -195,7 +197,7 @@ def test_a_reply_is_what_rig_send_would_have_sent(scene: Scene) -> None:
     win.pull()
     sent = (win.clone.path / "replies" / "STATE.md").read_text()
     assert "from: mac-m5max" in sent and "tldr: soon" in sent and sent.endswith("Soon.\n")
-    kept = scene.note(scene.desk.post(f"{mac.address}/replies", type="ACK", to="win-5080", text="later"))
+    kept = rigs.note(rigs.web.post(f"{mac.address}/replies", type="ACK", to="win-5080", text="later"))
     assert "not pushed" in kept
 
 
@@ -210,13 +212,13 @@ def test_a_reply_is_what_rig_send_would_have_sent(scene: Scene) -> None:
     ],
 )
 def test_a_refused_reply_leaves_nothing_behind_and_keeps_what_was_typed(
-    scene: Scene, fields: dict[str, str], reason: str
+    rigs: RigsAndPages, fields: dict[str, str], reason: str
 ) -> None:
-    mac = scene.world.mac
+    mac = rigs.world.mac
     head = mac.clone.git("rev-parse", "HEAD")
     typed = {"type": "ACK", "to": "win-5080", "text": "my <long> words", "push": "yes", **fields}
 
-    answer = scene.desk.post(f"{mac.address}/cuda-build-03", **typed)
+    answer = rigs.web.post(f"{mac.address}/cuda-build-03", **typed)
 
     assert answer.status_code == 422 and reason in html.unescape(answer.text)
     assert f">{html.escape(typed['text'])}</textarea>" in answer.text
@@ -224,70 +226,70 @@ def test_a_refused_reply_leaves_nothing_behind_and_keeps_what_was_typed(
     assert mac.clone.git("rev-parse", "HEAD") == head and mac.clone.git("status", "--porcelain") == ""
 
 
-def test_what_looks_like_a_secret_is_sent_when_somebody_says_it_is_none(scene: Scene) -> None:
-    mac = scene.world.mac
+def test_what_looks_like_a_secret_is_sent_when_somebody_says_it_is_none(rigs: RigsAndPages) -> None:
+    mac = rigs.world.mac
     fields = {"type": "ACK", "to": "win-5080", "text": "key AKIAIOSFODNN7EXAMPLQ", "allow_secret": "yes"}
 
-    assert "ACK sent" in scene.note(scene.desk.post(f"{mac.address}/cuda-build-03", **fields))
+    assert "ACK sent" in rigs.note(rigs.web.post(f"{mac.address}/cuda-build-03", **fields))
 
 
-def test_a_commit_that_nobody_else_got_is_not_called_a_failure(scene: Scene) -> None:
-    mac = scene.world.mac
+def test_a_commit_that_nobody_else_got_is_not_called_a_failure(rigs: RigsAndPages) -> None:
+    mac = rigs.world.mac
     url = mac.clone.git("remote", "get-url", "--push", "origin")
     mac.clone.git("remote", "set-url", "--push", "origin", f"{url}-gone")
     try:
         fields = {"type": "ACK", "to": "win-5080", "text": "only here", "push": "yes"}
-        said = scene.note(scene.desk.post(f"{mac.address}/cuda-build-03", **fields))
+        said = rigs.note(rigs.web.post(f"{mac.address}/cuda-build-03", **fields))
     finally:
         mac.clone.git("remote", "set-url", "--push", "origin", url)
 
     assert "is committed" in said and "the others do not have it" in said and "do not send it again" in said
-    assert "only here" in scene.page(f"{mac.address}/cuda-build-03")
+    assert "only here" in rigs.page(f"{mac.address}/cuda-build-03")
 
 
-def test_what_waits_is_answered_on_its_envelope_and_once(scene: Scene) -> None:
-    mac, win = scene.world.mac, scene.world.win
+def test_what_waits_is_answered_on_its_envelope_and_once(rigs: RigsAndPages) -> None:
+    mac, win = rigs.world.mac, rigs.world.win
     mac.open("waiting")
     mac.send("REQUEST", "waiting", "win-5080", "hello\n")
     asked = win.send("REQUEST", "waiting", "mac-m5max", "what now?\n")
     mac.pull()
-    scene.desk.dashboard.desk.forget_waiting()
-    action = re.search(r'action="([^"]+/answer/[^"#]+)#', scene.page(f"{mac.address}/waiting"))
+    rigs.web.dashboard.context.forget_waiting()
+    action = re.search(r'action="([^"]+/answer/[^"#]+)#', rigs.page(f"{mac.address}/waiting"))
     assert action is not None
 
-    empty = scene.desk.post(action[1], text=" ")
+    empty = rigs.web.post(action[1], text=" ")
     assert empty.status_code == 422 and "the answer is empty" in empty.text
-    assert "answered" in scene.note(scene.desk.post(action[1], text="go on"))
+    assert "answered" in rigs.note(rigs.web.post(action[1], text="go on"))
 
     answered = (mac.clone.path / "waiting" / "RESPONSE.md").read_text()
     assert asked.commit_sha in answered and "to: win-5080" in answered
-    again = scene.desk.post(action[1], text="again")
+    again = rigs.web.post(action[1], text="again")
     assert again.status_code == 422 and "does not wait any more" in again.text and ">again<" in again.text
     assert not (mac.clone.path / "waiting" / "RESPONSE-2.md").exists()
-    assert "waits for you" not in scene.page(f"{mac.address}/waiting")
+    assert "waits for you" not in rigs.page(f"{mac.address}/waiting")
 
 
-def test_nothing_another_rig_writes_becomes_markup(scene: Scene) -> None:
-    mac = scene.world.mac
+def test_nothing_another_rig_writes_becomes_markup(rigs: RigsAndPages) -> None:
+    mac = rigs.world.mac
     mac.commit_file("hostile/REQUEST.md", hostile_envelope("hostile"))
     mac.commit_file("hostile/<img src=x onerror=alert(1)>.md", hostile_envelope("hostile"))
 
     for path in ("/threads", mac.address, f"{mac.address}/hostile", "/"):
-        shown = scene.page(path)
+        shown = rigs.page(path)
         for attack in MARKUP:
             assert attack not in shown, path
         assert "<img src=x" not in shown
-    shown = scene.page(f"{mac.address}/hostile")
+    shown = rigs.page(f"{mac.address}/hostile")
     assert "the end" in shown and "[U+202E]" in shown and "{{ 7*7 }}" in shown
     assert HOSTILE[0] in html.unescape(shown)
 
 
-def test_a_broken_clone_is_named_and_the_others_are_shown(scene: Scene) -> None:
-    config = scene.world.win.clone.path / ".bridge" / "config.yaml"
+def test_a_broken_clone_is_named_and_the_others_are_shown(rigs: RigsAndPages) -> None:
+    config = rigs.world.win.clone.path / ".bridge" / "config.yaml"
     kept = config.read_text()
     config.write_text("rig_id: [broken\n")
     try:
-        shown = scene.page("/threads")
+        shown = rigs.page("/threads")
     finally:
         config.write_text(kept)
 
@@ -337,5 +339,5 @@ def luminance(colour: str) -> float:
 def test_rigs_are_told_apart_by_letters_and_sixteen_kinds_of_line() -> None:
     marks = marks_of(f"rig-{number}" for number in range(16))
 
-    assert len({mark.look for mark in marks.values()}) == 16
+    assert len({mark.css_classes for mark in marks.values()}) == 16
     assert [letters_of(rig) for rig in ("win-5080", "mac", "m", "", "-")] == ["W5", "MA", "M", "?", "?"]

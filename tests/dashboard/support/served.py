@@ -26,7 +26,7 @@ ORIGIN = "http://127.0.0.1:8183"
 
 
 @dataclass
-class Desktop:
+class OpenDashboard:
     """A dashboard with its record; `client` is a browser that has been let in."""
 
     assembly: Assembly
@@ -58,13 +58,13 @@ def scratch_assembly(folder: Path) -> Assembly:
 
 
 @contextmanager
-def desktop(folder: Path) -> Iterator[Desktop]:
+def open_dashboard(folder: Path) -> Iterator[OpenDashboard]:
     assembly = scratch_assembly(folder)
     with assembly.store() as store:
         dashboard = Dashboard(assembly, store, token=TOKEN, port=8183, user="ann (web)", clock=ManualClock())
         with TestClient(dashboard.app, base_url=ORIGIN) as client:
             client.get("/", params={"token": TOKEN})
-            yield Desktop(assembly, store, dashboard, client)
+            yield OpenDashboard(assembly, store, dashboard, client)
 
 
 @dataclass

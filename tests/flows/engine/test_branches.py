@@ -38,62 +38,62 @@ def several(ctx: Context) -> list[Any]:
     )
 
 
-def test_branches_wait_together_and_are_handed_out_one_by_one(theatre: Any) -> None:
-    paused = theatre.run(make(several))
+def test_branches_wait_together_and_are_handed_out_one_by_one(flow_project: Any) -> None:
+    paused = flow_project.run(make(several))
     assert paused.pause.outstanding == 2
-    assert theatre.request()["prompt"] == "left?"
-    theatre.clock.advance(60)
-    theatre.answer("L")
-    assert theatre.resume(make(several)).actions == ("accept",)
+    assert flow_project.request()["prompt"] == "left?"
+    flow_project.clock.advance(60)
+    flow_project.answer("L")
+    assert flow_project.resume(make(several)).actions == ("accept",)
     # Queueing does not use up the time of a request.
-    assert (theatre.request()["prompt"], theatre.request()["created_at"]) == (
+    assert (flow_project.request()["prompt"], flow_project.request()["created_at"]) == (
         "right?",
         "2026-11-15T10:16:02Z",
     )
-    theatre.answer("R")
-    assert theatre.resume(make(several)).result == ["L", [1, "R"]]
+    flow_project.answer("R")
+    assert flow_project.resume(make(several)).result == ["L", [1, "R"]]
 
 
-def test_the_end_of_a_flow_withdraws_the_questions_of_all_its_branches(theatre: Any) -> None:
-    theatre.run(make(several))
-    theatre.answer(None, status="cancelled")
+def test_the_end_of_a_flow_withdraws_the_questions_of_all_its_branches(flow_project: Any) -> None:
+    flow_project.run(make(several))
+    flow_project.answer(None, status="cancelled")
     with pytest.raises(FlowFailed):
-        theatre.resume(make(several))
-    assert sorted(theatre.announcer.settled_ids) == sorted(
-        (asked, "cancelled") for asked in theatre.announcer.asked_ids
+        flow_project.resume(make(several))
+    assert sorted(flow_project.announcer.settled_ids) == sorted(
+        (asked, "cancelled") for asked in flow_project.announcer.asked_ids
     )
 
 
-def test_a_queued_request_may_be_answered_out_of_turn(theatre: Any) -> None:
-    theatre.run(make(several))
-    queued = theatre.announcer.asked_ids[1]
-    theatre.answer("R", request_id=queued)
-    assert theatre.resume(make(several)).actions == ("wait", "accept")
-    theatre.answer("L")
-    assert theatre.resume(make(several)).result == ["L", [1, "R"]]
+def test_a_queued_request_may_be_answered_out_of_turn(flow_project: Any) -> None:
+    flow_project.run(make(several))
+    queued = flow_project.announcer.asked_ids[1]
+    flow_project.answer("R", request_id=queued)
+    assert flow_project.resume(make(several)).actions == ("wait", "accept")
+    flow_project.answer("L")
+    assert flow_project.resume(make(several)).result == ["L", [1, "R"]]
 
 
-def test_a_retry_keeps_its_place_before_the_queue(theatre: Any) -> None:
-    theatre.run(make(several))
-    theatre.answer(None, status="timeout")
-    theatre.resume(make(several))
-    assert (theatre.request()["prompt"], theatre.request()["retry_count"]) == ("left?", 1)
+def test_a_retry_keeps_its_place_before_the_queue(flow_project: Any) -> None:
+    flow_project.run(make(several))
+    flow_project.answer(None, status="timeout")
+    flow_project.resume(make(several))
+    assert (flow_project.request()["prompt"], flow_project.request()["retry_count"]) == ("left?", 1)
 
 
-def test_a_map_is_a_branch_for_each_item(theatre: Any) -> None:
+def test_a_map_is_a_branch_for_each_item(flow_project: Any) -> None:
     def work(ctx: Context) -> list[str]:
         return ctx.map(
             "files", lambda branch, item: branch.ask("q", agent="a", prompt=item) + item, ["x", "y", "z"]
         )
 
-    theatre.run(make(work))
+    flow_project.run(make(work))
     for answer in ("1", "2", "3"):
-        theatre.answer(answer)
-        last = theatre.resume(make(work))
+        flow_project.answer(answer)
+        last = flow_project.resume(make(work))
     assert last.result == ["1x", "2y", "3z"]
 
 
-def test_an_exception_in_one_branch_is_the_flows_to_handle(theatre: Any) -> None:
+def test_an_exception_in_one_branch_is_the_flows_to_handle(flow_project: Any) -> None:
     def work(ctx: Context) -> str:
         try:
             ctx.gather(asking("q", agent="a", prompt="?"), lambda branch: branch.step("bad", lambda: 1 / 0))
@@ -101,10 +101,10 @@ def test_an_exception_in_one_branch_is_the_flows_to_handle(theatre: Any) -> None
             return "handled"
         return "unreachable"
 
-    assert theatre.run(make(work)).result == "handled"
+    assert flow_project.run(make(work)).result == "handled"
 
 
-def test_a_nested_flow_is_one_record_once_it_has_ended(theatre: Any, counter: Count) -> None:
+def test_a_nested_flow_is_one_record_once_it_has_ended(flow_project: Any, counter: Count) -> None:
     @flow("inner", version="3")
     def inner(ctx: Context, topic: str) -> str:
         counter("inner")
@@ -115,10 +115,10 @@ def test_a_nested_flow_is_one_record_once_it_has_ended(theatre: Any, counter: Co
             first = part.call(inner, topic="one")
         return [first, ctx.call(inner, topic="two"), ctx.ask("q", agent="a", prompt="last")]
 
-    theatre.run(make(outer))
+    flow_project.run(make(outer))
     for answer in ("1", "2", "3"):
-        theatre.answer(answer)
-        last = theatre.resume(make(outer))
+        flow_project.answer(answer)
+        last = flow_project.resume(make(outer))
     assert last.result == ["one1", "two2", "3"]
     # Two runs each, one before and one after its answer; none after it had ended.
     assert counter("inner") == 5

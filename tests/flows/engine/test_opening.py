@@ -37,47 +37,49 @@ CREATE = Flow("template-create", "1", create, keeps_state_file=True)
 ONE = Flow("demo", "1", one_question)
 
 
-def start(theatre: Any) -> Any:
-    return theatre.run(CREATE, given={"output_path": str(theatre.root / "out")})
+def start(flow_project: Any) -> Any:
+    return flow_project.run(CREATE, given={"output_path": str(flow_project.root / "out")})
 
 
-def change_state(theatre: Any, **members: Any) -> None:
-    path = theatre.root / STATE_FILE
+def change_state(flow_project: Any, **members: Any) -> None:
+    path = flow_project.root / STATE_FILE
     path.write_text(json.dumps({**json.loads(path.read_bytes()), **members}))
 
 
-def test_the_end_of_another_flow_is_not_taken_for_ones_own(theatre: Any) -> None:
-    theatre.run(Flow("other", "1", lambda ctx: "done"))
+def test_the_end_of_another_flow_is_not_taken_for_ones_own(flow_project: Any) -> None:
+    flow_project.run(Flow("other", "1", lambda ctx: "done"))
     with pytest.raises(NoCheckpoint):
-        theatre.resume(ONE)
+        flow_project.resume(ONE)
 
 
 @pytest.mark.parametrize(
     "options", [RunOptions(heuristics_only=True), RunOptions(max_retries=0)], ids=["an opt-out", "a limit"]
 )
-def test_what_a_run_began_without_cannot_be_slipped_in_on_resume(theatre: Any, options: RunOptions) -> None:
-    theatre.run(ONE)
-    with pytest.raises(OtherRun):
-        theatre.resume(ONE, options=options)
-    assert theatre.resume(ONE, options=RunOptions(max_retries=2)).actions == ("wait",)
-
-
-def test_two_spellings_of_one_path_do_not_make_another_run(theatre: Any) -> None:
-    start(theatre)
-    change_state(theatre, project_path=f"{theatre.root}/", output_path=f"{theatre.root}//out")
-    given = {"output_path": str(theatre.root / "out"), "project_path": str(theatre.root)}
-    assert theatre.run(CREATE, given=given).actions == ("wait",)
-
-
-@pytest.mark.parametrize("project", [".", "\ud800", "/\ud800", "/a\0b"])
-def test_a_state_of_no_nameable_project_is_refused(
-    theatre: Any, monkeypatch: pytest.MonkeyPatch, project: str
+def test_what_a_run_began_without_cannot_be_slipped_in_on_resume(
+    flow_project: Any, options: RunOptions
 ) -> None:
-    start(theatre)
-    change_state(theatre, project_path=project)
-    monkeypatch.chdir(theatre.root)
+    flow_project.run(ONE)
+    with pytest.raises(OtherRun):
+        flow_project.resume(ONE, options=options)
+    assert flow_project.resume(ONE, options=RunOptions(max_retries=2)).actions == ("wait",)
+
+
+def test_two_spellings_of_one_path_do_not_make_another_run(flow_project: Any) -> None:
+    start(flow_project)
+    change_state(flow_project, project_path=f"{flow_project.root}/", output_path=f"{flow_project.root}//out")
+    given = {"output_path": str(flow_project.root / "out"), "project_path": str(flow_project.root)}
+    assert flow_project.run(CREATE, given=given).actions == ("wait",)
+
+
+@pytest.mark.parametrize("named", [".", "\ud800", "/\ud800", "/a\0b"])
+def test_a_state_of_no_nameable_project_is_refused(
+    flow_project: Any, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    start(flow_project)
+    change_state(flow_project, project_path=named)
+    monkeypatch.chdir(flow_project.root)
     with pytest.raises(UnsafePath):
-        theatre.resume(CREATE)
+        flow_project.resume(CREATE)
 
 
 def test_a_folder_with_an_invisible_character_in_its_name_can_be_resumed(tmp_path: Path) -> None:
@@ -96,11 +98,13 @@ def test_a_folder_with_an_invisible_character_in_its_name_can_be_resumed(tmp_pat
         {"input": {"_options": {"max_retries": "x", "heuristics_only": "yes"}}},
     ],
 )
-def test_notes_in_a_state_that_make_no_sense_are_passed_over(theatre: Any, noted: dict[str, Any]) -> None:
-    start(theatre)
-    data = json.loads((theatre.root / STATE_FILE).read_bytes())["phase_data"]
-    change_state(theatre, phase_data={**data, "_flow": noted})
-    assert theatre.resume(CREATE).actions == ("wait",)
+def test_notes_in_a_state_that_make_no_sense_are_passed_over(
+    flow_project: Any, noted: dict[str, Any]
+) -> None:
+    start(flow_project)
+    data = json.loads((flow_project.root / STATE_FILE).read_bytes())["phase_data"]
+    change_state(flow_project, phase_data={**data, "_flow": noted})
+    assert flow_project.resume(CREATE).actions == ("wait",)
 
 
 @pytest.mark.parametrize(
@@ -112,36 +116,36 @@ def test_notes_in_a_state_that_make_no_sense_are_passed_over(theatre: Any, noted
         {"request_id": "\ud800"},
     ],
 )
-def test_odd_members_of_open_items_in_a_state_do_no_harm(theatre: Any, odd: dict[str, Any]) -> None:
-    start(theatre)
-    shutil.rmtree(theatre.private)
-    (item,) = json.loads((theatre.root / STATE_FILE).read_bytes())["agent_requests"]
+def test_odd_members_of_open_items_in_a_state_do_no_harm(flow_project: Any, odd: dict[str, Any]) -> None:
+    start(flow_project)
+    shutil.rmtree(flow_project.private)
+    (item,) = json.loads((flow_project.root / STATE_FILE).read_bytes())["agent_requests"]
     old = {**item, "status": "superseded", "request_id": "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c01", **odd}
-    change_state(theatre, agent_requests=[old, item])
-    assert theatre.resume(CREATE).actions == ("wait",)
-    assert theatre.resume(CREATE).actions == ("wait",)
+    change_state(flow_project, agent_requests=[old, item])
+    assert flow_project.resume(CREATE).actions == ("wait",)
+    assert flow_project.resume(CREATE).actions == ("wait",)
 
 
-def test_a_process_that_died_while_failing_leaves_files_to_bury_not_to_delete(theatre: Any) -> None:
-    paused = start(theatre)
-    with SqliteJournal(theatre.private / "journal.db") as journal:
+def test_a_process_that_died_while_failing_leaves_files_to_bury_not_to_delete(flow_project: Any) -> None:
+    paused = start(flow_project)
+    with SqliteJournal(flow_project.private / "journal.db") as journal:
         journal.end(paused.flow_id, RunStatus.FAILED, at="2026-11-15T10:15:02Z")
     with pytest.raises(NoCheckpoint):
-        theatre.resume(CREATE)
-    (folder,) = theatre.post_mortems()
+        flow_project.resume(CREATE)
+    (folder,) = flow_project.post_mortems()
     assert {path.name for path in folder.iterdir()} == {STATE_FILE, ".agent-request.json"}
-    assert theatre.files() == set()
+    assert flow_project.files() == set()
 
 
-def test_a_request_of_another_major_version_is_left_alone(theatre: Any) -> None:
-    theatre.run(ONE)
-    newer = json.dumps({**theatre.request(), "version": "2.0"}).encode()
-    theatre.request_path.write_bytes(newer)
+def test_a_request_of_another_major_version_is_left_alone(flow_project: Any) -> None:
+    flow_project.run(ONE)
+    newer = json.dumps({**flow_project.request(), "version": "2.0"}).encode()
+    flow_project.request_path.write_bytes(newer)
     with pytest.raises(UnsupportedVersion):
-        theatre.resume(ONE)
-    assert theatre.request_path.read_bytes() == newer
-    theatre.answer("yes")
-    assert theatre.resume(ONE).result == "yes"
+        flow_project.resume(ONE)
+    assert flow_project.request_path.read_bytes() == newer
+    flow_project.answer("yes")
+    assert flow_project.resume(ONE).result == "yes"
 
 
 def two_phases(ctx: PhasedContext, output_path: str, project_path: str = "") -> list[Any]:
@@ -158,40 +162,40 @@ TWO = Flow("template-create", "1", two_phases, keeps_state_file=True)
 
 
 @pytest.fixture
-def in_the_second_phase(theatre: Any) -> None:
+def in_the_second_phase(flow_project: Any) -> None:
     """Paused there, and the journal is lost."""
-    theatre.run(TWO, given={"output_path": str(theatre.root / "out")})
-    theatre.answer("first")
-    theatre.resume(TWO)
-    shutil.rmtree(theatre.private)
+    flow_project.run(TWO, given={"output_path": str(flow_project.root / "out")})
+    flow_project.answer("first")
+    flow_project.resume(TWO)
+    shutil.rmtree(flow_project.private)
 
 
 @pytest.mark.usefixtures("in_the_second_phase")
-def test_a_restore_that_was_refused_half_way_is_a_restore_the_next_time_too(theatre: Any) -> None:
-    ours = theatre.request_path.read_bytes()
-    theatre.request_path.write_text(json.dumps({**theatre.request(), "version": "2.0"}))
+def test_a_restore_that_was_refused_half_way_is_a_restore_the_next_time_too(flow_project: Any) -> None:
+    ours = flow_project.request_path.read_bytes()
+    flow_project.request_path.write_text(json.dumps({**flow_project.request(), "version": "2.0"}))
     with pytest.raises(UnsupportedVersion):
-        theatre.resume(TWO)
-    theatre.request_path.write_bytes(ours)
-    theatre.answer("second")
-    assert theatre.resume(TWO).result == ["first", "second"]
+        flow_project.resume(TWO)
+    flow_project.request_path.write_bytes(ours)
+    flow_project.answer("second")
+    assert flow_project.resume(TWO).result == ["first", "second"]
 
 
 @pytest.mark.usefixtures("in_the_second_phase")
-def test_a_result_in_a_state_that_is_not_what_the_phase_makes_is_refused(theatre: Any) -> None:
-    data = json.loads((theatre.root / STATE_FILE).read_bytes())["phase_data"]
-    change_state(theatre, phase_data={**data, "codebase_analysis": 5})
-    before = (theatre.root / STATE_FILE).read_bytes()
+def test_a_result_in_a_state_that_is_not_what_the_phase_makes_is_refused(flow_project: Any) -> None:
+    data = json.loads((flow_project.root / STATE_FILE).read_bytes())["phase_data"]
+    change_state(flow_project, phase_data={**data, "codebase_analysis": 5})
+    before = (flow_project.root / STATE_FILE).read_bytes()
     for _ in range(2):
         with pytest.raises(StateInvalid, match="phase_data/codebase_analysis: 5 is not a str"):
-            theatre.resume(TWO)
-    assert (theatre.root / STATE_FILE).read_bytes() == before
+            flow_project.resume(TWO)
+    assert (flow_project.root / STATE_FILE).read_bytes() == before
 
 
 def test_a_request_of_a_stranger_is_written_again_and_that_is_said(
-    theatre: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    flow_project: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    theatre.run(ONE)
+    flow_project.run(ONE)
     monkeypatch.setattr(FlowRoot, "allowed_owners", frozenset({os.geteuid() + 1}))
-    assert theatre.resume(ONE).actions == ("reissue",)
+    assert flow_project.resume(ONE).actions == ("reissue",)
     assert "foreign_owner" in caplog.text

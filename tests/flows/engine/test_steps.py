@@ -41,19 +41,19 @@ def one_question(ctx: Context) -> str:
 ONE = make(one_question)
 
 
-def test_a_step_runs_once_however_often_the_flow_is_resumed(theatre: Any, counter: Count) -> None:
+def test_a_step_runs_once_however_often_the_flow_is_resumed(flow_project: Any, counter: Count) -> None:
     def work(ctx: Context) -> list[Any]:
         first = ctx.step("count", counter, "first")
         answer = ctx.ask("q", agent="a", prompt="?")
         return [first, answer, ctx.step("count", counter, "first")]
 
-    theatre.run(make(work))
-    theatre.resume(make(work))
-    theatre.answer("x")
-    assert theatre.resume(make(work)).result == [1, "x", 2]
+    flow_project.run(make(work))
+    flow_project.resume(make(work))
+    flow_project.answer("x")
+    assert flow_project.resume(make(work)).result == [1, "x", 2]
 
 
-def test_results_have_the_type_the_step_promises_before_and_after_the_pause(theatre: Any) -> None:
+def test_results_have_the_type_the_step_promises_before_and_after_the_pause(flow_project: Any) -> None:
     seen: list[Any] = []
 
     def review(name: str) -> Review:
@@ -65,12 +65,12 @@ def test_results_have_the_type_the_step_promises_before_and_after_the_pause(thea
         seen.append(ctx.step("said", lambda: {"verdict": "v", "score": 1}, result=Review))
         ctx.ask("q", agent="a", prompt="?")
 
-    theatre.run(make(work))
-    theatre.resume(make(work))
+    flow_project.run(make(work))
+    flow_project.resume(make(work))
     assert seen[:3] == seen[3:] == [Review("good", 3), [1, 2], Review("v", 1)]
 
 
-def test_a_step_that_failed_fails_again_without_being_run(theatre: Any, counter: Count) -> None:
+def test_a_step_that_failed_fails_again_without_being_run(flow_project: Any, counter: Count) -> None:
     def fragile() -> None:
         counter("fragile")
         raise ValueError("broken")
@@ -82,14 +82,14 @@ def test_a_step_that_failed_fails_again_without_being_run(theatre: Any, counter:
             return f"{failure.error_type} {failure.message} {ctx.ask('q', agent='a', prompt='?')}"
         return "unreachable"
 
-    theatre.run(make(work))
-    theatre.answer("x")
-    assert theatre.resume(make(work)).result == "ValueError broken x"
+    flow_project.run(make(work))
+    flow_project.answer("x")
+    assert flow_project.resume(make(work)).result == "ValueError broken x"
     assert counter("fragile") == 2
 
 
 def test_time_randomness_and_environment_stay_as_they_were(
-    theatre: Any, monkeypatch: pytest.MonkeyPatch
+    flow_project: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
 
@@ -100,32 +100,32 @@ def test_time_randomness_and_environment_stay_as_they_were(
         ctx.ask("q", agent="a", prompt="?")
 
     monkeypatch.setenv("FLOW_TEST", "before")
-    theatre.run(make(work))
+    flow_project.run(make(work))
     monkeypatch.setenv("FLOW_TEST", "after")
-    theatre.clock.advance(60)
-    theatre.resume(make(work))
+    flow_project.clock.advance(60)
+    flow_project.resume(make(work))
     assert seen[0] == seen[1]
     assert isinstance(seen[0][0], datetime) and seen[0][3:5] == ["before", "d"]
     assert seen[0][1] != seen[0][5]
 
 
-def test_a_result_that_cannot_be_recorded_is_a_mistake_at_once(theatre: Any) -> None:
+def test_a_result_that_cannot_be_recorded_is_a_mistake_at_once(flow_project: Any) -> None:
     with pytest.raises(FlowFailed, match="set cannot be recorded"):
-        theatre.run(make(lambda ctx: ctx.step("s", lambda: {1, 2})))
+        flow_project.run(make(lambda ctx: ctx.step("s", lambda: {1, 2})))
 
 
-def test_steps_and_fallbacks_must_not_use_the_context(theatre: Any) -> None:
+def test_steps_and_fallbacks_must_not_use_the_context(flow_project: Any) -> None:
     with pytest.raises(FlowFailed, match=r"step#0 used the flow's context"):
-        theatre.run(make(lambda ctx: ctx.step("step", lambda: ctx.step("inner", int))))
+        flow_project.run(make(lambda ctx: ctx.step("step", lambda: ctx.step("inner", int))))
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a#1"])
-def test_a_name_that_would_break_paths_is_refused(theatre: Any, name: str) -> None:
+def test_a_name_that_would_break_paths_is_refused(flow_project: Any, name: str) -> None:
     with pytest.raises(FlowFailed, match="cannot name a step"):
-        theatre.run(make(lambda ctx: ctx.step(name, int)))
+        flow_project.run(make(lambda ctx: ctx.step(name, int)))
 
 
-def test_other_inputs_than_before_the_pause_are_refused_and_nothing_is_lost(theatre: Any) -> None:
+def test_other_inputs_than_before_the_pause_are_refused_and_nothing_is_lost(flow_project: Any) -> None:
     def version_a(ctx: Context) -> str:
         ctx.step("s", str, "a")
         answer: str = ctx.ask("q", agent="a", prompt="?")
@@ -136,27 +136,27 @@ def test_other_inputs_than_before_the_pause_are_refused_and_nothing_is_lost(thea
         answer: str = ctx.ask("q", agent="a", prompt="?")
         return answer
 
-    theatre.run(make(version_a))
-    theatre.answer("x")
+    flow_project.run(make(version_a))
+    flow_project.answer("x")
     with pytest.raises(NonDeterministic, match="the inputs differ at s#0"):
-        theatre.resume(make(version_b))
-    assert theatre.resume(make(version_a)).result == "x"
+        flow_project.resume(make(version_b))
+    assert flow_project.resume(make(version_a)).result == "x"
 
 
-def test_another_kind_of_call_at_the_same_place_is_refused(theatre: Any) -> None:
-    theatre.run(make(lambda ctx: [ctx.step("s", int), ctx.ask("q", agent="a", prompt="?")]))
+def test_another_kind_of_call_at_the_same_place_is_refused(flow_project: Any) -> None:
+    flow_project.run(make(lambda ctx: [ctx.step("s", int), ctx.ask("q", agent="a", prompt="?")]))
     with pytest.raises(NonDeterministic, match="ask instead of step"):
-        theatre.resume(make(lambda ctx: ctx.ask("s", agent="a", prompt="?")))
+        flow_project.resume(make(lambda ctx: ctx.ask("s", agent="a", prompt="?")))
 
 
-def test_a_recorded_step_that_is_never_reached_again_is_refused(theatre: Any) -> None:
-    theatre.run(make(lambda ctx: [ctx.step("s", int), ctx.ask("q", agent="a", prompt="?")]))
-    theatre.answer("x")
+def test_a_recorded_step_that_is_never_reached_again_is_refused(flow_project: Any) -> None:
+    flow_project.run(make(lambda ctx: [ctx.step("s", int), ctx.ask("q", agent="a", prompt="?")]))
+    flow_project.answer("x")
     with pytest.raises(NonDeterministic, match="not reached"):
-        theatre.resume(make(lambda ctx: ctx.ask("q", agent="a", prompt="?")))
+        flow_project.resume(make(lambda ctx: ctx.ask("q", agent="a", prompt="?")))
 
 
-def test_a_step_may_be_run_again_when_its_inputs_change(theatre: Any, counter: Count) -> None:
+def test_a_step_may_be_run_again_when_its_inputs_change(flow_project: Any, counter: Count) -> None:
     def work(tag: str) -> Callable[[Context], list[Any]]:
         def body(ctx: Context) -> list[Any]:
             kept = ctx.step("kept", counter, "kept")
@@ -166,26 +166,26 @@ def test_a_step_may_be_run_again_when_its_inputs_change(theatre: Any, counter: C
 
         return body
 
-    theatre.run(make(work("a")))
-    theatre.resume(make(work("b")))
-    theatre.answer("x")
-    assert theatre.resume(make(work("b"))).result == [1, "b2", 2, "x"]
+    flow_project.run(make(work("a")))
+    flow_project.resume(make(work("b")))
+    flow_project.answer("x")
+    assert flow_project.resume(make(work("b"))).result == [1, "b2", 2, "x"]
 
 
-def test_a_question_that_follows_from_a_step_done_again_is_asked_again(theatre: Any) -> None:
+def test_a_question_that_follows_from_a_step_done_again_is_asked_again(flow_project: Any) -> None:
     def work(tag: str) -> Callable[[Context], Any]:
         return lambda ctx: ctx.ask(
             "q", agent="a", prompt=ctx.step("tag", str, tag, on_change="rerun", result=str)
         )
 
-    theatre.run(make(work("v1")))
-    (old,) = theatre.announcer.asked_ids
-    theatre.answer("an answer about v1")
-    theatre.resume(make(work("v2")))
-    assert theatre.request()["prompt"] == "v2" and not theatre.response_path.exists()
-    assert theatre.announcer.settled_ids == [(old, "superseded")]
-    theatre.answer("an answer about v2")
-    assert theatre.resume(make(work("v2"))).result == "an answer about v2"
+    flow_project.run(make(work("v1")))
+    (old,) = flow_project.announcer.asked_ids
+    flow_project.answer("an answer about v1")
+    flow_project.resume(make(work("v2")))
+    assert flow_project.request()["prompt"] == "v2" and not flow_project.response_path.exists()
+    assert flow_project.announcer.settled_ids == [(old, "superseded")]
+    flow_project.answer("an answer about v2")
+    assert flow_project.resume(make(work("v2"))).result == "an answer about v2"
 
 
 @pytest.mark.parametrize(
@@ -197,42 +197,42 @@ def test_a_question_that_follows_from_a_step_done_again_is_asked_again(theatre: 
     ],
     ids=["another prompt", "another agent", "not asked"],
 )
-def test_the_answer_to_another_question_than_is_asked_now_is_not_taken(theatre: Any, other: Any) -> None:
-    theatre.run(make(lambda ctx: ctx.ask("q", agent="a", prompt="?")))
-    theatre.answer("x")
+def test_the_answer_to_another_question_than_is_asked_now_is_not_taken(flow_project: Any, other: Any) -> None:
+    flow_project.run(make(lambda ctx: ctx.ask("q", agent="a", prompt="?")))
+    flow_project.answer("x")
     with pytest.raises(NonDeterministic, match="at q#0"):
-        theatre.resume(make(other))
-    assert theatre.response_path.exists() and theatre.request()["prompt"] == "?"
+        flow_project.resume(make(other))
+    assert flow_project.response_path.exists() and flow_project.request()["prompt"] == "?"
 
 
-def test_a_flow_of_another_version_does_not_take_up_a_paused_run(theatre: Any) -> None:
-    theatre.run(make(one_question, "1"))
-    theatre.answer("x")
-    before = theatre.response_path.read_bytes()
+def test_a_flow_of_another_version_does_not_take_up_a_paused_run(flow_project: Any) -> None:
+    flow_project.run(make(one_question, "1"))
+    flow_project.answer("x")
+    before = flow_project.response_path.read_bytes()
     with pytest.raises(IncompatibleFlow, match="paused by version 1 and is now version 2"):
-        theatre.resume(make(one_question, "2"))
-    assert theatre.response_path.read_bytes() == before
-    assert theatre.resume(make(one_question, "3"), force_version=True).result == "<x>"
+        flow_project.resume(make(one_question, "2"))
+    assert flow_project.response_path.read_bytes() == before
+    assert flow_project.resume(make(one_question, "3"), force_version=True).result == "<x>"
 
 
-def test_a_version_may_say_which_older_ones_it_can_take_up(theatre: Any) -> None:
-    theatre.run(make(one_question, "1"))
-    theatre.answer("x")
-    assert theatre.resume(make(one_question, "2", compatible_with=["1"])).result == "<x>"
+def test_a_version_may_say_which_older_ones_it_can_take_up(flow_project: Any) -> None:
+    flow_project.run(make(one_question, "1"))
+    flow_project.answer("x")
+    assert flow_project.resume(make(one_question, "2", compatible_with=["1"])).result == "<x>"
 
 
-def test_a_comment_more_or_less_does_not_strand_a_paused_run(theatre: Any) -> None:
+def test_a_comment_more_or_less_does_not_strand_a_paused_run(flow_project: Any) -> None:
     def same_steps(ctx: Context) -> str:
         """Differs from `one_question` in everything but what it does."""
         reply = ctx.ask("question", agent="reviewer", prompt="Ready?")
         return "<" + str(reply) + ">"
 
-    theatre.run(ONE)
-    theatre.answer("x")
-    assert theatre.resume(make(same_steps)).result == "<x>"
+    flow_project.run(ONE)
+    flow_project.answer("x")
+    assert flow_project.resume(make(same_steps)).result == "<x>"
 
 
-def test_a_flow_that_swallows_its_pause_is_told_so(theatre: Any) -> None:
+def test_a_flow_that_swallows_its_pause_is_told_so(flow_project: Any) -> None:
     def work(ctx: Context) -> str:
         try:
             ctx.ask("q", agent="a", prompt="?")
@@ -241,14 +241,14 @@ def test_a_flow_that_swallows_its_pause_is_told_so(theatre: Any) -> None:
         return "unreachable"
 
     with pytest.raises(FlowFailed, match="caught its own pause"):
-        theatre.run(make(work))
+        flow_project.run(make(work))
 
 
-def test_a_broad_except_in_a_flow_does_not_swallow_the_pause(theatre: Any) -> None:
+def test_a_broad_except_in_a_flow_does_not_swallow_the_pause(flow_project: Any) -> None:
     def work(ctx: Context) -> str:
         try:
             return str(ctx.ask("q", agent="a", prompt="?"))
         except Exception:
             return "swallowed"
 
-    assert theatre.run(make(work)).exit_code == 42
+    assert flow_project.run(make(work)).exit_code == 42

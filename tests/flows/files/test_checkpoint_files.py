@@ -19,8 +19,8 @@ from bridgehead.host.clock import ManualClock
 
 
 @pytest.fixture
-def files(theatre: Any) -> CheckpointFiles:
-    root = FlowRoot.open(theatre.root)
+def files(flow_project: Any) -> CheckpointFiles:
+    root = FlowRoot.open(flow_project.root)
     root.prepare()
     return CheckpointFiles(root, ManualClock(datetime.now(UTC)))
 

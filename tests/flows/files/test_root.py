@@ -33,69 +33,69 @@ def git(root: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=root, env=environment, check=True, capture_output=True)
 
 
-def test_the_private_corner_keeps_itself_out_of_version_control(theatre: Any) -> None:
-    git(theatre.root, "init", "-q")
-    theatre.run(NOTHING)
-    assert (theatre.root / ".bridgehead" / ".gitignore").read_text() == "*\n!dismissals.toml\n"
-    assert stat.S_IMODE(theatre.private.stat().st_mode) == 0o700
+def test_the_private_corner_keeps_itself_out_of_version_control(flow_project: Any) -> None:
+    git(flow_project.root, "init", "-q")
+    flow_project.run(NOTHING)
+    assert (flow_project.root / ".bridgehead" / ".gitignore").read_text() == "*\n!dismissals.toml\n"
+    assert stat.S_IMODE(flow_project.private.stat().st_mode) == 0o700
     listed = subprocess.run(
-        ["git", "status", "--porcelain", "-uall"], cwd=theatre.root, capture_output=True, check=True
+        ["git", "status", "--porcelain", "-uall"], cwd=flow_project.root, capture_output=True, check=True
     )
     assert listed.stdout == b""
 
 
-def test_an_ignore_file_that_is_there_is_left_alone(theatre: Any) -> None:
-    (theatre.root / ".bridgehead").mkdir()
-    (theatre.root / ".bridgehead" / ".gitignore").write_text("mine\n")
-    theatre.run(NOTHING)
-    assert (theatre.root / ".bridgehead" / ".gitignore").read_text() == "mine\n"
+def test_an_ignore_file_that_is_there_is_left_alone(flow_project: Any) -> None:
+    (flow_project.root / ".bridgehead").mkdir()
+    (flow_project.root / ".bridgehead" / ".gitignore").write_text("mine\n")
+    flow_project.run(NOTHING)
+    assert (flow_project.root / ".bridgehead" / ".gitignore").read_text() == "mine\n"
 
 
 @pytest.mark.peer
 @pytest.mark.parametrize("index_version", ["2", "4"])
 @pytest.mark.parametrize("below", ["", "sub/dir"])
 def test_a_journal_that_came_with_the_repository_is_refused(
-    theatre: Any, index_version: str, below: str
+    flow_project: Any, index_version: str, below: str
 ) -> None:
-    git(theatre.root, "init", "-q")
-    git(theatre.root, "config", "index.version", index_version)
-    root = theatre.root / below
+    git(flow_project.root, "init", "-q")
+    git(flow_project.root, "config", "index.version", index_version)
+    root = flow_project.root / below
     root.mkdir(parents=True, exist_ok=True)
     shipped = root / ".bridgehead" / "flows" / "journal.db"
     shipped.parent.mkdir(parents=True)
     shipped.write_bytes(b"hostile")
-    git(theatre.root, "add", "-f", str(shipped))
-    theatre.root = root
+    git(flow_project.root, "add", "-f", str(shipped))
+    flow_project.root = root
     for flags in ({}, {"resume": True}, {"fresh": True}):
         with pytest.raises(JournalTracked, match=r"git tracks .*journal\.db"):
-            theatre.run(NOTHING, **flags)
+            flow_project.run(NOTHING, **flags)
     assert shipped.read_bytes() == b"hostile"
     assert [path.name for path in shipped.parent.iterdir()] == ["journal.db"]
 
 
 @pytest.mark.peer
-def test_a_journal_of_our_own_in_a_repository_is_used(theatre: Any) -> None:
-    git(theatre.root, "init", "-q")
-    (theatre.root / "notes.txt").write_text("about .bridgehead/flows/ and more")
-    git(theatre.root, "add", "notes.txt")
-    theatre.run(NOTHING)
-    assert theatre.resume(NOTHING).actions == ("already_complete",)
+def test_a_journal_of_our_own_in_a_repository_is_used(flow_project: Any) -> None:
+    git(flow_project.root, "init", "-q")
+    (flow_project.root / "notes.txt").write_text("about .bridgehead/flows/ and more")
+    git(flow_project.root, "add", "notes.txt")
+    flow_project.run(NOTHING)
+    assert flow_project.resume(NOTHING).actions == ("already_complete",)
 
 
-def test_a_directory_everybody_can_write_to_is_refused(theatre: Any) -> None:
-    theatre.root.chmod(0o777)
+def test_a_directory_everybody_can_write_to_is_refused(flow_project: Any) -> None:
+    flow_project.root.chmod(0o777)
     with pytest.raises(UnsafeRoot, match="everybody may write"):
-        theatre.run(NOTHING)
-    assert not (theatre.root / ".bridgehead").exists()
-    theatre.root.chmod(0o1777)
-    assert theatre.run(NOTHING).result == "done"
+        flow_project.run(NOTHING)
+    assert not (flow_project.root / ".bridgehead").exists()
+    flow_project.root.chmod(0o1777)
+    assert flow_project.run(NOTHING).result == "done"
 
 
 def test_a_directory_the_group_can_write_to_is_mentioned(
-    theatre: Any, caplog: pytest.LogCaptureFixture
+    flow_project: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    theatre.root.chmod(0o775)
-    theatre.run(NOTHING)
+    flow_project.root.chmod(0o775)
+    flow_project.run(NOTHING)
     assert "writable for its group" in caplog.text
 
 
@@ -106,21 +106,21 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
             FlowRoot.open(path)
 
 
-def test_a_private_corner_behind_a_link_is_refused(theatre: Any, tmp_path: Path) -> None:
+def test_a_private_corner_behind_a_link_is_refused(flow_project: Any, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    (theatre.root / ".bridgehead").symlink_to(tmp_path / "elsewhere")
+    (flow_project.root / ".bridgehead").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(FileError, match="symbolic link"):
-        theatre.run(NOTHING)
+        flow_project.run(NOTHING)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_the_root_is_canonical_however_it_is_named(theatre: Any, tmp_path: Path) -> None:
-    (tmp_path / "alias").symlink_to(theatre.root)
-    assert FlowRoot.open(tmp_path / "alias").path == theatre.root
+def test_the_root_is_canonical_however_it_is_named(flow_project: Any, tmp_path: Path) -> None:
+    (tmp_path / "alias").symlink_to(flow_project.root)
+    assert FlowRoot.open(tmp_path / "alias").path == flow_project.root
 
 
-def test_a_second_process_is_told_who_holds_the_root(theatre: Any) -> None:
-    root = FlowRoot.open(theatre.root)
+def test_a_second_process_is_told_who_holds_the_root(flow_project: Any) -> None:
+    root = FlowRoot.open(flow_project.root)
     root.prepare()
     held, release = threading.Event(), threading.Event()
 
@@ -134,19 +134,19 @@ def test_a_second_process_is_told_who_holds_the_root(theatre: Any) -> None:
     try:
         assert held.wait(30)
         with pytest.raises(LockHeld, match=f"pid {os.getpid()}"):
-            theatre.run(NOTHING)
+            flow_project.run(NOTHING)
     finally:
         release.set()
         holder.join()
-    assert theatre.run(NOTHING).result == "done"
+    assert flow_project.run(NOTHING).result == "done"
 
 
-def test_half_written_files_of_dead_processes_are_swept(theatre: Any) -> None:
+def test_half_written_files_of_dead_processes_are_swept(flow_project: Any) -> None:
     dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
-    leftover = theatre.root / f"..agent-request.json.{dead}.{'0' * 16}.tmp"
-    living = theatre.root / f"..agent-request.json.{os.getpid()}.{'0' * 16}.tmp"
-    foreign = theatre.root / ".something.tmp"
+    leftover = flow_project.root / f"..agent-request.json.{dead}.{'0' * 16}.tmp"
+    living = flow_project.root / f"..agent-request.json.{os.getpid()}.{'0' * 16}.tmp"
+    foreign = flow_project.root / ".something.tmp"
     for path in (leftover, living, foreign):
         path.touch()
-    theatre.run(NOTHING)
+    flow_project.run(NOTHING)
     assert [path.exists() for path in (leftover, living, foreign)] == [False, True, True]

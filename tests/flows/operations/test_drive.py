@@ -40,16 +40,16 @@ exit 42
 
 
 @pytest.fixture
-def program(theatre: Any) -> Path:
-    path: Path = theatre.root / "program.sh"
+def program(flow_project: Any) -> Path:
+    path: Path = flow_project.root / "program.sh"
     path.write_text(PROGRAM)
     path.chmod(0o755)
     return path
 
 
-def driven(theatre: Any, handler: Handler, *command: str, **details: Any) -> DriveResult:
-    inputs = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
-    return drive(DriveRequest(command, theatre.root, **details), handler, inputs)
+def driven(flow_project: Any, handler: Handler, *command: str, **details: Any) -> DriveResult:
+    inputs = RunInputs(clock=flow_project.clock, announcer=flow_project.announcer)
+    return drive(DriveRequest(command, flow_project.root, **details), handler, inputs)
 
 
 def request(**members: Any) -> AgentRequest:
@@ -64,48 +64,54 @@ def request(**members: Any) -> AgentRequest:
 
 
 @pytest.fixture
-def files(theatre: Any) -> CheckpointFiles:
-    return CheckpointFiles(FlowRoot.open(theatre.root), theatre.clock)
+def files(flow_project: Any) -> CheckpointFiles:
+    return CheckpointFiles(FlowRoot.open(flow_project.root), flow_project.clock)
 
 
-def test_a_shell_script_is_driven_to_its_end(theatre: Any, program: Path) -> None:
+def test_a_shell_script_is_driven_to_its_end(flow_project: Any, program: Path) -> None:
     done = driven(
-        theatre,
+        flow_project,
         CommandHandler(["sh", "-c", 'read p; printf "%s: Nautilus" "$BRIDGEHEAD_AGENT"']),
         str(program),
     )
     assert (done.exit_code, done.stdout, done.runs) == (0, b"got namer: Nautilus\n", 2)
-    assert theatre.announcer.asked_ids == [ID]
+    assert flow_project.announcer.asked_ids == [ID]
 
 
-def test_what_the_program_says_on_the_way_is_passed_on(theatre: Any, program: Path) -> None:
+def test_what_the_program_says_on_the_way_is_passed_on(flow_project: Any, program: Path) -> None:
     heard: list[bytes] = []
-    drive(DriveRequest((str(program),), theatre.root), CommandHandler(["echo", "x"]), on_stderr=heard.append)
+    drive(
+        DriveRequest((str(program),), flow_project.root),
+        CommandHandler(["echo", "x"]),
+        on_stderr=heard.append,
+    )
     assert b"".join(heard) == b"run \nrun --resume\n"
 
 
-def test_the_resume_flag_is_appended_once(theatre: Any) -> None:
-    script = theatre.root / "args.py"
+def test_the_resume_flag_is_appended_once(flow_project: Any) -> None:
+    script = flow_project.root / "args.py"
     script.write_text("import sys; print(sys.argv[1:])")
-    done = driven(theatre, CommandHandler(["true"]), sys.executable, str(script), "--resume")
+    done = driven(flow_project, CommandHandler(["true"]), sys.executable, str(script), "--resume")
     assert done.stdout == b"['--resume']\n"
 
 
-def test_other_exit_codes_end_the_drive_and_are_passed_on(theatre: Any) -> None:
-    assert driven(theatre, CommandHandler(["true"]), "sh", "-c", "echo out; exit 7").exit_code == 7
+def test_other_exit_codes_end_the_drive_and_are_passed_on(flow_project: Any) -> None:
+    assert driven(flow_project, CommandHandler(["true"]), "sh", "-c", "echo out; exit 7").exit_code == 7
 
 
-def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(theatre: Any, program: Path) -> None:
-    endless = theatre.root / "endless.sh"
+def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(
+    flow_project: Any, program: Path
+) -> None:
+    endless = flow_project.root / "endless.sh"
     endless.write_text(
         PROGRAM.replace("--resume ]", "--never ]").replace("exit 42", "rm -f .agent-response.json; exit 42")
     )
     endless.chmod(0o755)
-    done = driven(theatre, CommandHandler(["echo", "x"]), str(endless), max_iterations=3)
+    done = driven(flow_project, CommandHandler(["echo", "x"]), str(endless), max_iterations=3)
     assert (done.exit_code, done.runs, done.gave_up) == (1, 3, True)
-    assert ".agent-request.json" in theatre.files()
+    assert ".agent-request.json" in flow_project.files()
     with pytest.raises(UserError, match="at least 1"):
-        driven(theatre, CommandHandler(["true"]), "true", max_iterations=0)
+        driven(flow_project, CommandHandler(["true"]), "true", max_iterations=0)
 
 
 @pytest.mark.parametrize(
@@ -122,18 +128,20 @@ def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(theatre: A
         ),
     ],
 )
-def test_a_program_that_pauses_without_a_request_is_refused(theatre: Any, leave: str, complaint: str) -> None:
+def test_a_program_that_pauses_without_a_request_is_refused(
+    flow_project: Any, leave: str, complaint: str
+) -> None:
     with pytest.raises(UserError, match=complaint):
-        driven(theatre, CommandHandler(["true"]), "sh", "-c", leave)
+        driven(flow_project, CommandHandler(["true"]), "sh", "-c", leave)
 
 
-def test_a_program_that_cannot_be_started_is_said_so(theatre: Any) -> None:
+def test_a_program_that_cannot_be_started_is_said_so(flow_project: Any) -> None:
     with pytest.raises(UserError, match="could not be started"):
-        driven(theatre, CommandHandler(["true"]), "./no-such-program")
+        driven(flow_project, CommandHandler(["true"]), "./no-such-program")
     assert issubclass(NoRequest, UserError)
 
 
-def test_the_pause_line_says_where_the_request_lies(theatre: Any, tmp_path: Path, program: Path) -> None:
+def test_the_pause_line_says_where_the_request_lies(flow_project: Any, tmp_path: Path, program: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     facts = json.dumps(
@@ -148,7 +156,7 @@ def test_the_pause_line_says_where_the_request_lies(theatre: Any, tmp_path: Path
         .replace("exit 42", f"echo 'BRIDGEHEAD-PAUSE {facts}'; exit 42")
     )
     program.write_text(moved)
-    assert driven(theatre, CommandHandler(["echo", "there"]), str(program)).stdout == b"got there\\n\n"
+    assert driven(flow_project, CommandHandler(["echo", "there"]), str(program)).stdout == b"got there\\n\n"
 
 
 @pytest.mark.parametrize(
@@ -189,37 +197,37 @@ def test_a_long_prompt_arrives_whole(files: CheckpointFiles) -> None:
 
 
 def test_waiting_for_a_person_ends_with_the_answer_or_with_the_time(
-    theatre: Any, files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
+    flow_project: Any, files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = PendingHandler().answer(request(), files)
     assert late is not None and late.status is RequestStatus.TIMEOUT
-    assert theatre.clock.monotonic() == pytest.approx(60)
+    assert flow_project.clock.monotonic() == pytest.approx(60)
 
     def answer_meanwhile(_: float) -> None:
         files.response_path.touch()
 
-    monkeypatch.setattr(theatre.clock, "sleep", answer_meanwhile)
+    monkeypatch.setattr(flow_project.clock, "sleep", answer_meanwhile)
     assert PendingHandler().answer(request(), files) is None
 
 
 def test_a_person_answers_a_driven_program(
-    theatre: Any, program: Path, monkeypatch: pytest.MonkeyPatch
+    flow_project: Any, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer_meanwhile(_: float) -> None:
-        if not theatre.response_path.exists():
-            respond(RespondRequest(theatre.root, Reply(text="Nautilus")))
+        if not flow_project.response_path.exists():
+            respond(RespondRequest(flow_project.root, Reply(text="Nautilus")))
 
-    monkeypatch.setattr(theatre.clock, "sleep", answer_meanwhile)
-    assert driven(theatre, PendingHandler(), str(program)).stdout == b"got Nautilus\n"
+    monkeypatch.setattr(flow_project.clock, "sleep", answer_meanwhile)
+    assert driven(flow_project, PendingHandler(), str(program)).stdout == b"got Nautilus\n"
 
 
-def test_the_first_answer_stands_also_against_the_handler(theatre: Any, program: Path) -> None:
+def test_the_first_answer_stands_also_against_the_handler(flow_project: Any, program: Path) -> None:
     class Slow(Handler):
         def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply:
-            respond(RespondRequest(theatre.root, Reply(text="quick")))
+            respond(RespondRequest(flow_project.root, Reply(text="quick")))
             return Reply(text="slow")
 
-    assert driven(theatre, Slow(), str(program)).stdout == b"got quick\n"
+    assert driven(flow_project, Slow(), str(program)).stdout == b"got quick\n"
 
 
 def test_handlers_are_found_by_name() -> None:

@@ -34,17 +34,17 @@ def two(ctx: Context) -> list[str]:
 ONE, TWO = Flow("one", "1", one), Flow("two", "1", two)
 
 
-def answer(theatre: Any, reply: Reply = TEXT, request_id: str | None = None) -> Path:
-    inputs = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
-    return respond(RespondRequest(theatre.root, reply, request_id), inputs).path
+def answer(flow_project: Any, reply: Reply = TEXT, request_id: str | None = None) -> Path:
+    inputs = RunInputs(clock=flow_project.clock, announcer=flow_project.announcer)
+    return respond(RespondRequest(flow_project.root, reply, request_id), inputs).path
 
 
-def test_an_answer_is_written_whole_and_fits_the_request(theatre: Any) -> None:
-    theatre.run(ONE)
+def test_an_answer_is_written_whole_and_fits_the_request(flow_project: Any) -> None:
+    flow_project.run(ONE)
     reply = Reply(text="größer\r\n", model="m", tokens=0, confidence=0.5, duration_seconds=1.5)
-    assert answer(theatre, reply) == theatre.response_path
-    assert json.loads(theatre.response_path.read_bytes()) == {
-        "request_id": theatre.request()["request_id"],
+    assert answer(flow_project, reply) == flow_project.response_path
+    assert json.loads(flow_project.response_path.read_bytes()) == {
+        "request_id": flow_project.request()["request_id"],
         "version": "1.0",
         "status": "success",
         "created_at": "2026-11-15T10:15:02Z",
@@ -52,41 +52,43 @@ def test_an_answer_is_written_whole_and_fits_the_request(theatre: Any) -> None:
         "duration_seconds": 1.5,
         "metadata": {"model": "m", "tokens_used": 0, "confidence": 0.5},
     }
-    assert theatre.resume(ONE).result == "größer\r\n"
-    assert "flow.responded" in theatre.announcer.kinds
+    assert flow_project.resume(ONE).result == "größer\r\n"
+    assert "flow.responded" in flow_project.announcer.kinds
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf")])
-def test_an_answer_that_no_reader_of_json_would_read_is_not_written(theatre: Any, seconds: float) -> None:
-    theatre.run(ONE)
+def test_an_answer_that_no_reader_of_json_would_read_is_not_written(
+    flow_project: Any, seconds: float
+) -> None:
+    flow_project.run(ONE)
     with pytest.raises(UserError, match="duration_seconds"):
-        answer(theatre, Reply(text="x", duration_seconds=seconds))
-    assert not theatre.response_path.exists()
+        answer(flow_project, Reply(text="x", duration_seconds=seconds))
+    assert not flow_project.response_path.exists()
 
 
-def test_a_request_takes_one_answer(theatre: Any) -> None:
-    theatre.run(ONE)
-    answer(theatre)
-    before = theatre.response_path.read_bytes()
+def test_a_request_takes_one_answer(flow_project: Any) -> None:
+    flow_project.run(ONE)
+    answer(flow_project)
+    before = flow_project.response_path.read_bytes()
     with pytest.raises(AlreadyAnswered, match="first answer stands"):
-        answer(theatre, Reply(text="another"))
-    assert theatre.response_path.read_bytes() == before
-    request_id = theatre.request()["request_id"]
-    theatre.resume(ONE)
+        answer(flow_project, Reply(text="another"))
+    assert flow_project.response_path.read_bytes() == before
+    request_id = flow_project.request()["request_id"]
+    flow_project.resume(ONE)
     with pytest.raises(AlreadyAnswered):
-        answer(theatre, request_id=request_id)
-    assert theatre.files() == set()
+        answer(flow_project, request_id=request_id)
+    assert flow_project.files() == set()
 
 
-def test_of_many_answers_at_once_exactly_one_wins(theatre: Any) -> None:
-    theatre.run(ONE)
+def test_of_many_answers_at_once_exactly_one_wins(flow_project: Any) -> None:
+    flow_project.run(ONE)
     outcomes: list[str] = []
     ready = threading.Barrier(8)
 
     def contend(number: int) -> None:
         ready.wait(30)
         try:
-            respond(RespondRequest(theatre.root, Reply(text=f"answer {number}")))
+            respond(RespondRequest(flow_project.root, Reply(text=f"answer {number}")))
         except AlreadyAnswered:
             outcomes.append("late")
         else:
@@ -98,31 +100,31 @@ def test_of_many_answers_at_once_exactly_one_wins(theatre: Any) -> None:
     for thread in threads:
         thread.join()
     (winner,) = [outcome for outcome in outcomes if outcome != "late"]
-    assert theatre.resume(ONE).result == winner
+    assert flow_project.resume(ONE).result == winner
 
 
-def test_several_requests_may_be_answered_before_the_flow_goes_on(theatre: Any) -> None:
-    theatre.run(TWO)
-    left, right = theatre.announcer.asked_ids
-    assert answer(theatre, Reply(text="L"), left) == theatre.response_path
-    assert answer(theatre, Reply(text="R"), right.upper()).parent.name == "inbox"
+def test_several_requests_may_be_answered_before_the_flow_goes_on(flow_project: Any) -> None:
+    flow_project.run(TWO)
+    left, right = flow_project.announcer.asked_ids
+    assert answer(flow_project, Reply(text="L"), left) == flow_project.response_path
+    assert answer(flow_project, Reply(text="R"), right.upper()).parent.name == "inbox"
     with pytest.raises(AlreadyAnswered):
-        answer(theatre, Reply(text="R2"), right)
-    done = theatre.resume(TWO)
+        answer(flow_project, Reply(text="R2"), right)
+    done = flow_project.resume(TWO)
     assert (done.result, done.actions) == (["L", "R"], ("accept", "accept"))
-    assert list((theatre.private / "inbox").iterdir()) == []
+    assert list((flow_project.private / "inbox").iterdir()) == []
 
 
-def test_an_attempt_that_has_been_given_up_may_still_be_answered(theatre: Any) -> None:
-    theatre.run(ONE)
-    first = theatre.request()["request_id"]
-    theatre.clock.advance(121)
-    theatre.resume(ONE)
-    answer(theatre, request_id=first)
-    assert theatre.resume(ONE).result == "the answer"
+def test_an_attempt_that_has_been_given_up_may_still_be_answered(flow_project: Any) -> None:
+    flow_project.run(ONE)
+    first = flow_project.request()["request_id"]
+    flow_project.clock.advance(121)
+    flow_project.resume(ONE)
+    answer(flow_project, request_id=first)
+    assert flow_project.resume(ONE).result == "the answer"
 
 
-def test_a_program_without_a_journal_is_answered_through_its_request_file(theatre: Any) -> None:
+def test_a_program_without_a_journal_is_answered_through_its_request_file(flow_project: Any) -> None:
     request = {
         "request_id": "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c01",
         "version": "1.0",
@@ -132,10 +134,10 @@ def test_a_program_without_a_journal_is_answered_through_its_request_file(theatr
         "prompt": "?",
         "created_at": "2026-11-15T10:15:02Z",
     }
-    theatre.request_path.write_text(json.dumps(request))
-    answer(theatre)
-    assert theatre.files() == {".agent-request.json", ".agent-response.json"}
-    assert not (theatre.root / ".bridgehead").exists()
+    flow_project.request_path.write_text(json.dumps(request))
+    answer(flow_project)
+    assert flow_project.files() == {".agent-request.json", ".agent-response.json"}
+    assert not (flow_project.root / ".bridgehead").exists()
 
 
 @pytest.mark.parametrize(
@@ -149,41 +151,43 @@ def test_a_program_without_a_journal_is_answered_through_its_request_file(theatr
         (Reply(text="x" * (17 * 1024 * 1024)), "too large"),
     ],
 )
-def test_an_answer_the_flow_would_refuse_is_refused_here(theatre: Any, reply: Reply, complaint: str) -> None:
-    theatre.run(ONE)
+def test_an_answer_the_flow_would_refuse_is_refused_here(
+    flow_project: Any, reply: Reply, complaint: str
+) -> None:
+    flow_project.run(ONE)
     with pytest.raises(UserError, match=complaint):
-        answer(theatre, reply)
-    assert theatre.files() == {".agent-request.json"}
+        answer(flow_project, reply)
+    assert flow_project.files() == {".agent-request.json"}
 
 
-def test_nobody_asked(theatre: Any) -> None:
+def test_nobody_asked(flow_project: Any) -> None:
     with pytest.raises(NotFound, match="no request waits"):
-        answer(theatre)
-    theatre.run(ONE)
+        answer(flow_project)
+    flow_project.run(ONE)
     with pytest.raises(NotFound, match="asked for"):
-        answer(theatre, request_id="7c9e6679-7425-40de-944b-e07fc1f90ae7")
+        answer(flow_project, request_id="7c9e6679-7425-40de-944b-e07fc1f90ae7")
 
 
-def test_a_run_shows_its_steps_and_what_it_waits_for(theatre: Any) -> None:
-    theatre.run(TWO)
-    found = status(StatusRequest(theatre.root))
+def test_a_run_shows_its_steps_and_what_it_waits_for(flow_project: Any) -> None:
+    flow_project.run(TWO)
+    found = status(StatusRequest(flow_project.root))
     assert [call.path for call in found.outstanding] == [
         "gather#0/branch#0/left#0",
         "gather#0/branch#1/right#0",
     ]
     assert found.run.status is RunStatus.WAITING
-    assert status(StatusRequest(theatre.root, found.run.id[-4:])).run == found.run
+    assert status(StatusRequest(flow_project.root, found.run.id[-4:])).run == found.run
     with pytest.raises(NotFound):
-        status(StatusRequest(theatre.root, "nope"))
+        status(StatusRequest(flow_project.root, "nope"))
 
 
-def test_looking_creates_nothing(theatre: Any) -> None:
-    assert list_runs(ListRequest(theatre.root)).runs == ()
+def test_looking_creates_nothing(flow_project: Any) -> None:
+    assert list_runs(ListRequest(flow_project.root)).runs == ()
     with pytest.raises(NotFound, match="no flow has run"):
-        status(StatusRequest(theatre.root))
+        status(StatusRequest(flow_project.root))
     with pytest.raises(NoCheckpoint):
-        cancel(CancelRequest(theatre.root, "x"))
-    assert list(theatre.root.iterdir()) == []
+        cancel(CancelRequest(flow_project.root, "x"))
+    assert list(flow_project.root.iterdir()) == []
 
 
 def test_an_ambiguous_ending_names_the_candidates() -> None:
@@ -193,15 +197,15 @@ def test_an_ambiguous_ending_names_the_candidates() -> None:
         find_run(runs, "4f2a", Path("/"))
 
 
-def test_cancelling_withdraws_the_requests_and_keeps_the_files(theatre: Any) -> None:
-    run = theatre.run(TWO)
-    inputs = RunInputs(clock=theatre.clock, announcer=theatre.announcer)
-    done = cancel(CancelRequest(theatre.root, run.flow_id), inputs)
-    assert theatre.files() == set()
+def test_cancelling_withdraws_the_requests_and_keeps_the_files(flow_project: Any) -> None:
+    run = flow_project.run(TWO)
+    inputs = RunInputs(clock=flow_project.clock, announcer=flow_project.announcer)
+    done = cancel(CancelRequest(flow_project.root, run.flow_id), inputs)
+    assert flow_project.files() == set()
     assert (done.post_mortem / ".agent-request.json").exists()
-    assert [status for _, status in theatre.announcer.settled_ids] == ["cancelled", "cancelled"]
+    assert [status for _, status in flow_project.announcer.settled_ids] == ["cancelled", "cancelled"]
     with pytest.raises(HasEnded):
-        cancel(CancelRequest(theatre.root, run.flow_id))
+        cancel(CancelRequest(flow_project.root, run.flow_id))
     with pytest.raises(AlreadyAnswered):
-        answer(theatre, request_id=theatre.announcer.asked_ids[0])
-    assert theatre.run(ONE).exit_code == 42
+        answer(flow_project, request_id=flow_project.announcer.asked_ids[0])
+    assert flow_project.run(ONE).exit_code == 42

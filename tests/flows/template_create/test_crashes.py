@@ -11,15 +11,15 @@ import pytest
 from bridgehead.flows.operations.cancel import CancelRequest, cancel
 from bridgehead.flows.template_create.staging import Staging
 from flows.support.flow_processes import shell_in
-from flows.support.template_crash_lab import PHASES, Lab
+from flows.support.template_crash_program import PHASES, TemplateProject
 
 FEWEST_CRASHES = 48
 
 
 def test_a_kill_in_any_phase_is_resumed_to_the_same_package(tmp_path: Path) -> None:
     shell = shell_in(tmp_path)
-    lab = Path(__file__).parents[1] / "support/template_crash_lab.py"
-    command = f"import sys; sys.path.insert(0, {str(lab.parents[2])!r}); sys.argv[0] = {str(lab)!r}; "
+    program = Path(__file__).parents[1] / "support/template_crash_program.py"
+    command = f"import sys; sys.path.insert(0, {str(program.parents[2])!r}); sys.argv[0] = {str(program)!r}; "
     runs = "import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"
     done = shell.run(sys.executable, "-c", command + runs, str(tmp_path / "lab"), timeout_seconds=280)
     assert done.code == 0, done.err
@@ -32,44 +32,46 @@ def test_a_kill_in_any_phase_is_resumed_to_the_same_package(tmp_path: Path) -> N
 
 
 @pytest.fixture
-def paused_in_phase_7(tmp_path: Path) -> Lab:
-    lab = Lab(tmp_path)
-    lab.set_up()
+def paused_in_phase_7(tmp_path: Path) -> TemplateProject:
+    project = TemplateProject(tmp_path)
+    project.set_up()
     for _ in range(2):
-        lab.run()
-        lab.answer()
-    lab.run()
-    assert [path for path in lab.output.parent.iterdir() if ".staging-flow-" in path.name]
-    return lab
+        project.run()
+        project.answer()
+    project.run()
+    assert [path for path in project.output.parent.iterdir() if ".staging-flow-" in path.name]
+    return project
 
 
-def test_a_cancelled_run_leaves_no_half_made_package(paused_in_phase_7: Lab) -> None:
-    lab = paused_in_phase_7
-    cancel(CancelRequest(lab.root, lab.run(resume=True).flow_id))
-    assert (lab.leftovers(), sorted(lab.package())) == ([], ["old.txt"])
+def test_a_cancelled_run_leaves_no_half_made_package(paused_in_phase_7: TemplateProject) -> None:
+    project = paused_in_phase_7
+    cancel(CancelRequest(project.root, project.run(resume=True).flow_id))
+    assert (project.leftovers(), sorted(project.package())) == ([], ["old.txt"])
 
 
-def test_a_run_that_is_started_over_takes_its_half_made_package_along(paused_in_phase_7: Lab) -> None:
-    lab = paused_in_phase_7
-    assert lab.run(fresh=True).pause is not None
-    assert [name for name in lab.leftovers() if "staging" in name] == []
-    lab.to_the_end()
-    assert "old.txt" not in lab.package()
+def test_a_run_that_is_started_over_takes_its_half_made_package_along(
+    paused_in_phase_7: TemplateProject,
+) -> None:
+    project = paused_in_phase_7
+    assert project.run(fresh=True).pause is not None
+    assert [name for name in project.leftovers() if "staging" in name] == []
+    project.to_the_end()
+    assert "old.txt" not in project.package()
 
 
 def test_a_package_that_was_moved_aside_comes_back_when_the_run_is_given_up(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
-    lab.set_up()
-    lab.output.rename(lab.output.with_name("package.replaced-flow-1"))
-    Staging(lab.output, "flow-1").abandon()
-    assert sorted(lab.package()) == ["old.txt"]
+    project = TemplateProject(tmp_path)
+    project.set_up()
+    project.output.rename(project.output.with_name("package.replaced-flow-1"))
+    Staging(project.output, "flow-1").abandon()
+    assert sorted(project.package()) == ["old.txt"]
 
 
 def test_the_report_can_be_asked_for_when_the_run_is_resumed(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
-    lab.set_up()
+    project = TemplateProject(tmp_path)
+    project.set_up()
     without = {"validate": False, "no_agents": True}
-    lab.run(given=without)
-    lab.answer()
-    assert lab.run(resume=True, given={"validate": True, "no_agents": True}).pause is None
-    assert "validation-report.md" in lab.package()
+    project.run(given=without)
+    project.answer()
+    assert project.run(resume=True, given={"validate": True, "no_agents": True}).pause is None
+    assert "validation-report.md" in project.package()

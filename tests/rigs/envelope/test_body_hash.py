@@ -1,3 +1,5 @@
+"""The body hash: how a body is normalised before it is hashed."""
+
 from __future__ import annotations
 
 import hashlib

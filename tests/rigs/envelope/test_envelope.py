@@ -1,3 +1,5 @@
+"""Reading an envelope: splitting frontmatter from body, without ever raising."""
+
 from __future__ import annotations
 
 import subprocess

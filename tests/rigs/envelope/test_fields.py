@@ -1,3 +1,5 @@
+"""The shapes of single fields: thread ids, dates, commits, hashes."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Frontmatter: the fast readers agree with the full one, and what is written can be read."""
+
 from __future__ import annotations
 
 import pytest
@@ -58,6 +60,22 @@ LINES = st.sampled_from(
         "# comment",
     ]
 )
+USUAL_VALUES = {
+    "from": ["mac-m5max", "null", "true", "x", "1x"],
+    "to": ["windows-5080", "false", "\n  - a\n  - b-2", "\n  - null", "[]"],
+    "date": ["2026-05-15", "2026-05-15T10:00:00.000Z", "2026-05", "12:30"],
+    "status": ["▶ go", "✅ Done", "✅", "▶ a: b", "▶ a #b", "▶ end ", "go", "\u2028 go", "\xa0 go", "é go"],
+    "type": ["ACK", "TRUE", "Null"],
+    "thread": ["demo-01", "2026", "null", "a"],
+    "display_name": [None, "Mike", "no", "NULL", '"q"', "ünï"],
+    "tldr": [None, "step 12, all fine", "it's", "- x", "1e3", "a\tb", "a\u2028b", "nullable", "true "],
+    "references": [None, "\n  - abc1234", "\n  - 1234567", "\n  - 12e4567\n  - abc1234", "[]"],
+    "body_hash": ["0" * 63 + "a", "0" * 64, "1e" + "0" * 62, "ab" * 32],
+}
+AWKWARD = st.text(
+    alphabet="aA1-.:#?~e '\"\\[]{},&*!|>%@`\t\n\r\x00\x1b\x7f\x85\u2028\ufeff🎯\uffff", max_size=12
+)
+TEXTS = st.one_of(st.text(), AWKWARD, st.from_regex(r"\A[-+.0-9xoeE]{1,6}\Z"))
 
 
 def fast_path(text: str) -> dict[str, Value] | None:
@@ -170,20 +188,6 @@ def test_numbers_and_nulls_are_never_made_text() -> None:
     }
 
 
-USUAL_VALUES = {
-    "from": ["mac-m5max", "null", "true", "x", "1x"],
-    "to": ["windows-5080", "false", "\n  - a\n  - b-2", "\n  - null", "[]"],
-    "date": ["2026-05-15", "2026-05-15T10:00:00.000Z", "2026-05", "12:30"],
-    "status": ["▶ go", "✅ Done", "✅", "▶ a: b", "▶ a #b", "▶ end ", "go", "\u2028 go", "\xa0 go", "é go"],
-    "type": ["ACK", "TRUE", "Null"],
-    "thread": ["demo-01", "2026", "null", "a"],
-    "display_name": [None, "Mike", "no", "NULL", '"q"', "ünï"],
-    "tldr": [None, "step 12, all fine", "it's", "- x", "1e3", "a\tb", "a\u2028b", "nullable", "true "],
-    "references": [None, "\n  - abc1234", "\n  - 1234567", "\n  - 12e4567\n  - abc1234", "[]"],
-    "body_hash": ["0" * 63 + "a", "0" * 64, "1e" + "0" * 62, "ab" * 32],
-}
-
-
 @given(st.fixed_dictionaries({key: st.sampled_from(values) for key, values in USUAL_VALUES.items()}))
 @settings(max_examples=300)
 def test_the_usual_form_is_read_as_any_other(values: dict[str, str | None]) -> None:
@@ -214,12 +218,6 @@ def test_what_send_writes_is_read_at_one_stroke() -> None:
     }
 
     assert read_usual(write_mapping(fields).rstrip("\n")) == fields
-
-
-AWKWARD = st.text(
-    alphabet="aA1-.:#?~e '\"\\[]{},&*!|>%@`\t\n\r\x00\x1b\x7f\x85\u2028\ufeff🎯\uffff", max_size=12
-)
-TEXTS = st.one_of(st.text(), AWKWARD, st.from_regex(r"\A[-+.0-9xoeE]{1,6}\Z"))
 
 
 @settings(deadline=None)

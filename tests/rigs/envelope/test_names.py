@@ -1,3 +1,5 @@
+"""File names of envelopes, and ids of rigs."""
+
 from __future__ import annotations
 
 import pytest

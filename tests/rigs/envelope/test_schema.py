@@ -1,3 +1,5 @@
+"""Which frontmatter is valid, and where each fault lies."""
+
 from __future__ import annotations
 
 import pytest

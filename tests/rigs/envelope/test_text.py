@@ -1,3 +1,5 @@
+"""Text as the npm tool treats it: whitespace, surrogates, timestamps."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Plain values by the core schema of YAML 1.2; everything else is text."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""A bare remote with clones, made once and copied for each test."""
+
 from __future__ import annotations
 
 from pathlib import Path

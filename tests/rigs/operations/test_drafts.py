@@ -1,3 +1,5 @@
+"""Envelopes before they are sent: what each command puts into them."""
+
 from __future__ import annotations
 
 import pytest

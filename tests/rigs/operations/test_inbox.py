@@ -1,3 +1,5 @@
+"""Which envelopes wait for this rig."""
+
 from __future__ import annotations
 
 from bridgehead.rigs.envelope.yaml_core import Value

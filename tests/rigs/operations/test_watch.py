@@ -1,3 +1,5 @@
+"""What `rig watch` announces, and that it announces everything once."""
+
 from __future__ import annotations
 
 from bridgehead.rigs.operations.watch import HEARTBEAT_MS, Event, Snapshot, Watch

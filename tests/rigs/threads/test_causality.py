@@ -1,3 +1,5 @@
+"""Which turn knows which, and when a thread diverges (rigs §9.6)."""
+
 from __future__ import annotations
 
 import hashlib

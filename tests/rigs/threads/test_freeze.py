@@ -1,3 +1,5 @@
+"""A freeze: stored, read back, in force until it expires, open to relays."""
+
 from __future__ import annotations
 
 import pytest

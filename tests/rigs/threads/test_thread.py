@@ -1,3 +1,5 @@
+"""Whom a thread is answered to when nobody is named."""
+
 from __future__ import annotations
 
 import pytest

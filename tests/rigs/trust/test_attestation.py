@@ -1,3 +1,5 @@
+"""What speaks against the attestation of a relayed turn."""
+
 from __future__ import annotations
 
 import re
@@ -37,6 +39,8 @@ WITNESS = Witness(
     parent_known=True,
     nonce_seen_before=False,
 )
+TIMES = st.integers(0, 2**50 - 1)
+RANDOM = st.integers(0, 2**RANDOM_BITS - 1)
 
 
 def findings(turn: dict[str, Value], witness: Witness = WITNESS, *, signers_known: bool = True) -> list[Kind]:
@@ -130,10 +134,6 @@ def test_an_ordinary_turn_need_not_be_signed(
     signature: Signature, signers_known: bool, kinds: list[Kind]
 ) -> None:
     assert list(signature_findings(signature, relay=False, signers_known=signers_known)) == kinds
-
-
-TIMES = st.integers(0, 2**50 - 1)
-RANDOM = st.integers(0, 2**RANDOM_BITS - 1)
 
 
 @settings(deadline=None)

@@ -1,3 +1,5 @@
+"""Everything that is wrong with one envelope, in order."""
+
 from __future__ import annotations
 
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope

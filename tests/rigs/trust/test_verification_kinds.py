@@ -1,3 +1,5 @@
+"""Which findings refuse a pull, and which only warn."""
+
 from __future__ import annotations
 
 import pytest

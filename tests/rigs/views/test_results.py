@@ -1,3 +1,5 @@
+"""What each rig command prints, as lines and as JSON."""
+
 from __future__ import annotations
 
 import pytest

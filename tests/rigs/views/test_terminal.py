@@ -1,3 +1,5 @@
+"""Colours, and text of others that must not drive the terminal."""
+
 from __future__ import annotations
 
 import pytest

@@ -122,7 +122,7 @@ def _chosen_token(request: WebRequest) -> str:
 
 def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboard) -> None:
     """Pages are answered: say where."""
-    note_address(dashboard.desk.assembly.places, address)
+    note_address(dashboard.context.assembly.places, address)
     _show_address(app, address)
     if not request.is_loopback:
         app.warn(

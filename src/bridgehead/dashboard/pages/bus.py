@@ -20,53 +20,6 @@ from bridgehead.dashboard.plots import Plot, Series, lines
 STEP_SECONDS: Final = 4
 """Seconds that one point of a plot stands for."""
 MOST_HEADS: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class ShownHead:
-    """A message without what it carries."""
-
-    head: MessageHead
-    source: str
-    destination: str
-
-
-def rate_plots(rates: Sequence[Rate]) -> list[Markup]:
-    """Messages per second, once in and once out."""
-    groups = [rates[end - STEP_SECONDS : end] for end in range(len(rates), STEP_SECONDS - 1, -STEP_SECONDS)]
-    groups.reverse()
-    labels = [_ago(len(groups) - 1 - place) for place in range(len(groups))]
-    return [
-        _plot("From participants", labels, [_mean([one.taken for one in group]) for group in groups]),
-        _plot("To participants", labels, [_mean([one.offered for one in group]) for group in groups]),
-    ]
-
-
-def shown_heads(status: BusStatus, *, until: int | None) -> list[ShownHead]:
-    """The newest first; `until` leaves out what came after that number."""
-    names = {one.source: one.id for one in status.participants if one.source is not None}
-    heads = [head for head in status.tail if until is None or head.number <= until]
-    return [_shown(head, names) for head in reversed(heads[-MOST_HEADS:])]
-
-
-def _shown(head: MessageHead, names: Mapping[str, str]) -> ShownHead:
-    source = "?" if head.source is None else names.get(head.source, head.source)
-    to = ", ".join(names.get(one, one) for one in head.destination)
-    return ShownHead(head, source, to or "everybody")
-
-
-def _plot(title: str, labels: Sequence[str], values: Sequence[float]) -> Markup:
-    return lines(Plot(title, labels, [Series("messages", values)], unit="messages per second"))
-
-
-def _mean(counts: Sequence[int]) -> float:
-    return round(sum(counts) / len(counts), 2)
-
-
-def _ago(steps: int) -> str:
-    return f"{steps * STEP_SECONDS} s ago" if steps else "now"
-
-
 MOST_PAYLOAD: Final = 64 * 1024
 _MOST_DIGITS: Final = 15
 
@@ -115,18 +68,18 @@ class BusQuery:
         return f"{replace(self, until=number).address}#tail"
 
 
-def show_bus(desk: PageContext, request: Request) -> Response:
+def show_bus(context: PageContext, request: Request) -> Response:
     asked = BusQuery.of(request)
-    view = bus_view(desk.assembly, participant=asked.participant, topic=asked.topic)
+    view = bus_view(context.assembly, participant=asked.participant, topic=asked.topic)
     if view.status is None:
-        return desk.show(request, PAGE, "bus_quiet.html", view=view)
-    return _show_running(desk, request, asked, view, view.status)
+        return context.show(request, PAGE, "bus_quiet.html", view=view)
+    return _show_running(context, request, asked, view, view.status)
 
 
 def _show_running(
-    desk: PageContext, request: Request, asked: BusQuery, view: BusView, status: BusStatus
+    context: PageContext, request: Request, asked: BusQuery, view: BusView, status: BusStatus
 ) -> Response:
-    return desk.show(
+    return context.show(
         request,
         PAGE,
         "bus.html",
@@ -138,22 +91,67 @@ def _show_running(
         names=sorted(one.id for one in status.participants),
         heads=shown_heads(status, until=asked.until),
         newest=status.tail[-1].number if status.tail else None,
-        payload=_payload(desk, asked.message) if asked.message is not None else None,
+        payload=_payload(context, asked.message) if asked.message is not None else None,
     )
 
 
-def _payload(desk: PageContext, number: int) -> str:
+def _payload(context: PageContext, number: int) -> str:
     """What a message carries, because somebody asked to see it."""
-    content = message_content(desk.assembly, number)
+    content = message_content(context.assembly, number)
     if content is None:
         return "This message is gone, or was too large to be kept."
-    told = msgspec.json.encode({"data": content.data, "context": content.context})
-    text = msgspec.json.format(told, indent=2).decode()
+    encoded = msgspec.json.encode({"data": content.data, "context": content.context})
+    text = msgspec.json.format(encoded, indent=2).decode()
     return text if len(text) <= MOST_PAYLOAD else f"{text[:MOST_PAYLOAD]}\n… and more"
 
 
 def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHead:
+    """A message without what it carries."""
+
+    head: MessageHead
+    source: str
+    destination: str
+
+
+def rate_plots(rates: Sequence[Rate]) -> list[Markup]:
+    """Messages per second, once in and once out."""
+    groups = [rates[end - STEP_SECONDS : end] for end in range(len(rates), STEP_SECONDS - 1, -STEP_SECONDS)]
+    groups.reverse()
+    labels = [_ago(len(groups) - 1 - place) for place in range(len(groups))]
+    return [
+        _plot("From participants", labels, [_mean([one.taken for one in group]) for group in groups]),
+        _plot("To participants", labels, [_mean([one.offered for one in group]) for group in groups]),
+    ]
+
+
+def shown_heads(status: BusStatus, *, until: int | None) -> list[ShownHead]:
+    """The newest first; `until` leaves out what came after that number."""
+    names = {one.source: one.id for one in status.participants if one.source is not None}
+    heads = [head for head in status.tail if until is None or head.number <= until]
+    return [_shown(head, names) for head in reversed(heads[-MOST_HEADS:])]
+
+
+def _shown(head: MessageHead, names: Mapping[str, str]) -> ShownHead:
+    source = "?" if head.source is None else names.get(head.source, head.source)
+    to = ", ".join(names.get(one, one) for one in head.destination)
+    return ShownHead(head, source, to or "everybody")
+
+
+def _plot(title: str, labels: Sequence[str], values: Sequence[float]) -> Markup:
+    return lines(Plot(title, labels, [Series("messages", values)], unit="messages per second"))
+
+
+def _mean(counts: Sequence[int]) -> float:
+    return round(sum(counts) / len(counts), 2)
+
+
+def _ago(steps: int) -> str:
+    return f"{steps * STEP_SECONDS} s ago" if steps else "now"
 
 
 PAGE: Final = Page("Bus", "/bus", views={"/bus": show_bus})

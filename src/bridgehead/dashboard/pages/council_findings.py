@@ -45,13 +45,13 @@ class Filter:
     def is_set(self) -> bool:
         return bool(self.severity or self.seat or self.domain or self.state)
 
-    def admits(self, told: FindingText) -> bool:
-        finding = told.finding
+    def admits(self, text: FindingText) -> bool:
+        finding = text.finding
         return (
             (not self.severity or severity_of(finding) == self.severity)
             and (not self.seat or self.seat in seats_of(finding))
             and (not self.domain or self.domain in finding["domains"])
-            and (not self.state or self.state in states_of(told))
+            and (not self.state or self.state in states_of(text))
         )
 
     def query(self, start: int) -> str:
@@ -76,12 +76,12 @@ class Choices:
 
     @classmethod
     def among(cls, findings: Sequence[FindingText]) -> Choices:
-        severities = {severity_of(told.finding) for told in findings}
+        severities = {severity_of(text.finding) for text in findings}
         return cls(
             tuple(sorted(severities, key=lambda name: -_RANK.get(name, 0))),
-            _sorted(seat for told in findings for seat in seats_of(told.finding)),
-            _sorted(domain for told in findings for domain in told.finding["domains"]),
-            _sorted(state for told in findings for state in states_of(told)),
+            _sorted(seat for text in findings for seat in seats_of(text.finding)),
+            _sorted(domain for text in findings for domain in text.finding["domains"]),
+            _sorted(state for text in findings for state in states_of(text)),
         )
 
 
@@ -89,7 +89,7 @@ class Choices:
 class ShownFinding:
     """One finding of the page."""
 
-    told: FindingText
+    text: FindingText
     severity: str
     place: str
     seats: tuple[str, ...]
@@ -102,42 +102,42 @@ class ShownFinding:
 
     @property
     def finding(self) -> dict[str, Any]:
-        return self.told.finding
+        return self.text.finding
 
 
 def shown(
-    told: FindingText, excerpts: Excerpts, earlier: Mapping[str, str], dismissed_now: frozenset[str]
+    text: FindingText, excerpts: Excerpts, earlier: Mapping[str, str], dismissed_now: frozenset[str]
 ) -> ShownFinding:
     """`earlier` names the findings of the run before by fingerprint, `dismissed_now` those dismissed since."""
-    finding = told.finding
+    finding = text.finding
     known = [earlier[print_] for print_ in finding["fingerprints"] if print_ in earlier]
-    since = ("dismissed",) if finding["fingerprint"] in dismissed_now and not told.dismissed else ()
+    since = ("dismissed",) if finding["fingerprint"] in dismissed_now and not text.dismissed else ()
     return ShownFinding(
-        told,
+        text,
         severity_of(finding),
         place_of(finding),
         seats_of(finding),
-        (*states_of(told), *since),
+        (*states_of(text), *since),
         standing_of(finding),
         excerpts.of(finding),
-        tuple(story_of(told.history)),
+        tuple(story_of(text.history)),
         known[0] if known else None,
     )
 
 
-def uncompared(told: FindingText) -> FindingText:
+def uncompared(text: FindingText) -> FindingText:
     """A finding of a run that was compared with none: that it is new says nothing."""
-    return msgspec.structs.replace(told, finding={**told.finding, "state": None})
+    return msgspec.structs.replace(text, finding={**text.finding, "state": None})
 
 
 def ordered(findings: Iterable[FindingText]) -> list[FindingText]:
     """What stands before what was dismissed, the gravest first, then what most seats say."""
     return sorted(
         findings,
-        key=lambda told: (
-            told.dismissed is not None,
-            -_RANK.get(severity_of(told.finding), 0),
-            -len(told.finding["confirmed_by"]),
+        key=lambda text: (
+            text.dismissed is not None,
+            -_RANK.get(severity_of(text.finding), 0),
+            -len(text.finding["confirmed_by"]),
         ),
     )
 
@@ -150,10 +150,10 @@ def seats_of(finding: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(source["bridge"]) for source in finding["source_findings"]))
 
 
-def states_of(told: FindingText) -> tuple[str, ...]:
+def states_of(text: FindingText) -> tuple[str, ...]:
     """Words a person filters by: against the run before, disputed, dismissed."""
-    found = [told.finding.get("state"), "disputed" if told.finding["class"] == "disputed" else None]
-    return tuple(str(state) for state in (*found, "dismissed" if told.dismissed else None) if state)
+    found = [text.finding.get("state"), "disputed" if text.finding["class"] == "disputed" else None]
+    return tuple(str(state) for state in (*found, "dismissed" if text.dismissed else None) if state)
 
 
 def place_of(finding: Mapping[str, Any]) -> str:

@@ -21,8 +21,61 @@ HEAD: Final = 26
 ROW: Final = 20
 GAP: Final = 10
 MOST_DOTS: Final = 30
+NODE_HEIGHT: Final = 18
+MOST_NODES: Final = 40
+MOST_NAME: Final = 20
 
 RANKS: Final = {severity.value: severity.rank for severity in Severity}
+_SEVERITIES: Final = {severity.value: severity.value.lower() for severity in Severity}
+_OUTCOMES: Final = {
+    "confirmed": "held",
+    "discovered": "held",
+    "downgraded": "revised",
+    "revised": "revised",
+    "disputed": "disputed",
+    "withdrawn": "gone",
+    "merged": "gone",
+}
+LEGEND: Final = (
+    ("held", "finding held"),
+    ("revised", "revised"),
+    ("disputed", "disputed"),
+    ("gone", "withdrawn"),
+    ("open", "not answered yet"),
+)
+
+
+def draw_lanes(council: LiveCouncil) -> Markup | None:
+    """The picture; None while there is no seat."""
+    lanes = list(lay_out(council.seats))
+    if not lanes:
+        return None
+    bottom = lanes[-1].y + lanes[-1].height + GAP
+    rounds = last_round(council.seats)
+    dots = {(lane.seat.bridge, dot.output.id): dot for lane in lanes for dot in place_dots(lane, rounds)}
+    shown = _worth_showing(council.joined)
+    bottom = max(bottom, TOP + NODE_HEIGHT * len(shown) + GAP)
+    nodes = {found.id: _node_y(place, len(shown), bottom) for place, found in enumerate(shown)}
+    second = bottom if council.notes or council.second_look else None
+    height = bottom + (HEAD + ROW if second is not None else 0)
+    band = COUNCIL_X - 40 if shown else WIDTH - 1
+    parts = [
+        *(part for lane in lanes for part in _drawn_lane(lane, band)),
+        *_columns(rounds, lanes[-1].y + lanes[-1].height, bool(shown)),
+        *(part for found in shown for part in _joins(found, nodes[found.id], dots)),
+        *(part for lane in lanes for part in _challenges(lane, dots, rounds)),
+        *(_drawn_dot(dot) for dot in dots.values()),
+        *(
+            element("text", f"+{left.number}", x=left.x, y=left.y + 4, class_="agent")
+            for lane in lanes
+            for left in left_out(lane, rounds)
+        ),
+        *(_node(found, nodes[found.id]) for found in shown),
+        *(_second_look(council, second, nodes) if second is not None else ()),
+    ]
+    title = element("title", "Seats, what they raised in which round, and who challenged what")
+    picture = element("svg", title, *parts, viewBox=f"0 0 {WIDTH} {height:g}", role="img", class_="lanes")
+    return Markup(picture)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +155,9 @@ def place_dots(lane: Lane, rounds: int) -> Iterator[Dot]:
     """The findings of a cell from left to right; of very many only the gravest."""
     for (agent, number), outputs in _cells(lane).items():
         x, width = column(number, rounds)
-        shown = outputs if len(outputs) <= MOST_DOTS else sorted(outputs, key=_gravest_first)[:MOST_DOTS]
+        shown = outputs
+        if len(outputs) > MOST_DOTS:
+            shown = sorted(outputs, key=lambda output: -RANKS.get(output.severity or "", 0))[:MOST_DOTS]
         step = min(15.0, (width * 0.7 - 16) / len(shown))
         for place, output in enumerate(shown):
             yield Dot(round(x + 14 + step * place, 1), lane.row(agent), output)
@@ -113,62 +168,6 @@ def left_out(lane: Lane, rounds: int) -> Iterator[LeftOut]:
         if len(outputs) > MOST_DOTS:
             x, width = column(number, rounds)
             yield LeftOut(round(x + 6 + width * 0.7, 1), lane.row(agent), len(outputs) - MOST_DOTS)
-
-
-def _gravest_first(output: LiveOutput) -> int:
-    return -RANKS.get(output.severity or "", 0)
-
-
-NODE_ROOM: Final = 18
-MOST_NODES: Final = 40
-MOST_NAME: Final = 20
-
-_SEVERITIES: Final = {severity.value: severity.value.lower() for severity in Severity}
-_OUTCOMES: Final = {
-    "confirmed": "held",
-    "discovered": "held",
-    "downgraded": "revised",
-    "revised": "revised",
-    "disputed": "disputed",
-    "withdrawn": "gone",
-    "merged": "gone",
-}
-LEGEND: Final = (
-    ("held", "finding held"),
-    ("revised", "revised"),
-    ("disputed", "disputed"),
-    ("gone", "withdrawn"),
-    ("open", "not answered yet"),
-)
-
-
-def draw_lanes(council: LiveCouncil) -> Markup | None:
-    """The picture; None while there is no seat."""
-    lanes = list(lay_out(council.seats))
-    if not lanes:
-        return None
-    bottom = lanes[-1].y + lanes[-1].height + GAP
-    rounds = last_round(council.seats)
-    dots = {(lane.seat.bridge, dot.output.id): dot for lane in lanes for dot in place_dots(lane, rounds)}
-    shown = _worth_showing(council.joined)
-    bottom = max(bottom, TOP + NODE_ROOM * len(shown) + GAP)
-    nodes = {found.id: _node_y(place, len(shown), bottom) for place, found in enumerate(shown)}
-    second = bottom if council.notes or council.second_look else None
-    height = bottom + (HEAD + ROW if second is not None else 0)
-    band = COUNCIL_X - 40 if shown else WIDTH - 1
-    parts = [
-        *(part for lane in lanes for part in _drawn_lane(lane, band)),
-        *_columns(rounds, lanes[-1].y + lanes[-1].height, bool(shown)),
-        *(part for found in shown for part in _joins(found, nodes[found.id], dots)),
-        *(part for lane in lanes for part in _challenges(lane, dots, rounds)),
-        *(_drawn_dot(dot) for dot in dots.values()),
-        *(_more(one) for lane in lanes for one in left_out(lane, rounds)),
-        *(_node(found, nodes[found.id]) for found in shown),
-        *(_second_look(council, second, nodes) if second is not None else ()),
-    ]
-    title = element("title", "Seats, what they raised in which round, and who challenged what")
-    picture = element("svg", title, *parts, viewBox=f"0 0 {WIDTH} {height:g}", role="img", class_="lanes")
-    return Markup(picture)
 
 
 def _columns(rounds: int, bottom: float, has_nodes: bool) -> Iterator[str]:
@@ -185,24 +184,20 @@ def _drawn_lane(lane: Lane, band: float) -> Iterator[str]:
     seat = lane.seat
     yield element("rect", x=0.5, y=lane.y, width=band, height=lane.height, rx=6, class_="lane")
     yield element("text", _cut(seat.bridge), x=10, y=lane.y + 17, class_="seat")
-    told = seat.state + (f": {reason_in_words(seat.reason)}" if seat.reason else "")
-    yield element("text", told, x=LABELS + 8, y=lane.y + 17, class_=f"seat-state {_state_class(seat.state)}")
+    label = seat.state + (f": {reason_in_words(seat.reason)}" if seat.reason else "")
+    yield element("text", label, x=LABELS + 8, y=lane.y + 17, class_=f"seat-state {_state_class(seat.state)}")
     for agent in lane.agents:
         yield element("text", _cut(agent), x=18, y=lane.row(agent) + 4, class_="agent")
 
 
-def _more(left: LeftOut) -> str:
-    return element("text", f"+{left.number}", x=left.x, y=left.y + 4, class_="agent")
-
-
 def _drawn_dot(dot: Dot) -> str:
     output = dot.output
-    told = f"{output.id} {output.severity or 'unrated'}: {output.title}" + (
+    label = f"{output.id} {output.severity or 'unrated'}: {output.title}" + (
         f" ({output.state})" if output.state else ""
     )
     left = " left" if output.state in ("withdrawn", "merged") else ""
     circle = element("circle", cx=dot.x, cy=dot.y, r=5, class_=f"{_severity(output.severity)}{left}")
-    return element("g", element("title", told), circle)
+    return element("g", element("title", label), circle)
 
 
 def _challenges(lane: Lane, dots: dict[tuple[str, str], Dot], rounds: int) -> Iterator[str]:
@@ -218,10 +213,10 @@ def _challenge(challenge: LiveChallenge, dot: Dot, y: float, place: int, rounds:
     outcome = _outcome(challenge, dot.output)
     bend = round((x + dot.x) / 2, 1)
     path = f"M {x} {y} C {bend} {y}, {bend} {dot.y}, {dot.x + 6} {dot.y}"
-    told = f"{challenge.by} challenges {challenge.finding_id}: {challenge.text} ({challenge.outcome})"
+    label = f"{challenge.by} challenges {challenge.finding_id}: {challenge.text} ({challenge.outcome})"
     return element(
         "g",
-        element("title", told),
+        element("title", label),
         element("path", d=path, class_=f"challenge {outcome}"),
         element("rect", x=x - 3.5, y=y - 3.5, width=7, height=7, class_=f"doubt {outcome}"),
     )
@@ -266,8 +261,8 @@ def _second_look(council: LiveCouncil, y: float, nodes: dict[str, float]) -> Ite
     yield element("rect", x=0.5, y=y, width=COUNCIL_X - 40, height=HEAD + ROW - GAP, rx=6, class_="lane")
     yield element("text", "second look", x=10, y=y + 22, class_="seat")
     if seat is not None:
-        told = f"{_cut(seat.bridge)}, {seat.state}"
-        yield element("text", told, x=LABELS + 8, y=y + 22, class_=f"seat-state {_state_class(seat.state)}")
+        label = f"{_cut(seat.bridge)}, {seat.state}"
+        yield element("text", label, x=LABELS + 8, y=y + 22, class_=f"seat-state {_state_class(seat.state)}")
     for place, note in enumerate(one for one in council.notes if one.finding_id in nodes):
         x, start = COUNCIL_X - 160 + 9 * (place % 12), y + 18
         end = nodes[note.finding_id]

@@ -33,26 +33,26 @@ MOST_DISMISSED: Final = 1000
 MOST_CHALLENGES: Final = 200
 
 
-def show_list(desk: PageContext, request: Request) -> Response:
+def show_list(context: PageContext, request: Request) -> Response:
     before = request.query_params.get("before") or None
-    page: CouncilPage = list_councils(desk.assembly, before=before, clock=desk.clock)
-    return desk.show(
+    page: CouncilPage = list_councils(context.assembly, before=before, clock=context.clock)
+    return context.show(
         request,
         PAGE,
         "councils.html",
         councils=page.councils,
-        plots=plots_of(page.councils, desk.seat_figures) if before is None else [],
+        plots=plots_of(page.councils, context.seat_figures) if before is None else [],
         older=f"/councils?before={quote(page.before, safe='')}" if page.before else None,
         is_first=before is None,
     )
 
 
-def show_council(desk: PageContext, request: Request) -> Response:
+def show_council(context: PageContext, request: Request) -> Response:
     reference = str(request.path_params["council_id"])
-    now: CouncilNow = council_now(desk.assembly, reference, clock=desk.clock)
-    report, trouble = _report(desk, now)
+    now: CouncilNow = council_now(context.assembly, reference, clock=context.clock)
+    report, trouble = _report(context, now)
     asked = Filter.of(request.query_params)
-    return desk.show(
+    return context.show(
         request,
         PAGE,
         "council.html",
@@ -66,15 +66,15 @@ def show_council(desk: PageContext, request: Request) -> Response:
         trouble=trouble,
         report=report.report if report else None,
         asked=asked,
-        **(_findings(desk, report, asked) if report else {"found": None}),
+        **(_findings(context, report, asked) if report else {"found": None}),
     )
 
 
-def dismiss(desk: PageContext, request: Request, form: Form) -> Response:
+def dismiss(context: PageContext, request: Request, form: Form) -> Response:
     council_id = str(request.path_params["council_id"])
     finding_id = str(request.path_params["finding_id"])
     dismiss_finding(
-        desk.assembly,
+        context.assembly,
         council_id,
         DismissRequest(
             finding_id,
@@ -84,33 +84,33 @@ def dismiss(desk: PageContext, request: Request, form: Form) -> Response:
         ),
     )
     back = f"{PAGE.path}/{quote(council_id, safe='')}#{quote(finding_id, safe='')}"
-    return desk.go(
+    return context.go(
         request, back, f"{finding_id} dismissed; .bridgehead/dismissals.toml is meant to be committed."
     )
 
 
-def _report(desk: PageContext, now: CouncilNow) -> tuple[ReportText | None, str | None]:
+def _report(context: PageContext, now: CouncilNow) -> tuple[ReportText | None, str | None]:
     """The report, and why it cannot be shown although there is one."""
     if not now.has_report:
         return None, None
     try:
-        return council_report(desk.assembly, now.council.id, clock=desk.clock), None
+        return council_report(context.assembly, now.council.id, clock=context.clock), None
     except BridgeheadError as error:
         return None, error.message
 
 
-def _findings(desk: PageContext, report: ReportText, asked: Filter) -> dict[str, Any]:
+def _findings(context: PageContext, report: ReportText, asked: Filter) -> dict[str, Any]:
     previous = (report.comparison or {}).get("previous_review_id")
-    told = report.findings if previous else map(council_findings.uncompared, report.findings)
-    everything = council_findings.ordered(told)
-    admitted = [told for told in everything if asked.admits(told)]
+    texts = report.findings if previous else map(council_findings.uncompared, report.findings)
+    everything = council_findings.ordered(texts)
+    admitted = [text for text in everything if asked.admits(text)]
     excerpts = Excerpts(Path(report.council.project))
-    earlier = _earlier(desk, previous) if previous else {}
-    dismissed_now = _dismissed_since(desk, report.council.id)
+    earlier = _earlier(context, previous) if previous else {}
+    dismissed_now = _dismissed_since(context, report.council.id)
     part = admitted[asked.start : asked.start + council_findings.PAGE_LENGTH]
     end = asked.start + council_findings.PAGE_LENGTH
     return {
-        "found": [council_findings.shown(told, excerpts, earlier, dismissed_now) for told in part],
+        "found": [council_findings.shown(text, excerpts, earlier, dismissed_now) for text in part],
         "admitted": len(admitted),
         "everything": len(everything),
         "choices": Choices.among(everything),
@@ -120,20 +120,20 @@ def _findings(desk: PageContext, report: ReportText, asked: Filter) -> dict[str,
     }
 
 
-def _earlier(desk: PageContext, review_id: str) -> dict[str, str]:
+def _earlier(context: PageContext, review_id: str) -> dict[str, str]:
     """The findings of the run before, by fingerprint; empty when its report is gone."""
     try:
-        report = council_report(desk.assembly, review_id, clock=desk.clock)
+        report = council_report(context.assembly, review_id, clock=context.clock)
     except BridgeheadError:
         return {}
     return {
-        print_: str(told.finding["id"]) for told in report.findings for print_ in told.finding["fingerprints"]
+        print_: str(text.finding["id"]) for text in report.findings for print_ in text.finding["fingerprints"]
     }
 
 
-def _dismissed_since(desk: PageContext, council_id: str) -> frozenset[str]:
+def _dismissed_since(context: PageContext, council_id: str) -> frozenset[str]:
     where = EventFilter(kinds=("council.dismissed",), run_id=council_id)
-    events = desk.store.events(where, limit=MOST_DISMISSED)
+    events = context.store.events(where, limit=MOST_DISMISSED)
     return frozenset(str(recorded.event.data.get("fingerprint")) for recorded in events)
 
 

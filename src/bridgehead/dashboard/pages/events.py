@@ -66,11 +66,11 @@ class EventsQuery:
         return f"/events?{query}" if query else "/events"
 
 
-def show_events(desk: PageContext, request: Request) -> Response:
+def show_events(context: PageContext, request: Request) -> Response:
     asked = EventsQuery.of(request)
-    page = desk.store.events(asked.where(), before=asked.before, limit=PAGE_LENGTH + 1, newest_first=True)
+    page = context.store.events(asked.where(), before=asked.before, limit=PAGE_LENGTH + 1, newest_first=True)
     shown = page[:PAGE_LENGTH]
-    return desk.show(
+    return context.show(
         request,
         PAGE,
         "events.html",

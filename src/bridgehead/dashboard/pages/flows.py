@@ -21,11 +21,15 @@ from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.flows.operations.inspect import Step
 from bridgehead.host.clock import parse_iso
 
+PAGE_LENGTH: Final = 50
+STEPS_SHOWN: Final = 200
+MOST_LISTED: Final = 5000
+"""Flows looked through for a filter."""
 WHOLE: Final = 100.0
 SHORTEST: Final = 0.8
 """Of the bar: what took no time at all is still seen."""
 
-_LOOKS: Final = {
+_CLASSES: Final = {
     "completed": "completed",
     "fallback": "high",
     "failed": "failed",
@@ -36,6 +40,125 @@ _LOOKS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class ShownRequest:
+    """An open request, and what the record knows of it."""
+
+    request: OpenFlowRequest
+    item: PendingItem | None
+    schema: str | None
+
+    @property
+    def answer(self) -> Answer | None:
+        return self.item.answer if self.item else None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedAnswer:
+    """What was written a moment ago and why it was not taken."""
+
+    item_id: str = ""
+    text: str = ""
+    message: str = ""
+
+
+def show_list(context: PageContext, request: Request) -> Response:
+    state = request.query_params.get("state", "")
+    if state and state not in tuple(RunState):
+        raise UserError(f"no flow is {state!r}", hint=f"states: {', '.join(RunState)}")
+    paging = Paging.of(PAGE.path, request.query_params, PAGE_LENGTH)
+    limit = MOST_LISTED if state else paging.start + PAGE_LENGTH + 1
+    flows = [
+        flow for flow in list_flows(context.assembly, context.store, limit=limit) if state in ("", flow.state)
+    ]
+    return context.show(
+        request,
+        PAGE,
+        "flows.html",
+        flows=paging.cut(flows),
+        state=state,
+        states=[str(one) for one in RunState],
+        before=paging.before(),
+        after=paging.after(len(flows)),
+    )
+
+
+def show_flow(context: PageContext, request: Request) -> Response:
+    return _flow(context, request, RefusedAnswer())
+
+
+def answer(context: PageContext, request: Request, form: Form) -> Response:
+    """Take the one answer, if the flow could use it. Whoever comes second is told who was first."""
+    view = _view(context, request)
+    item_id, given = str(request.path_params["item_id"]), answer_from(context, form)
+    here = address_of(view.summary.id)
+    if reason := _unfit(view, item_id, given):
+        return _flow(context, request, RefusedAnswer(item_id, form.get("text", ""), reason))
+    try:
+        item = context.pending.answer(item_id, given)
+    except UnfitAnswer as error:
+        return _flow(context, request, RefusedAnswer(item_id, form.get("text", ""), error.message))
+    except AlreadyAnswered as error:
+        return context.go(request, here, f"{error.message}.", bad=True)
+    finally:
+        context.forget_waiting()
+    return context.go(request, here, f"{item.id} answered. The flow goes on when it is resumed.")
+
+
+def address_of(flow_id: str) -> str:
+    return f"/flows/{quote(flow_id, safe='')}"
+
+
+def _flow(context: PageContext, request: Request, typed: RefusedAnswer) -> Response:
+    view = _view(context, request)
+    steps = shown_steps(view.steps, context.clock.now())
+    paging = Paging.of(address_of(view.summary.id), request.query_params, STEPS_SHOWN)
+    return context.show(
+        request,
+        PAGE,
+        "flow.html",
+        status=422 if typed.message else 200,
+        view=view,
+        flow=view.summary,
+        address=address_of(view.summary.id),
+        settings=[(name, _spelled(value)) for name, value in view.settings.items()],
+        asked=[_shown_request(context, one) for one in view.requests],
+        typed=typed,
+        steps=paging.cut(steps),
+        steps_total=len(steps),
+        before=paging.before(),
+        after=paging.after(len(steps)),
+    )
+
+
+def _view(context: PageContext, request: Request) -> FlowView:
+    return view_flow(context.assembly, context.store, str(request.path_params["flow_id"]))
+
+
+def _unfit(view: FlowView, item_id: str, given: Answer) -> str | None:
+    """Why the flow would not use this answer; what it no longer asks is for the waiting list to refuse."""
+    if given.status is not AnswerStatus.SUCCESS or not (given.text or "").strip():
+        return None
+    asked = next((one for one in view.requests if one.item_id == item_id), None)
+    reason = why_unfit(view.summary.name, asked, given.text or "") if asked else None
+    return f"The flow could not use this answer. {reason}" if reason else None
+
+
+def _shown_request(context: PageContext, request: OpenFlowRequest) -> ShownRequest:
+    schema = None
+    if request.schema is not None:
+        schema = msgspec.json.format(msgspec.json.encode(request.schema), indent=2).decode()
+    try:
+        item = context.store.pending_item(request.item_id) if request.item_id else None
+    except BridgeheadError:
+        item = None
+    return ShownRequest(request, item, schema)
+
+
+def _spelled(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+@dataclass(frozen=True, slots=True)
 class ShownStep:
     """A step with its bar: `begin` and `length` in hundredths of the whole run."""
 
@@ -43,7 +166,7 @@ class ShownStep:
     seconds: float | None
     begin: float
     length: float
-    look: str
+    css_class: str
     """A class of the stylesheet."""
 
     @property
@@ -61,14 +184,14 @@ def shown_steps(steps: Sequence[Step], now: datetime) -> list[ShownStep]:
 
 
 def _shown(step: Step, times: tuple[datetime, datetime] | None, first: datetime, whole: float) -> ShownStep:
-    look = _LOOKS.get(step.status, "info")
+    css_class = _CLASSES.get(step.status, "info")
     if times is None:
-        return ShownStep(step, None, 0.0, 0.0, look)
+        return ShownStep(step, None, 0.0, 0.0, css_class)
     began, ended = times
     seconds = max(0.0, (ended - began).total_seconds())
     length = max(SHORTEST, WHOLE * seconds / whole)
     begin = min(WHOLE * (began - first).total_seconds() / whole, WHOLE - length)
-    return ShownStep(step, seconds, round(max(0.0, begin), 2), round(length, 2), look)
+    return ShownStep(step, seconds, round(max(0.0, begin), 2), round(length, 2), css_class)
 
 
 def _times(step: Step, now: datetime) -> tuple[datetime, datetime] | None:
@@ -76,131 +199,6 @@ def _times(step: Step, now: datetime) -> tuple[datetime, datetime] | None:
         return parse_iso(step.started), parse_iso(step.ended) if step.ended else now
     except ValueError:
         return None
-
-
-PAGE_LENGTH: Final = 50
-STEPS_SHOWN: Final = 200
-MOST_LISTED: Final = 5000
-"""Flows looked through for a filter."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlowQuery:
-    """An open request, and what the record knows of it."""
-
-    request: OpenFlowRequest
-    item: PendingItem | None
-    schema: str | None
-
-    @property
-    def answer(self) -> Answer | None:
-        return self.item.answer if self.item else None
-
-
-@dataclass(frozen=True, slots=True)
-class FlowForm:
-    """What was written a moment ago and why it was not taken."""
-
-    item_id: str = ""
-    text: str = ""
-    message: str = ""
-
-
-def show_list(desk: PageContext, request: Request) -> Response:
-    state = request.query_params.get("state", "")
-    if state and state not in tuple(RunState):
-        raise UserError(f"no flow is {state!r}", hint=f"states: {', '.join(RunState)}")
-    paging = Paging.of(PAGE.path, request.query_params, PAGE_LENGTH)
-    limit = MOST_LISTED if state else paging.start + PAGE_LENGTH + 1
-    flows = [flow for flow in list_flows(desk.assembly, desk.store, limit=limit) if state in ("", flow.state)]
-    return desk.show(
-        request,
-        PAGE,
-        "flows.html",
-        flows=paging.cut(flows),
-        state=state,
-        states=[str(one) for one in RunState],
-        before=paging.before(),
-        after=paging.after(len(flows)),
-    )
-
-
-def show_flow(desk: PageContext, request: Request) -> Response:
-    return _flow(desk, request, FlowForm())
-
-
-def answer(desk: PageContext, request: Request, form: Form) -> Response:
-    """Take the one answer, if the flow could use it. Whoever comes second is told who was first."""
-    view = _view(desk, request)
-    item_id, given = str(request.path_params["item_id"]), answer_from(desk, form)
-    here = address_of(view.summary.id)
-    if reason := _unfit(view, item_id, given):
-        return _flow(desk, request, FlowForm(item_id, form.get("text", ""), reason))
-    try:
-        item = desk.waiting_list.answer(item_id, given)
-    except UnfitAnswer as error:
-        return _flow(desk, request, FlowForm(item_id, form.get("text", ""), error.message))
-    except AlreadyAnswered as error:
-        return desk.go(request, here, f"{error.message}.", bad=True)
-    finally:
-        desk.forget_waiting()
-    return desk.go(request, here, f"{item.id} answered. The flow goes on when it is resumed.")
-
-
-def address_of(flow_id: str) -> str:
-    return f"/flows/{quote(flow_id, safe='')}"
-
-
-def _flow(desk: PageContext, request: Request, typed: FlowForm) -> Response:
-    view = _view(desk, request)
-    steps = shown_steps(view.steps, desk.clock.now())
-    paging = Paging.of(address_of(view.summary.id), request.query_params, STEPS_SHOWN)
-    return desk.show(
-        request,
-        PAGE,
-        "flow.html",
-        status=422 if typed.message else 200,
-        view=view,
-        flow=view.summary,
-        address=address_of(view.summary.id),
-        settings=[(name, _told(value)) for name, value in view.settings.items()],
-        asked=[_asked(desk, one) for one in view.requests],
-        typed=typed,
-        steps=paging.cut(steps),
-        steps_total=len(steps),
-        before=paging.before(),
-        after=paging.after(len(steps)),
-    )
-
-
-def _view(desk: PageContext, request: Request) -> FlowView:
-    return view_flow(desk.assembly, desk.store, str(request.path_params["flow_id"]))
-
-
-def _unfit(view: FlowView, item_id: str, given: Answer) -> str | None:
-    """Why the flow would not use this answer; what it no longer asks is for the waiting list to refuse."""
-    if given.status is not AnswerStatus.SUCCESS or not (given.text or "").strip():
-        return None
-    asked = next((one for one in view.requests if one.item_id == item_id), None)
-    reason = why_unfit(view.summary.name, asked, given.text or "") if asked else None
-    return f"The flow could not use this answer. {reason}" if reason else None
-
-
-def _asked(desk: PageContext, request: OpenFlowRequest) -> FlowQuery:
-    schema = None if request.schema is None else _indented(request.schema)
-    try:
-        item = desk.store.pending_item(request.item_id) if request.item_id else None
-    except BridgeheadError:
-        item = None
-    return FlowQuery(request, item, schema)
-
-
-def _told(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _indented(value: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 PAGE: Final = Page(

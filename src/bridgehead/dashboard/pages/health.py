@@ -12,35 +12,35 @@ from bridgehead.dashboard.page import Form, Page, PageContext
 from bridgehead.doctor.diagnosis import MARKS, State
 
 
-def show_health(desk: PageContext, request: Request) -> Response:
+def show_health(context: PageContext, request: Request) -> Response:
     """The last check; the first visit begins one."""
-    if desk.checkups.latest is None:
-        desk.checkups.look()
-    looked = desk.checkups.latest
-    found = looked.checkup.diagnoses if looked else ()
-    return desk.show(
+    if context.doctor_cache.latest is None:
+        context.doctor_cache.check()
+    latest = context.doctor_cache.latest
+    found = latest.checkup.diagnoses if latest else ()
+    return context.show(
         request,
         PAGE,
         "health.html",
-        looked=looked,
-        is_looking=desk.checkups.is_looking,
+        latest=latest,
+        is_checking=context.doctor_cache.is_checking,
         groups=[(str(group), list(some)) for group, some in groupby(found, key=lambda one: one.group)],
-        worst=_worst(desk),
+        worst=_worst(context),
         marks=MARKS,
     )
 
 
-def look_again(desk: PageContext, request: Request, form: Form) -> Response:
-    desk.checkups.look()
+def check_again(context: PageContext, request: Request, form: Form) -> Response:
+    context.doctor_cache.check()
     return RedirectResponse(PAGE.path, 303)
 
 
-def _worst(desk: PageContext) -> State:
-    looked = desk.checkups.latest
-    states = {one.state for one in looked.checkup.diagnoses} if looked else set()
+def _worst(context: PageContext) -> State:
+    latest = context.doctor_cache.latest
+    states = {one.state for one in latest.checkup.diagnoses} if latest else set()
     return next((state for state in (State.BROKEN, State.LOOK) if state in states), State.FINE)
 
 
 PAGE: Final = Page(
-    "Health", "/health", views={"/health": show_health}, actions={"/health": look_again}, in_navigation=False
+    "Health", "/health", views={"/health": show_health}, actions={"/health": check_again}, in_navigation=False
 )

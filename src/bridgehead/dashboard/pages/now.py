@@ -12,41 +12,37 @@ from bridgehead.dashboard.recent import lately, running
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 
 
-def show_now(desk: PageContext, request: Request) -> Response:
-    return _now(desk, request)
+def show_now(
+    context: PageContext, request: Request, *, status: int = 200, refused: dict[str, str] | None = None
+) -> Response:
+    return context.show(
+        request,
+        PAGE,
+        "now.html",
+        status=status,
+        waiting=context.waiting(),
+        running=running(context.assembly, context.store),
+        lately=lately(context.store),
+        refused=refused or {"item_id": "", "text": "", "message": ""},
+    )
 
 
-def answer_item(desk: PageContext, request: Request, form: Form) -> Response:
+def answer_item(context: PageContext, request: Request, form: Form) -> Response:
     """Take the one answer. What does not fit is shown again as it was typed; a second answer learns of the first."""
     item_id = str(request.path_params["item_id"])
     try:
-        item = desk.waiting_list.answer(item_id, answer_from(desk, form))
+        item = context.pending.answer(item_id, answer_from(context, form))
     except AlreadyAnswered as error:
-        return desk.go(request, "/", f"{error.message}.", bad=True)
+        return context.go(request, "/", f"{error.message}.", bad=True)
     except NotFound:
         raise
     except UserError as error:
         # Whatever was wrong with it: nobody has to write it twice.
         typed = {"item_id": item_id, "text": form.get("text", ""), "message": error.message}
-        return _now(desk, request, status=422, refused=typed)
+        return show_now(context, request, status=422, refused=typed)
     finally:
-        desk.forget_waiting()
-    return desk.go(request, "/", f"{item.id} answered: {item.question.title}")
-
-
-def _now(
-    desk: PageContext, request: Request, *, status: int = 200, refused: dict[str, str] | None = None
-) -> Response:
-    return desk.show(
-        request,
-        PAGE,
-        "now.html",
-        status=status,
-        waiting=desk.waiting(),
-        running=running(desk.assembly, desk.store),
-        lately=lately(desk.store),
-        refused=refused or {"item_id": "", "text": "", "message": ""},
-    )
+        context.forget_waiting()
+    return context.go(request, "/", f"{item.id} answered: {item.question.title}")
 
 
 PAGE: Final = Page(

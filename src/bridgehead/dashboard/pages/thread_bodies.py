@@ -30,7 +30,7 @@ _LABEL: Final = '<span class="soft">{}\n</span>'
 _INSIDE_A_WORD: Final = re.compile(r"(?<=\w)\*+(?=\w)|_+")
 
 
-def letter(text: str) -> Markup:
+def body_markup(text: str) -> Markup:
     """The text as markup."""
     markdown, shown = _markdown(), visible(text)
     tokens = markdown.parse(shown)

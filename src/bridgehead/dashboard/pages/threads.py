@@ -14,46 +14,22 @@ from bridgehead.assembly.rigs.clones import RigClone, find_clone, known_clones
 from bridgehead.assembly.rigs.replies import NotShared, Reply, send_reply
 from bridgehead.assembly.rigs.views import PAGE_LENGTH, ThreadLine, ThreadView, view_clone, view_thread
 from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from, start_of
-from bridgehead.dashboard.pages.thread_bodies import letter
+from bridgehead.dashboard.pages.thread_bodies import body_markup
 from bridgehead.errors import BridgeheadError, SecretRefused, UserError
 from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
 from bridgehead.rigs.views.results import Sent
-
-HUES = 4
-LINES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class RigMark:
-    """Letters for those who do not see the colours; `look` names classes of the stylesheet."""
-
-    letters: str
-    look: str
-
-
-def marks_of(rigs: Iterable[str]) -> dict[str, RigMark]:
-    """A mark for each rig, in the order given; sixteen differ in both colour and pattern."""
-    return {
-        rig: RigMark(letters_of(rig), f"rig-hue-{(place + place // LINES) % HUES} rig-line-{place % LINES}")
-        for place, rig in enumerate(dict.fromkeys(rigs))
-    }
-
-
-def letters_of(rig: str) -> str:
-    """`win-5080` is W5: the beginnings of the first two words, or of the only one."""
-    words = [word for word in rig.split("-") if word] or ["?"]
-    return (words[0][0] + words[1][0] if len(words) > 1 else words[0][:2]).upper()
-
 
 CLONES_SHOWN: Final = 10
 THREADS_SHOWN: Final = 8
 """Of each clone, in the list of all."""
 FRESH: Final = Reply("RESPONSE", recipients="", text="")
 STATES: Final = ("open", "closed", "waiting for you", "diverged", "broken")
+HUES: Final = 4
+LINES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyForm:
+class RefusedReply:
     """What somebody wrote a moment ago and why it was not taken; empty on a fresh page."""
 
     form: str = ""
@@ -72,12 +48,12 @@ class NoLongerWaiting(UserError):
         )
 
 
-def show_list(desk: PageContext, request: Request) -> Response:
-    clones = known_clones(desk.assembly.places.project, desk.store)
+def show_list(context: PageContext, request: Request) -> Response:
+    clones = known_clones(context.assembly.places.project, context.store)
     paging = Paging.of(PAGE.path, request.query_params, CLONES_SHOWN)
-    waiting = desk.waiting()
+    waiting = context.waiting()
     views = [view_clone(clone, waiting) for clone in paging.cut(clones)]
-    return desk.show(
+    return context.show(
         request,
         PAGE,
         "threads.html",
@@ -87,13 +63,13 @@ def show_list(desk: PageContext, request: Request) -> Response:
     )
 
 
-def show_clone(desk: PageContext, request: Request) -> Response:
-    clone = _clone(desk, request)
-    view = view_clone(clone, desk.waiting())
+def show_clone(context: PageContext, request: Request) -> Response:
+    clone = _clone(context, request)
+    view = view_clone(clone, context.waiting())
     named, state = request.query_params.get("named", "").strip(), request.query_params.get("state", "")
     threads = [line for line in view.threads if named in line.id and (not state or _is(line, state))]
     paging = Paging.of(address_of(clone), request.query_params, PAGE_LENGTH)
-    return desk.show(
+    return context.show(
         request,
         PAGE,
         "clone.html",
@@ -108,13 +84,13 @@ def show_clone(desk: PageContext, request: Request) -> Response:
     )
 
 
-def show_thread(desk: PageContext, request: Request) -> Response:
-    return _thread(desk, request, ReplyForm())
+def show_thread(context: PageContext, request: Request) -> Response:
+    return _thread(context, request, RefusedReply())
 
 
-def reply(desk: PageContext, request: Request, form: Form) -> Response:
+def reply(context: PageContext, request: Request, form: Form) -> Response:
     """Send one envelope. What is refused is shown again as it was typed."""
-    clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
+    clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
     written = Reply(
         message_type=form.get("type", ""),
         recipients=form.get("to", ""),
@@ -123,32 +99,31 @@ def reply(desk: PageContext, request: Request, form: Form) -> Response:
         push="push" in form,
         allow_secret="allow_secret" in form,
     )
-    told: list[str] = []
     try:
-        sent = send_reply(clone, thread_id, written, told.append)
+        sent = send_reply(clone, thread_id, written, lambda _warning: None)
     except NotShared as error:
-        return desk.go(request, address_of(clone, thread_id), f"{error.message}. {error.hint}.", bad=True)
+        return context.go(request, address_of(clone, thread_id), f"{error.message}. {error.hint}.", bad=True)
     except BridgeheadError as error:
-        return _thread(desk, request, _refused("reply", written, error))
+        return _thread(context, request, _refused("reply", written, error))
     finally:
-        desk.forget_waiting()
-    return desk.go(request, address_of(clone, thread_id), _sentence(sent))
+        context.forget_waiting()
+    return context.go(request, address_of(clone, thread_id), _sentence(sent))
 
 
-def answer(desk: PageContext, request: Request, form: Form) -> Response:
+def answer(context: PageContext, request: Request, form: Form) -> Response:
     """Answer an envelope that waits, as `bridgehead answer` does. What no longer waits can still be sent as a reply."""
-    clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
+    clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
     item_id, written = str(request.path_params["item_id"]), FRESH._replace(text=form.get("text", ""))
-    desk.forget_waiting()
-    if all(item.id != item_id for item in desk.waiting()):
-        return _thread(desk, request, _refused("reply", written, NoLongerWaiting()))
+    context.forget_waiting()
+    if all(item.id != item_id for item in context.waiting()):
+        return _thread(context, request, _refused("reply", written, NoLongerWaiting()))
     try:
-        item = desk.waiting_list.answer(item_id, answer_from(desk, form))
+        item = context.pending.answer(item_id, answer_from(context, form))
     except BridgeheadError as error:
-        return _thread(desk, request, _refused(item_id, written, error))
+        return _thread(context, request, _refused(item_id, written, error))
     finally:
-        desk.forget_waiting()
-    return desk.go(request, address_of(clone, thread_id), f"{item.question.title} answered")
+        context.forget_waiting()
+    return context.go(request, address_of(clone, thread_id), f"{item.question.title} answered")
 
 
 def address_of(clone: RigClone, thread_id: str | None = None) -> str:
@@ -156,18 +131,18 @@ def address_of(clone: RigClone, thread_id: str | None = None) -> str:
     return f"/threads/{clone.id}" + (f"/{quote(thread_id, safe='')}" if thread_id else "")
 
 
-def _thread(desk: PageContext, request: Request, typed: ReplyForm) -> Response:
-    clone, thread_id = _clone(desk, request), str(request.path_params["thread_id"])
-    view = view_thread(clone, thread_id, desk.waiting(), start=start_of(request.query_params))
+def _thread(context: PageContext, request: Request, typed: RefusedReply) -> Response:
+    clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
+    view = view_thread(clone, thread_id, context.waiting(), start=start_of(request.query_params))
     address = address_of(clone, thread_id)
-    return desk.show(
+    return context.show(
         request,
         PAGE,
         "thread.html",
         status=422 if typed.message else 200,
         view=view,
         marks=marks_of([*view.rigs, view.rig_id]),
-        letter=letter,
+        body_markup=body_markup,
         typed=typed,
         reply=_prefilled(view, typed),
         types=MESSAGE_TYPES,
@@ -178,20 +153,20 @@ def _thread(desk: PageContext, request: Request, typed: ReplyForm) -> Response:
     )
 
 
-def _clone(desk: PageContext, request: Request) -> RigClone:
-    return find_clone(desk.assembly.places.project, desk.store, str(request.path_params["clone_id"]))
+def _clone(context: PageContext, request: Request) -> RigClone:
+    return find_clone(context.assembly.places.project, context.store, str(request.path_params["clone_id"]))
 
 
-def _prefilled(view: ThreadView, typed: ReplyForm) -> Reply:
+def _prefilled(view: ThreadView, typed: RefusedReply) -> Reply:
     if typed.form == "reply" and typed.reply.recipients:
         return typed.reply
     text = typed.reply.text if typed.form == "reply" else ""
     return typed.reply._replace(recipients=next(iter(view.partners), ""), text=text)
 
 
-def _refused(form: str, written: Reply, error: BridgeheadError) -> ReplyForm:
+def _refused(form: str, written: Reply, error: BridgeheadError) -> RefusedReply:
     secret = isinstance(error, SecretRefused)
-    return ReplyForm(form, written, error.message, None if secret else error.hint, secret)
+    return RefusedReply(form, written, error.message, None if secret else error.hint, secret)
 
 
 def _sentence(sent: Sent) -> str:
@@ -217,6 +192,28 @@ def _is(line: ThreadLine, state: str) -> bool:
         case "broken":
             return bool(line.summary.unverified)
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class RigMark:
+    """Letters for those who do not see the colours; `css_classes` are those of the stylesheet."""
+
+    letters: str
+    css_classes: str
+
+
+def marks_of(rigs: Iterable[str]) -> dict[str, RigMark]:
+    """A mark for each rig, in the order given; sixteen differ in both colour and pattern."""
+    return {
+        rig: RigMark(letters_of(rig), f"rig-hue-{(place + place // LINES) % HUES} rig-line-{place % LINES}")
+        for place, rig in enumerate(dict.fromkeys(rigs))
+    }
+
+
+def letters_of(rig: str) -> str:
+    """`win-5080` is W5: the beginnings of the first two words, or of the only one."""
+    words = [word for word in rig.split("-") if word] or ["?"]
+    return (words[0][0] + words[1][0] if len(words) > 1 else words[0][:2]).upper()
 
 
 PAGE: Final = Page(

@@ -20,6 +20,10 @@ from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError
 from bridgehead.mcp_server.tools.catalogue import BY_NAME, HANDLERS, Tool
 from bridgehead.mcp_server.tools.schemas import Arguments, CouncilArguments, Result
 
+LONGEST_REPLY_TOKENS: Final = 16_000
+
+logger = logging.getLogger(__name__)
+
 
 @dataclass
 class Caller:
@@ -31,7 +35,7 @@ class Caller:
     progress: Callable[[str], None] = lambda _message: None
     warnings: list[str] = field(default_factory=list)
 
-    def tell(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         """Take a warning of an operation."""
         self.warnings.append(message)
 
@@ -43,26 +47,22 @@ class SeatPrompt(NamedTuple):
     prompt: str
 
 
-class Asked(NamedTuple):
+class NeededInput(NamedTuple):
     """What the client must bring before the call can go on; `state` is what it hands back."""
 
     state: str
     prompts: tuple[SeatPrompt, ...]
 
 
-class Spoken(NamedTuple):
-    """What a tool has to say: for programs, for readers, and what it needs to go on."""
+class ToolReply(NamedTuple):
+    """What a tool returns: data for programs, text for readers, and what it needs to go on."""
 
     result: Result
     text: str
-    asked: Asked | None = None
+    needed: NeededInput | None = None
 
 
-Handler = Callable[[Caller, Any], Spoken]
-
-LONGEST_REPLY_TOKENS: Final = 16_000
-
-logger = logging.getLogger(__name__)
+Handler = Callable[[Caller, Any], ToolReply]
 
 
 class UnreadableResponses(UserError):
@@ -80,7 +80,7 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
             Code.INVALID_PARAMS, f"unknown tool {params.get('name')!r}; there are: {', '.join(BY_NAME)}"
         )
     try:
-        spoken = _handler(tool)(caller, _arguments(tool, params))
+        reply = _handler(tool)(caller, _arguments(tool, params))
     except msgspec.ValidationError as error:
         return refused(f"{tool.name}: {error}")
     except BridgeheadError as error:
@@ -89,11 +89,11 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
     except Exception as error:  # one call must not end the server for all others
         logger.exception("%s failed", tool.name)
         return refused(f"internal error: {type(error).__name__}: {error}")
-    if spoken.asked is not None and caller.client.can_be_asked:
-        return input_required(spoken.asked)
+    if reply.needed is not None and caller.client.can_be_asked:
+        return input_required(reply.needed)
     return {
-        "content": [{"type": "text", "text": spoken.text}],
-        "structuredContent": msgspec.to_builtins(spoken.result),
+        "content": [{"type": "text", "text": reply.text}],
+        "structuredContent": msgspec.to_builtins(reply.result),
         "isError": False,
     }
 
@@ -103,11 +103,11 @@ def refused(message: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": escape_controls(message)}], "isError": True}
 
 
-def input_required(asked: Asked) -> dict[str, Any]:
+def input_required(needed: NeededInput) -> dict[str, Any]:
     """The same pending requests in the protocol's own way: prompts for the client's model (2026-07-28)."""
     return {
         "resultType": "input_required",
-        "requestState": asked.state,
+        "requestState": needed.state,
         "inputRequests": {
             one.id: {
                 "method": "sampling/createMessage",
@@ -116,7 +116,7 @@ def input_required(asked: Asked) -> dict[str, Any]:
                     "maxTokens": LONGEST_REPLY_TOKENS,
                 },
             }
-            for one in asked.prompts
+            for one in needed.prompts
         },
     }
 
@@ -128,15 +128,16 @@ def _handler(tool: Tool) -> Handler:
 
 
 def _arguments(tool: Tool, params: Mapping[str, Any]) -> Arguments:
+    """What the call was given; `schemas.Arguments` refuses what a tool does not take."""
     state = params.get("requestState")
     if state is not None and tool.takes is CouncilArguments:
         # The client retries its first call; the state says which council that became.
-        return msgspec.convert({"resume": state, "answers": _brought(params)}, tool.takes)
+        return msgspec.convert({"resume": state, "answers": _response_texts(params)}, tool.takes)
     given = params.get("arguments")
     return msgspec.convert({} if given is None else given, tool.takes)
 
 
-def _brought(params: Mapping[str, Any]) -> list[dict[str, str]]:
+def _response_texts(params: Mapping[str, Any]) -> list[dict[str, str]]:
     """The texts in `inputResponses`, each by the id it answers."""
     responses = params.get("inputResponses") or {}
     if not isinstance(responses, dict):
@@ -148,7 +149,7 @@ def _text(response: object) -> str:
     content = response.get("content") if isinstance(response, dict) else None
     blocks = content if isinstance(content, list) else [content]
     texts = [one.get("text") for one in blocks if isinstance(one, dict) and one.get("type") == "text"]
-    said = "\n".join(text for text in texts if isinstance(text, str))
-    if not said.strip():
+    joined = "\n".join(text for text in texts if isinstance(text, str))
+    if not joined.strip():
         raise UnreadableResponses("a response has no text")
-    return said
+    return joined

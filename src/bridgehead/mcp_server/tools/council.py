@@ -21,8 +21,8 @@ from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.council.seating.preflight import executor_type, host_bridge
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.host.clock import SystemClock, iso_ms
-from bridgehead.mcp_server.tools.call import Asked, Caller, SeatPrompt, Spoken
-from bridgehead.mcp_server.tools.council_text import listed_text, tell_finished, tell_now
+from bridgehead.mcp_server.tools.call import Caller, NeededInput, SeatPrompt, ToolReply
+from bridgehead.mcp_server.tools.council_text import finished_text, listed_text, standing_text
 from bridgehead.mcp_server.tools.fencing import ForeignText
 from bridgehead.mcp_server.tools.schemas import (
     CouncilArguments,
@@ -32,60 +32,12 @@ from bridgehead.mcp_server.tools.schemas import (
 )
 
 COUNCIL: Final = "council"
-
-
-class ProgressMessages:
-    """An observer that tells each thing worth a line; what models wrote is made harmless first."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._foreign = ForeignText()
-
-    def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
-        said = _council_line(line) if bridge == COUNCIL else self._seat_line(line)
-        if said:
-            self._tell(f"{bridge}: {said}")
-
-    def refused(self, bridge: str, failed: CallFailed) -> None:
-        self._tell(f"{bridge}: refused, {self._foreign.line(failed.reason)}")
-
-    def accepted(self, bridge: str) -> None:
-        return
-
-    def _seat_line(self, line: Mapping[str, Any]) -> str | None:
-        match line["event"]:
-            case "dispatch":
-                agents = len(line.get("domains") or ()) or 1
-                return f"round {line.get('round') or 1}, {agents} agent{'' if agents == 1 else 's'}"
-            case "output":
-                severity = f"{line['severity']} " if line.get("severity") else ""
-                return (
-                    f"{severity}{self._foreign.line(str(line.get('title') or line.get('id') or 'a finding'))}"
-                )
-            case "challenge":
-                return f"challenges {line.get('target_finding_id') or 'a finding'}"
-            case "progress":
-                return f"round {line.get('round')}, {line.get('elapsed_s')} s"
-            case "bridge_complete":
-                return f"{str(line.get('status')).lower()}, {line.get('output_count') or 0} findings"
-        return None
-
-
-def _council_line(line: Mapping[str, Any]) -> str | None:
-    match line["event"]:
-        case "council_start":
-            return f"{line.get('review_id')} begins with {', '.join(line.get('bridges') or ())}"
-        case "bridge_converted":
-            return f"{line.get('bridge')} is left out ({line.get('halt_reason')})"
-    return None
-
-
 AUTO, NONE = "auto", "none"
-HOST_UNKNOWN = "host_unknown"
-MOST_REQUESTS = 1_000
+HOST_UNKNOWN: Final = "host_unknown"
+MOST_REQUESTS: Final = 1_000
 
 
-def hold(caller: Caller, wanted: CouncilArguments) -> Spoken:
+def hold(caller: Caller, wanted: CouncilArguments) -> ToolReply:
     """Start a council, or go on with one; ends with a report, or with what somebody has to answer first."""
     councils = Councils(caller.assembly)
     audience = Audience(watchers=(ProgressMessages(caller.progress),), stop=caller.cancel)
@@ -95,19 +47,19 @@ def hold(caller: Caller, wanted: CouncilArguments) -> Spoken:
         review_id = _council_here(caller, wanted.resume)
         _give_answers(caller, review_id, wanted.answers)
         finished = councils.resume(review_id, audience, retry=wanted.retry, close=wanted.close)
-    return _told(caller, finished)
+    return _reply(caller, finished)
 
 
-def status(caller: Caller, wanted: CouncilStatusArguments) -> Spoken:
+def status(caller: Caller, wanted: CouncilStatusArguments) -> ToolReply:
     """The councils of this project, or one of them."""
     if wanted.review_id is None:
         page = list_councils(caller.assembly, limit=wanted.limit, project=caller.assembly.project)
         text, councils = listed_text(page.councils)
-        return Spoken(CouncilStatusResult(councils=councils), text)
+        return ToolReply(CouncilStatusResult(councils=councils), text)
     now = council_now(caller.assembly, _council_here(caller, wanted.review_id))
     requests = _open_requests(caller, now.council.id)
-    result, text = tell_now(caller.assembly, now, requests)
-    return Spoken(CouncilStatusResult(note=result.note, council=result), text)
+    result, text = standing_text(caller.assembly, now, requests)
+    return ToolReply(CouncilStatusResult(note=result.note, council=result), text)
 
 
 def _council_here(caller: Caller, reference: str) -> str:
@@ -117,9 +69,6 @@ def _council_here(caller: Caller, reference: str) -> str:
     if run.part is not Part.COUNCIL or run.project != caller.assembly.project:
         raise NotFound(f"{run.id} is no council of this project", hint="the tool `council_status` lists them")
     return run.id
-
-
-# -- a new council
 
 
 def _request(caller: Caller, wanted: CouncilArguments) -> CouncilRequest:
@@ -152,12 +101,9 @@ def _host_seat(caller: Caller, wanted: CouncilArguments) -> str | None:
         return wanted.host_seat
     family = host_bridge(executor_type(caller.assembly.environ, caller.client.name))
     if family is None:
-        caller.tell(HOST_UNKNOWN)
+        caller.warn(HOST_UNKNOWN)
         return None
     return family if not wanted.runtimes or family in wanted.runtimes else None
-
-
-# -- the requests of the calling agent's seat
 
 
 def _give_answers(caller: Caller, review_id: str, answers: Sequence[HostAnswer]) -> None:
@@ -166,7 +112,7 @@ def _give_answers(caller: Caller, review_id: str, answers: Sequence[HostAnswer])
         return
     now = iso_ms(SystemClock().now())
     with caller.assembly.store() as store:
-        waiting = pending_list(caller.assembly, store, caller.tell)
+        waiting = pending_list(caller.assembly, store, caller.warn)
         for one in answers:
             _refuse_other(waiting.find(one.id), review_id)
         for one in answers:
@@ -187,10 +133,56 @@ def _open_requests(caller: Caller, review_id: str) -> list[PendingItem]:
         return sorted(store.pending(where, limit=MOST_REQUESTS), key=lambda item: item.opened_at)
 
 
-def _told(caller: Caller, finished: Finished) -> Spoken:
+def _reply(caller: Caller, finished: Finished) -> ToolReply:
     waiting = _open_requests(caller, finished.council.review_id) if finished.pause is not None else []
-    result, text = tell_finished(finished, waiting)
+    result, text = finished_text(finished, waiting)
     if caller.warnings:
         result = msgspec.structs.replace(result, warnings=[*result.warnings, *caller.warnings])
     prompts = tuple(SeatPrompt(item.id, item.question.prompt) for item in waiting)
-    return Spoken(result, text, Asked(finished.council.review_id, prompts) if prompts else None)
+    return ToolReply(result, text, NeededInput(finished.council.review_id, prompts) if prompts else None)
+
+
+class ProgressMessages:
+    """A watcher that reports each thing worth a line; what models wrote is made harmless first."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._foreign = ForeignText()
+
+    def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
+        message = _council_line(line) if bridge == COUNCIL else self._seat_line(line)
+        if message:
+            self._report(f"{bridge}: {message}")
+
+    def refused(self, bridge: str, failed: CallFailed) -> None:
+        self._report(f"{bridge}: refused, {self._foreign.line(failed.reason)}")
+
+    def accepted(self, bridge: str) -> None:
+        return
+
+    def _seat_line(self, line: Mapping[str, Any]) -> str | None:
+        match line["event"]:
+            case "dispatch":
+                agents = len(line.get("domains") or ()) or 1
+                return f"round {line.get('round') or 1}, {agents} agent{'' if agents == 1 else 's'}"
+            case "output":
+                severity = f"{line['severity']} " if line.get("severity") else ""
+                return (
+                    f"{severity}{self._foreign.line(str(line.get('title') or line.get('id') or 'a finding'))}"
+                )
+            case "challenge":
+                return f"challenges {line.get('target_finding_id') or 'a finding'}"
+            case "progress":
+                return f"round {line.get('round')}, {line.get('elapsed_s')} s"
+            case "bridge_complete":
+                return f"{str(line.get('status')).lower()}, {line.get('output_count') or 0} findings"
+        return None
+
+
+def _council_line(line: Mapping[str, Any]) -> str | None:
+    match line["event"]:
+        case "council_start":
+            return f"{line.get('review_id')} begins with {', '.join(line.get('bridges') or ())}"
+        case "bridge_converted":
+            return f"{line.get('bridge')} is left out ({line.get('halt_reason')})"
+    return None

@@ -26,14 +26,14 @@ MOST_FINDINGS: Final = 100
 HOW_TO_DISMISS: Final = "bridgehead council dismiss ID --reason TEXT lives with a finding."
 
 
-class Told(NamedTuple):
+class CouncilText(NamedTuple):
     """A council for programs and for readers."""
 
     result: CouncilResult
     text: str
 
 
-def tell_finished(finished: Finished, requests: Sequence[PendingItem]) -> Told:
+def finished_text(finished: Finished, requests: Sequence[PendingItem]) -> CouncilText:
     """What came of a council in this call."""
     review_id, stopped = finished.council.review_id, finished.signal is not None
     files = finished.written.files if finished.written else {}
@@ -48,7 +48,7 @@ def tell_finished(finished: Finished, requests: Sequence[PendingItem]) -> Told:
             return _reported(review_id, report, files, finished.exit_code(), stopped=stopped)
 
 
-def tell_now(assembly: Assembly, now: CouncilNow, requests: Sequence[PendingItem]) -> Told:
+def standing_text(assembly: Assembly, now: CouncilNow, requests: Sequence[PendingItem]) -> CouncilText:
     """A council as it stands, looked at from outside."""
     council = now.council
     if requests:
@@ -110,7 +110,7 @@ def _at_once(items: Sequence[PendingItem]) -> Sequence[PendingItem]:
     return items
 
 
-def _asking(review_id: str, items: Sequence[PendingItem]) -> Told:
+def _asking(review_id: str, items: Sequence[PendingItem]) -> CouncilText:
     foreign = ForeignText()
     requests = _requests(items, foreign)
     example = f'{{"resume": "{review_id}", "answers": [{{"id": "{requests[0].id}", "text": "…"}}]}}'
@@ -135,10 +135,10 @@ def _asking(review_id: str, items: Sequence[PendingItem]) -> Told:
     blocks = [
         f"request {one.id} (request_id {one.request_id}): {one.title}\n{one.prompt}" for one in requests
     ]
-    return Told(result, "\n\n".join([summary, advice, foreign.note, *blocks]))
+    return CouncilText(result, "\n\n".join([summary, advice, foreign.note, *blocks]))
 
 
-def _waiting(review_id: str, bridges: Sequence[str]) -> Told:
+def _waiting(review_id: str, bridges: Sequence[str]) -> CouncilText:
     who = ", ".join(bridges) or "somebody"
     advice = f'Call the tool `council` with {{"resume": "{review_id}"}} later, or with "close": true to stop waiting.'
     summary = f"WAITING   council {review_id} waits for {who}"
@@ -150,12 +150,12 @@ def _waiting(review_id: str, bridges: Sequence[str]) -> Told:
         next=advice,
         waiting_for=list(bridges),
     )
-    return Told(result, f"{summary}\n{advice}")
+    return CouncilText(result, f"{summary}\n{advice}")
 
 
 def _reported(
     review_id: str, report: CouncilReport, files: dict[str, str], code: ExitCode, *, stopped: bool = False
-) -> Told:
+) -> CouncilText:
     foreign = ForeignText()
     entries = ordered(report.findings())
     fenced = _fenced(review_id, report, files, foreign)
@@ -175,12 +175,12 @@ def _reported(
         skipped=_skipped(report, foreign),
         warnings=[foreign.line(one) for one in report.warnings],
     )
-    return Told(result, "\n\n".join([summary, foreign.note, fenced]))
+    return CouncilText(result, "\n\n".join([summary, foreign.note, fenced]))
 
 
 def _aborted(
     review_id: str, report: AbortedReport, files: dict[str, str], code: ExitCode, *, stopped: bool = False
-) -> Told:
+) -> CouncilText:
     foreign = ForeignText()
     fenced = _fenced(review_id, report, files, foreign)
     summary = f"ABORTED   council {review_id}: {foreign.line(report.abort_reason)}"
@@ -195,7 +195,7 @@ def _aborted(
         report_files=files,
         skipped=_skipped(report, foreign),
     )
-    return Told(result, "\n\n".join([summary, foreign.note, fenced]))
+    return CouncilText(result, "\n\n".join([summary, foreign.note, fenced]))
 
 
 def _fenced(
@@ -223,7 +223,7 @@ def _finding(entry: FindingEntry, foreign: ForeignText) -> Finding:
     )
 
 
-def _under_way(now: CouncilNow) -> Told:
+def _under_way(now: CouncilNow) -> CouncilText:
     council = now.council
     gone = council.status is CouncilStatus.STOPPED
     summary = (
@@ -241,7 +241,7 @@ def _under_way(now: CouncilNow) -> Told:
         summary=summary,
         next=advice,
     )
-    return Told(result, "\n".join([summary, *map(_seat, now.live.seats), advice]))
+    return CouncilText(result, "\n".join([summary, *map(_seat, now.live.seats), advice]))
 
 
 def _seat(seat: LiveSeat) -> str:

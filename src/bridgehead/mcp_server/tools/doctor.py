@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bridgehead.doctor.checkup import check_everything
 from bridgehead.doctor.diagnosis import MARKS
-from bridgehead.mcp_server.tools.call import Caller, Spoken
+from bridgehead.mcp_server.tools.call import Caller, ToolReply
 from bridgehead.mcp_server.tools.fencing import ForeignText
 from bridgehead.mcp_server.tools.schemas import Check, DoctorArguments, DoctorResult
 
 
-def doctor(caller: Caller, _wanted: DoctorArguments) -> Spoken:
+def doctor(caller: Caller, _wanted: DoctorArguments) -> ToolReply:
     """Every check, the broken ones included; versions and paths in it come from other programs."""
     foreign = ForeignText()
     checkup = check_everything(caller.assembly)
@@ -25,4 +25,6 @@ def doctor(caller: Caller, _wanted: DoctorArguments) -> Spoken:
     ]
     marks = {state.value: mark for state, mark in MARKS.items()}
     lines = [f"{marks[one.state]} {one.message}{f'   → {one.fix}' if one.fix else ''}" for one in checks]
-    return Spoken(DoctorResult(summary=checkup.summary, checks=checks), "\n".join([*lines, checkup.summary]))
+    return ToolReply(
+        DoctorResult(summary=checkup.summary, checks=checks), "\n".join([*lines, checkup.summary])
+    )

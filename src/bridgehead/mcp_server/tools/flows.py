@@ -16,14 +16,14 @@ from bridgehead.flows.engine.run_request import RunInputs
 from bridgehead.flows.operations.pending_items import response_to
 from bridgehead.flows.operations.respond import respond as respond_to_flow
 from bridgehead.host.clock import SystemClock, iso_ms
-from bridgehead.mcp_server.tools.call import Caller, Spoken
+from bridgehead.mcp_server.tools.call import Caller, ToolReply
 from bridgehead.mcp_server.tools.pending import how_to_go_on
 from bridgehead.mcp_server.tools.schemas import FlowRespondArguments, FlowRespondResult
 
 RESUME = "Run the flow again with --resume."
 
 
-def respond(caller: Caller, wanted: FlowRespondArguments) -> Spoken:
+def respond(caller: Caller, wanted: FlowRespondArguments) -> ToolReply:
     """Through the one list of what waits; a program that told nobody what it asks is answered in its directory."""
     answer = Answer(
         status=AnswerStatus(wanted.status),
@@ -35,10 +35,10 @@ def respond(caller: Caller, wanted: FlowRespondArguments) -> Spoken:
     with caller.assembly.store() as store:
         item = _recorded(caller, store, wanted.request_id)
         if item is not None:
-            answered = pending_list(caller.assembly, store, caller.tell).answer(item.id, answer)
-            return _told(wanted.request_id, how_to_go_on(answered) or RESUME)
+            answered = pending_list(caller.assembly, store, caller.warn).answer(item.id, answer)
+            return _reply(wanted.request_id, how_to_go_on(answered) or RESUME)
     _answer_unrecorded(caller, wanted.request_id, answer)
-    return _told(wanted.request_id, RESUME)
+    return _reply(wanted.request_id, RESUME)
 
 
 def _recorded(caller: Caller, store: Store, request_id: str) -> PendingItem | None:
@@ -64,10 +64,12 @@ def _answer_unrecorded(caller: Caller, request_id: str, answer: Answer) -> None:
     )
     if reason := refusal(question, answer):
         raise UserError(f"{request_id} was not answered: {reason}")
-    announcer = RecordingAnnouncer(root, caller.tell)
+    announcer = RecordingAnnouncer(root, caller.warn)
     around = RunInputs(announcer=announcer, size_limits=size_limits(Assembly(root).settings))
     respond_to_flow(response_to(question, answer), around)
 
 
-def _told(request_id: str, advice: str) -> Spoken:
-    return Spoken(FlowRespondResult(request_id=request_id, next=advice), f"{request_id} answered\n{advice}")
+def _reply(request_id: str, advice: str) -> ToolReply:
+    return ToolReply(
+        FlowRespondResult(request_id=request_id, next=advice), f"{request_id} answered\n{advice}"
+    )

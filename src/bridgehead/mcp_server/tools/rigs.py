@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridgehead.assembly.rigs.inbox import envelopes_for_agent
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.mcp_server.tools.call import Caller, Spoken
+from bridgehead.mcp_server.tools.call import Caller, ToolReply
 from bridgehead.mcp_server.tools.schemas import (
     InboxEntry,
     RigInboxArguments,
@@ -18,9 +18,9 @@ from bridgehead.rigs.operations.send import send as send_envelope
 HOW_TO_ANSWER = "Answer an envelope with the tool `answer` and its id, or start a turn with `rig_send`."
 
 
-def inbox(caller: Caller, wanted: RigInboxArguments) -> Spoken:
+def inbox(caller: Caller, wanted: RigInboxArguments) -> ToolReply:
     """What waits for the rig of this clone, fenced."""
-    waiting = envelopes_for_agent(make_rig(str(caller.assembly.cwd), caller.tell), most=wanted.limit)
+    waiting = envelopes_for_agent(make_rig(str(caller.assembly.cwd), caller.warn), most=wanted.limit)
     entries = [
         InboxEntry(
             id=fenced.id,
@@ -40,10 +40,10 @@ def inbox(caller: Caller, wanted: RigInboxArguments) -> Spoken:
         left_out=waiting.left_out,
         next=HOW_TO_ANSWER if entries else "",
     )
-    return Spoken(result, waiting.prompt())
+    return ToolReply(result, waiting.prompt())
 
 
-def send(caller: Caller, wanted: RigSendArguments) -> Spoken:
+def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
     """One envelope; nothing is written before all checks pass (rigs §8)."""
     request = SendRequest(
         wanted.type,
@@ -55,7 +55,7 @@ def send(caller: Caller, wanted: RigSendArguments) -> Spoken:
         references=tuple(wanted.references),
         push=wanted.push,
     )
-    sent = send_envelope(make_rig(str(caller.assembly.cwd), caller.tell), request)
+    sent = send_envelope(make_rig(str(caller.assembly.cwd), caller.warn), request)
     result = RigSendResult(
         type=sent.type,
         thread=sent.thread_id,
@@ -64,4 +64,4 @@ def send(caller: Caller, wanted: RigSendArguments) -> Spoken:
         pushed=sent.pushed,
         to=[str(one) for one in sent.to],
     )
-    return Spoken(result, sent.line())
+    return ToolReply(result, sent.line())

@@ -18,9 +18,9 @@ from bridgehead.mcp_server.jsonrpc import (
     Reply,
     RpcError,
     RpcRequest,
-    enveloped,
+    client_of_envelope,
+    client_of_initialize,
     has_envelope,
-    introduced,
     unsupported,
 )
 from bridgehead.mcp_server.server import TAKES_TIME, Server
@@ -81,7 +81,7 @@ class Conversation:
         if request.method == "initialize":
             return self._introduce(request)
         if has_envelope(request):
-            client = enveloped(request)
+            client = client_of_envelope(request)
             if self._client is not None and not self._client.sends_envelopes:
                 raise RpcError(
                     Code.INVALID_REQUEST, "this connection began with initialize; leave the envelope out"
@@ -101,5 +101,5 @@ class Conversation:
             raise unsupported(str(request.params.get("protocolVersion")))
         if self._client is not None:
             raise RpcError(Code.INVALID_REQUEST, "initialize was sent before")
-        self._client = introduced(request.params)
+        self._client = client_of_initialize(request.params)
         return self._client

@@ -25,10 +25,9 @@ from bridgehead.mcp_server.jsonrpc import (
     RequestId,
     RpcError,
     RpcRequest,
-    enveloped,
-    error,
+    client_of_envelope,
+    client_of_initialize,
     has_envelope,
-    introduced,
     read_message,
 )
 from bridgehead.mcp_server.server import TAKES_TIME, Server
@@ -38,131 +37,11 @@ from bridgehead.mcp_server.transports.conversation import CANCELLED
 if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
 
-
-SECONDS_BETWEEN_SIGNS: Final = 15.0
+KEEP_ALIVE_SECONDS: Final = 15.0
 """A comment this often keeps proxies and clients from giving up on a quiet stream."""
 
 MOST_WAITING: Final = 1_000
-
-_places = threading.BoundedSemaphore(MOST_CALLS)
-
-
-class HttpCall:
-    """A request that takes time; made inside the server's loop. `cancel` stops it."""
-
-    def __init__(self, server: Server, request: RpcRequest, client: Client) -> None:
-        self._server = server
-        self._request = request
-        self._client = client
-        self.cancel = Cancel()
-        self._loop = asyncio.get_running_loop()
-        self._progress: asyncio.Queue[bytes | None] = asyncio.Queue()
-        """None ends it: the answer is there, or nobody wants it any more."""
-        self._answer = b""
-
-    async def events(self, ended: Callable[[], None]) -> AsyncIterator[bytes]:
-        """The stream; a client of 2026-07-28 stops the call by closing it, older ones look for the result later."""
-        if not _places.acquire(blocking=False):
-            ended()
-            busy = RpcError(Code.BUSY, f"{MOST_CALLS} calls are under way; wait for one of them to end")
-            yield _event(error(self._request.id, busy))
-            return
-        threading.Thread(target=self._carry_out, args=(ended,), name="mcp call").start()
-        try:
-            async for sign in self._signs_of_life():
-                yield sign
-            if not self.cancel.cancelled:
-                yield _event(self._answer)
-        finally:
-            if self._client.sends_envelopes:
-                self.cancel.cancel()
-
-    async def _signs_of_life(self) -> AsyncIterator[bytes]:
-        while True:
-            try:
-                async with asyncio.timeout(SECONDS_BETWEEN_SIGNS):
-                    content = await self._progress.get()
-            except TimeoutError:
-                yield b": still at it\n\n"
-                continue
-            if content is None:
-                return
-            yield _event(content)
-
-    def _carry_out(self, ended: Callable[[], None]) -> None:
-        """In its own thread."""
-        progress = ProgressNotifications(self._request, self._tell)
-        try:
-            self._answer = answer_of(self._server, self._request, self._client, self.cancel, progress)
-        finally:
-            _places.release()
-            self._in_loop(ended)
-            self._in_loop(lambda: self._progress.put_nowait(None))
-
-    def _tell(self, content: bytes) -> None:
-        """Progress for whoever still reads; what a slow reader misses is only progress."""
-        if self._progress.qsize() < MOST_WAITING:
-            self._in_loop(lambda: self._progress.put_nowait(content))
-
-    def _in_loop(self, action: Callable[[], None]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(action)
-        except RuntimeError:
-            return  # the server's loop is closed: nobody is there to hear of it
-
-
-def _event(content: bytes) -> bytes:
-    return b"event: message\ndata: " + content + b"\n\n"
-
-
 MOST_SESSIONS: Final = 256
-
-
-class HttpSession:
-    """One client, and what is being carried out for it."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.running: dict[RequestId, Cancel] = {}
-
-    def stop(self, request_id: object) -> None:
-        if isinstance(request_id, str | int) and (cancel := self.running.get(request_id)) is not None:
-            cancel.cancel()
-
-    def stop_all(self) -> None:
-        for cancel in list(self.running.values()):
-            cancel.cancel()
-
-
-class HttpSessions:
-    """All of them; the oldest makes room, and its client introduces itself again."""
-
-    def __init__(self) -> None:
-        self._sessions: dict[str, HttpSession] = {}
-
-    def begin(self, client: Client) -> str:
-        """A new session's id: unguessable, because it lets its holder stop calls."""
-        while len(self._sessions) >= MOST_SESSIONS:
-            self.end(next(iter(self._sessions)))
-        session_id = secrets.token_urlsafe(24)
-        self._sessions[session_id] = HttpSession(client)
-        return session_id
-
-    def find(self, session_id: str | None) -> HttpSession | None:
-        return self._sessions.get(session_id) if session_id else None
-
-    def end(self, session_id: str | None) -> bool:
-        """Forget a session and stop what runs for it; False when there is none."""
-        session = self._sessions.pop(session_id, None) if session_id else None
-        if session is not None:
-            session.stop_all()
-        return session is not None
-
-    def end_all(self) -> None:
-        for session_id in list(self._sessions):
-            self.end(session_id)
-
-
 MOST_BODY_BYTES: Final = 16 * 1024 * 1024
 SESSION_HEADER: Final = "mcp-session-id"
 _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -174,6 +53,8 @@ _STATUS: Final = {
     Code.UNSUPPORTED_VERSION: 400,
     Code.METHOD_NOT_FOUND: 404,
 }
+
+_free_calls = threading.BoundedSemaphore(MOST_CALLS)
 
 
 class TokenNeeded(UserError):
@@ -234,7 +115,7 @@ class HttpApp:
     def _received(self, headers: Mapping[str, str], body: bytes) -> Response:
         message = read_message(body)
         match message:
-            case jsonrpc.RpcRequest():
+            case RpcRequest():
                 try:
                     return self._asked(headers, message)
                 except RpcError as error:
@@ -247,16 +128,16 @@ class HttpApp:
                     session.stop(params.get("requestId"))
         return Response(status_code=202)
 
-    def _asked(self, headers: Mapping[str, str], request: jsonrpc.RpcRequest) -> Response:
+    def _asked(self, headers: Mapping[str, str], request: RpcRequest) -> Response:
         if request.method == "initialize":
-            client = introduced(request.params)
+            client = client_of_initialize(request.params)
             answer = _json(jsonrpc.result(request.id, self._server.answer_at_once(request, client)))
             answer.headers[SESSION_HEADER] = self._sessions.begin(client)
             return answer
         session: HttpSession | None = None
         if has_envelope(request):
             _refuse_mismatch(headers, request)
-            client = enveloped(request)
+            client = client_of_envelope(request)
         else:
             session = self._sessions.find(headers.get(SESSION_HEADER))
             if session is None:
@@ -268,7 +149,7 @@ class HttpApp:
             return _json(jsonrpc.result(request.id, self._server.answer_at_once(request, client)))
         return self._streamed(request, client, session)
 
-    def _streamed(self, request: jsonrpc.RpcRequest, client: Client, session: HttpSession | None) -> Response:
+    def _streamed(self, request: RpcRequest, client: Client, session: HttpSession | None) -> Response:
         call = HttpCall(self._server, request, client)
         self._calls.add(call)
         if session is not None:
@@ -289,7 +170,120 @@ class HttpApp:
         return scheme.lower() == "bearer" and same
 
 
-def _refuse_mismatch(headers: Mapping[str, str], request: jsonrpc.RpcRequest) -> None:
+class HttpSession:
+    """One client, and what is being carried out for it."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.running: dict[RequestId, Cancel] = {}
+
+    def stop(self, request_id: object) -> None:
+        if isinstance(request_id, str | int) and (cancel := self.running.get(request_id)) is not None:
+            cancel.cancel()
+
+    def stop_all(self) -> None:
+        for cancel in list(self.running.values()):
+            cancel.cancel()
+
+
+class HttpSessions:
+    """All of them; the oldest makes room, and its client introduces itself again."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, HttpSession] = {}
+
+    def begin(self, client: Client) -> str:
+        """A new session's id: unguessable, because it lets its holder stop calls."""
+        while len(self._sessions) >= MOST_SESSIONS:
+            self.end(next(iter(self._sessions)))
+        session_id = secrets.token_urlsafe(24)
+        self._sessions[session_id] = HttpSession(client)
+        return session_id
+
+    def find(self, session_id: str | None) -> HttpSession | None:
+        return self._sessions.get(session_id) if session_id else None
+
+    def end(self, session_id: str | None) -> bool:
+        """Forget a session and stop what runs for it; False when there is none."""
+        session = self._sessions.pop(session_id, None) if session_id else None
+        if session is not None:
+            session.stop_all()
+        return session is not None
+
+    def end_all(self) -> None:
+        for session_id in list(self._sessions):
+            self.end(session_id)
+
+
+class HttpCall:
+    """A request that takes time; made inside the server's loop. `cancel` stops it."""
+
+    def __init__(self, server: Server, request: RpcRequest, client: Client) -> None:
+        self._server = server
+        self._request = request
+        self._client = client
+        self.cancel = Cancel()
+        self._loop = asyncio.get_running_loop()
+        self._progress: asyncio.Queue[bytes | None] = asyncio.Queue()
+        """None ends it: the answer is there, or nobody wants it any more."""
+        self._answer = b""
+
+    async def events(self, ended: Callable[[], None]) -> AsyncIterator[bytes]:
+        """The stream; a client of 2026-07-28 stops the call by closing it, older ones look for the result later."""
+        if not _free_calls.acquire(blocking=False):
+            ended()
+            busy = RpcError(Code.BUSY, f"{MOST_CALLS} calls are under way; wait for one of them to end")
+            yield _event(jsonrpc.error(self._request.id, busy))
+            return
+        threading.Thread(target=self._carry_out, args=(ended,), name="mcp call").start()
+        try:
+            async for event in self._progress_events():
+                yield event
+            if not self.cancel.cancelled:
+                yield _event(self._answer)
+        finally:
+            if self._client.sends_envelopes:
+                self.cancel.cancel()
+
+    async def _progress_events(self) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                    content = await self._progress.get()
+            except TimeoutError:
+                yield b": still at it\n\n"
+                continue
+            if content is None:
+                return
+            yield _event(content)
+
+    def _carry_out(self, ended: Callable[[], None]) -> None:
+        """In its own thread."""
+        progress = ProgressNotifications(self._request, self._send_progress)
+        try:
+            self._answer = answer_of(self._server, self._request, self._client, self.cancel, progress)
+        finally:
+            _free_calls.release()
+            self._in_loop(ended)
+            self._in_loop(lambda: self._progress.put_nowait(None))
+
+    def _send_progress(self, content: bytes) -> None:
+        """Progress for whoever still reads; what a slow reader misses is only progress."""
+        if self._progress.qsize() < MOST_WAITING:
+            self._in_loop(lambda: self._progress.put_nowait(content))
+
+    def _in_loop(self, action: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(action)
+        except RuntimeError:
+            return  # the server's loop is closed: nobody reads it any more
+
+
+def _event(content: bytes) -> bytes:
+    return b"event: message\ndata: " + content + b"\n\n"
+
+
+def _refuse_mismatch(headers: Mapping[str, str], request: RpcRequest) -> None:
     """2026-07-28: what intermediaries read in the headers must be what the message says."""
     said = {"mcp-protocol-version": request.meta.get(VERSION_KEY), "mcp-method": request.method}
     if (field := _NAMED_BY.get(request.method)) is not None and field in request.params:
@@ -325,7 +319,7 @@ def _json(content: bytes, status: int = 200) -> Response:
     return Response(content, status, media_type="application/json")
 
 
-def _refused(request_id: jsonrpc.RequestId | None, error: RpcError, *, modern: bool) -> Response:
+def _refused(request_id: RequestId | None, error: RpcError, *, modern: bool) -> Response:
     """An error of the protocol; older clients read 404 as the end of their session, so they get 200."""
     status = _STATUS.get(error.code, 200) if modern else 200
     return _json(jsonrpc.error(request_id, error), status)

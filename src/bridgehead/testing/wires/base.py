@@ -11,6 +11,27 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from bridgehead.testing.exchange import Answer, CallTool, ErrorReply, Fault, ModelRequest, ToolKind
 
+_ERRORS: Final[dict[Fault, tuple[int, str, str, str | None]]] = {
+    Fault.UNAUTHORISED: (401, "invalid_request_error", "Incorrect API key provided.", "invalid_api_key"),
+    Fault.BAD_KEY: (401, "invalid_request_error", "Incorrect API key provided.", "invalid_api_key"),
+    Fault.UNKNOWN_MODEL: (
+        404,
+        "invalid_request_error",
+        "The model `{model}` does not exist or you do not have access to it.",
+        "model_not_found",
+    ),
+    Fault.TOO_LONG: (
+        400,
+        "invalid_request_error",
+        "Your input exceeds the context window of this model.",
+        "context_length_exceeded",
+    ),
+    Fault.RATE_LIMIT: (429, "requests", "Rate limit reached for requests", "rate_limit_exceeded"),
+    Fault.QUOTA: (429, "insufficient_quota", "You exceeded your current quota.", "insufficient_quota"),
+    Fault.SERVER_ERROR: (500, "server_error", "The server had an error", None),
+    Fault.OVERLOADED: (503, "server_error", "The server is overloaded", None),
+}
+
 
 class Event(NamedTuple):
     """One server-sent event; some wires name their events, others do not."""
@@ -83,28 +104,6 @@ def objects(value: object) -> list[dict[str, Any]]:
 
 def compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-_ERRORS: Final[dict[Fault, tuple[int, str, str, str | None]]] = {
-    Fault.UNAUTHORISED: (401, "invalid_request_error", "Incorrect API key provided.", "invalid_api_key"),
-    Fault.BAD_KEY: (401, "invalid_request_error", "Incorrect API key provided.", "invalid_api_key"),
-    Fault.UNKNOWN_MODEL: (
-        404,
-        "invalid_request_error",
-        "The model `{model}` does not exist or you do not have access to it.",
-        "model_not_found",
-    ),
-    Fault.TOO_LONG: (
-        400,
-        "invalid_request_error",
-        "Your input exceeds the context window of this model.",
-        "context_length_exceeded",
-    ),
-    Fault.RATE_LIMIT: (429, "requests", "Rate limit reached for requests", "rate_limit_exceeded"),
-    Fault.QUOTA: (429, "insufficient_quota", "You exceeded your current quota.", "insufficient_quota"),
-    Fault.SERVER_ERROR: (500, "server_error", "The server had an error", None),
-    Fault.OVERLOADED: (503, "server_error", "The server is overloaded", None),
-}
 
 
 def openai_error(fault: Fault, model: str) -> ErrorReply:

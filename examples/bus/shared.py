@@ -48,7 +48,7 @@ async def join(server: BusServer, participant: str, **record: Any) -> Satellite:
     return await Satellite.connect(invite(server, participant, **record))
 
 
-async def hear(satellite: Satellite, topic: str) -> Message:
+async def wait_for(satellite: Satellite, topic: str) -> Message:
     """The next message of this topic."""
     while True:
         event = await satellite.receive()

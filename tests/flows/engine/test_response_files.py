@@ -14,7 +14,7 @@ from bridgehead.flows import AskFailed, Context, Flow, RunInputs, RunRequest, ru
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.interfaces import Announcer, OpenRequest
 from bridgehead.flows.operations.respond import RespondRequest, respond
-from flows.conftest import Theatre
+from flows.conftest import FlowProject
 from flows.support.flow_processes import shell_in
 
 MIB = 1024 * 1024
@@ -30,15 +30,15 @@ def one(ctx: Context) -> Any:
 ONE = Flow("one", "1", one)
 
 
-def test_an_answer_that_comes_before_the_exit_is_found_at_the_next_resume(theatre: Theatre) -> None:
+def test_an_answer_that_comes_before_the_exit_is_found_at_the_next_resume(flow_project: FlowProject) -> None:
     class Quick(Announcer):
         def asked(self, request: OpenRequest) -> None:
-            theatre.answer("at once")
+            flow_project.answer("at once")
 
-    inputs = RunInputs(clock=theatre.clock, announcer=Quick())
-    assert run_flow(ONE, RunRequest(root=theatre.root), inputs).pause is not None
-    assert theatre.response_path.exists()
-    done = theatre.resume(ONE)
+    inputs = RunInputs(clock=flow_project.clock, announcer=Quick())
+    assert run_flow(ONE, RunRequest(root=flow_project.root), inputs).pause is not None
+    assert flow_project.response_path.exists()
+    done = flow_project.resume(ONE)
     assert (done.actions, done.result) == (("accept",), "at once")
 
 
@@ -54,26 +54,26 @@ def test_an_answer_that_comes_before_the_exit_is_found_at_the_next_resume(theatr
     ids=["a newer minor", "an unknown key", "another major", "nulls", "no id"],
 )
 def test_a_response_of_another_make_is_read_or_refused_by_rule(
-    theatre: Theatre, members: dict[str, Any], result: str | None
+    flow_project: FlowProject, members: dict[str, Any], result: str | None
 ) -> None:
-    theatre.run(ONE)
-    response = {**theatre.answer("yes"), **members}
-    theatre.put_response(json.dumps(response).encode())
-    assert theatre.resume(ONE).result == result
+    flow_project.run(ONE)
+    response = {**flow_project.answer("yes"), **members}
+    flow_project.put_response(json.dumps(response).encode())
+    assert flow_project.resume(ONE).result == result
 
 
-def test_a_hundred_megabytes_are_put_away_unread(theatre: Theatre) -> None:
-    theatre.run(ONE)
-    theatre.response_path.touch()
-    os.truncate(theatre.response_path, 100 * MIB)
-    os.utime(theatre.response_path, (0, 0))
+def test_a_hundred_megabytes_are_put_away_unread(flow_project: FlowProject) -> None:
+    flow_project.run(ONE)
+    flow_project.response_path.touch()
+    os.truncate(flow_project.response_path, 100 * MIB)
+    os.utime(flow_project.response_path, (0, 0))
     tracemalloc.start()
     try:
-        assert theatre.resume(ONE).actions == ("rejected:malformed", "wait")
+        assert flow_project.resume(ONE).actions == ("rejected:malformed", "wait")
         assert tracemalloc.get_traced_memory()[1] < 2 * MIB
     finally:
         tracemalloc.stop()
-    assert theatre.rejected()[0].stat().st_size == 100 * MIB
+    assert flow_project.rejected()[0].stat().st_size == 100 * MIB
 
 
 def test_an_answer_that_no_response_file_may_hold_is_refused_by_respond(tmp_path: Path) -> None:
@@ -112,7 +112,9 @@ def child(ctx: Context, name: str) -> str:
 CHILD = Flow("child", "1", child)
 
 
-def test_flows_inside_branches_wait_side_by_side_and_may_be_answered_backwards(theatre: Theatre) -> None:
+def test_flows_inside_branches_wait_side_by_side_and_may_be_answered_backwards(
+    flow_project: FlowProject,
+) -> None:
     parent = Flow(
         "parent", "1", lambda ctx: ctx.map("each", lambda c, n: c.call(CHILD, name=n), ["x", "y", "z"])
     )
@@ -122,19 +124,19 @@ def test_flows_inside_branches_wait_side_by_side_and_may_be_answered_backwards(t
         def asked(self, request: OpenRequest) -> None:
             asked.append(str(request.request["request_id"]))
 
-    inputs = RunInputs(clock=theatre.clock, announcer=Listening())
+    inputs = RunInputs(clock=flow_project.clock, announcer=Listening())
 
     def step(**flags: Any) -> Any:
         asked.clear()
-        return run_flow(parent, RunRequest(root=theatre.root, **flags), inputs)
+        return run_flow(parent, RunRequest(root=flow_project.root, **flags), inputs)
 
     paused = step()
     assert (len(asked), paused.pause.outstanding) == (3, 3)
     for number, request_id in enumerate(reversed(asked)):
-        respond(RespondRequest(theatre.root, Reply(text=f"answer {number}"), request_id))
+        respond(RespondRequest(flow_project.root, Reply(text=f"answer {number}"), request_id))
     paused = step(resume=True)
     assert paused.pause.outstanding == 3
     for request_id in list(asked):
-        respond(RespondRequest(theatre.root, Reply(text="same"), request_id))
+        respond(RespondRequest(flow_project.root, Reply(text="same"), request_id))
     assert step(resume=True).result == ["x: answer 2, same", "y: answer 1, same", "z: answer 0, same"]
-    assert theatre.files() == set()
+    assert flow_project.files() == set()

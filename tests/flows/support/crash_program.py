@@ -1,6 +1,6 @@
 """Kills a process at every one of its writes, one after another, and reports how the next command goes on.
 
-Run as a program of its own, because it forks: `python crash_lab.py SCENARIO FOLDER` prints one JSON line.
+Run as a program of its own, because it forks: `python crash_program.py SCENARIO FOLDER` prints one JSON line.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ PHASED = Flow("template-create", "1", phases, keeps_state_file=True)
 
 
 @dataclass
-class Lab:
+class CrashRoot:
     """One root in which one crash happens."""
 
     root: Path
@@ -143,24 +143,24 @@ class Lab:
         raise AssertionError("the flow does not come to its end")
 
 
-def prepare_second(lab: Lab) -> None:
-    lab.run()
-    lab.answer(PAID)
+def prepare_second(place: CrashRoot) -> None:
+    place.run()
+    place.answer(PAID)
 
 
-def prepare_last(lab: Lab) -> None:
-    prepare_second(lab)
-    lab.run()
-    lab.answer(PAID)
+def prepare_last(place: CrashRoot) -> None:
+    prepare_second(place)
+    place.run()
+    place.answer(PAID)
 
 
-def prepare_failure(lab: Lab) -> None:
-    lab.run()
-    lab.fail()
+def prepare_failure(place: CrashRoot) -> None:
+    place.run()
+    place.fail()
 
 
-def cancel_it(lab: Lab) -> None:
-    cancel(CancelRequest(lab.root, status(StatusRequest(lab.root)).run.id))
+def cancel_it(place: CrashRoot) -> None:
+    cancel(CancelRequest(place.root, status(StatusRequest(place.root)).run.id))
 
 
 @dataclass(frozen=True)
@@ -168,32 +168,32 @@ class Scenario:
     """What was there before, what is interrupted, and the answers that must not be lost."""
 
     flow: Flow
-    before: Callable[[Lab], object]
-    interrupted: Callable[[Lab], object]
+    before: Callable[[CrashRoot], object]
+    interrupted: Callable[[CrashRoot], object]
     expected: tuple[str, ...]
 
 
 SCENARIOS = {
-    "start": Scenario(PLAIN, lambda lab: None, lambda lab: lab.run(), (FREE, FREE)),
-    "resume": Scenario(PLAIN, prepare_second, lambda lab: lab.run(resume=True), (PAID, FREE)),
-    "end": Scenario(PLAIN, prepare_last, lambda lab: lab.run(resume=True), (PAID, PAID)),
-    "retry": Scenario(PLAIN, prepare_failure, lambda lab: lab.run(resume=True), (FREE, FREE)),
-    "respond": Scenario(PLAIN, lambda lab: lab.run(), lambda lab: lab.answer(FREE), (FREE, FREE)),
-    "fresh": Scenario(PLAIN, prepare_second, lambda lab: lab.run(fresh=True), ()),
+    "start": Scenario(PLAIN, lambda place: None, lambda place: place.run(), (FREE, FREE)),
+    "resume": Scenario(PLAIN, prepare_second, lambda place: place.run(resume=True), (PAID, FREE)),
+    "end": Scenario(PLAIN, prepare_last, lambda place: place.run(resume=True), (PAID, PAID)),
+    "retry": Scenario(PLAIN, prepare_failure, lambda place: place.run(resume=True), (FREE, FREE)),
+    "respond": Scenario(PLAIN, lambda place: place.run(), lambda place: place.answer(FREE), (FREE, FREE)),
+    "fresh": Scenario(PLAIN, prepare_second, lambda place: place.run(fresh=True), ()),
     "cancel": Scenario(PLAIN, prepare_second, cancel_it, ()),
-    "phased-start": Scenario(PHASED, lambda lab: None, lambda lab: lab.run(), (FREE, FREE)),
-    "phased-resume": Scenario(PHASED, prepare_second, lambda lab: lab.run(resume=True), (PAID, FREE)),
-    "phased-end": Scenario(PHASED, prepare_last, lambda lab: lab.run(resume=True), (PAID, PAID)),
+    "phased-start": Scenario(PHASED, lambda place: None, lambda place: place.run(), (FREE, FREE)),
+    "phased-resume": Scenario(PHASED, prepare_second, lambda place: place.run(resume=True), (PAID, FREE)),
+    "phased-end": Scenario(PHASED, prepare_last, lambda place: place.run(resume=True), (PAID, PAID)),
 }
 
 
-def crash_at(point: int, lab: Lab, scenario: Scenario) -> bool:
+def crash_at(point: int, place: CrashRoot, scenario: Scenario) -> bool:
     """Interrupt the scenario at that write; False when it has fewer."""
     child = os.fork()
     if child == 0:
         try:
             Crash(point).install()
-            scenario.interrupted(lab)
+            scenario.interrupted(place)
         except BridgeheadError:
             os._exit(3)
         os._exit(0)
@@ -205,16 +205,16 @@ def crash_at(point: int, lab: Lab, scenario: Scenario) -> bool:
     return False
 
 
-def verdict(lab: Lab, scenario: Scenario) -> str:
+def verdict(place: CrashRoot, scenario: Scenario) -> str:
     """`fine`, or what went wrong after the crash."""
     try:
-        result = lab.finish()
+        result = place.finish()
     except (BridgeheadError, AlreadyAnswered, AssertionError) as error:
         return f"{type(error).__name__}: {error}"
     if scenario.expected and result[1:] != list(scenario.expected):
         return f"another result: {result}"
     allowed = {".bridgehead"}
-    left = {path.name for path in lab.root.iterdir() if not path.name.endswith(".tmp")} - allowed
+    left = {path.name for path in place.root.iterdir() if not path.name.endswith(".tmp")} - allowed
     return f"left behind: {sorted(left)}" if left else "fine"
 
 
@@ -222,18 +222,18 @@ def main(name: str, folder: Path) -> None:
     spare_the_disk()
     scenario = SCENARIOS[name]
     prepared = folder / "prepared"
-    lab = Lab(folder / "root", scenario.flow)
-    lab.root.mkdir(parents=True)
-    scenario.before(lab)
-    lab.root.rename(prepared)
+    place = CrashRoot(folder / "root", scenario.flow)
+    place.root.mkdir(parents=True)
+    scenario.before(place)
+    place.root.rename(prepared)
     verdicts: list[str] = []
     for point in range(1, MOST_CRASHES):
         # Always in the same place, because a run knows where it is.
-        shutil.copytree(prepared, lab.root)
-        if not crash_at(point, lab, scenario):
+        shutil.copytree(prepared, place.root)
+        if not crash_at(point, place, scenario):
             break
-        verdicts.append(verdict(lab, scenario))
-        shutil.rmtree(lab.root)
+        verdicts.append(verdict(place, scenario))
+        shutil.rmtree(place.root)
     else:
         verdicts.append(f"more than {MOST_CRASHES} writes")
     sys.stdout.write(json.dumps(verdicts) + "\n")

@@ -1,4 +1,4 @@
-"""What the pages show and what can be done on them."""
+"""Now, councils and events as pages: what they show and what can be done on them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from bridgehead.contract.words import AnswerStatus, Part, PendingState, RunState
 from bridgehead.dashboard.plots import Plot, Series, bars, lines
 from bridgehead.dashboard.templating import static_file
 from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run
-from dashboard.support.served import Desktop, ask, desktop, note
+from dashboard.support.served import OpenDashboard, ask, note, open_dashboard
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desktop]:
-    with desktop(tmp_path) as made:
+def web(tmp_path: Path) -> Iterator[OpenDashboard]:
+    with open_dashboard(tmp_path) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenDashboard]:
     """A dashboard over a council that came to its end and one that ran before it."""
-    with desktop(tmp_path_factory.mktemp("held")) as made:
+    with open_dashboard(tmp_path_factory.mktemp("held")) as made:
         hold_council(made.store, made.project, "earlier", run={"started_at": "2026-11-14T10:00:00.000Z"})
         found = [{"id": None, "fingerprint": "f1:x", "title": "Password is logged", "how": "code_gone"}]
         compared = {"previous_review_id": "earlier", "fixed": found}
@@ -35,8 +35,8 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
         yield made
 
 
-def page(desk: Desktop, path: str) -> str:
-    answer = desk.client.get(path)
+def page(web: OpenDashboard, path: str) -> str:
+    answer = web.client.get(path)
     assert answer.status_code == 200, answer.text
     return answer.text
 
@@ -49,94 +49,94 @@ def shown_findings(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["/", "/councils", "/events?part=bus"])
-def test_an_empty_page_says_what_to_do_first(desk: Desktop, path: str) -> None:
-    assert 'class="empty"' in page(desk, path)
+def test_an_empty_page_says_what_to_do_first(web: OpenDashboard, path: str) -> None:
+    assert 'class="empty"' in page(web, path)
 
 
-def test_what_waits_leads_to_the_page_it_belongs_to(desk: Desktop) -> None:
-    root = str(desk.project)
-    ask(desk.store, "bus")
-    ask(desk.store, "flow", part=Part.FLOWS, run_id="flow-1/ü")
-    ask(desk.store, "seat", part=Part.COUNCIL, run_id="paafrm")
-    ask(desk.store, "envelope", part=Part.RIGS, project=root, context={"thread": "build-03"})
-    ask(desk.store, "nowhere", part=Part.FLOWS)
+def test_what_waits_leads_to_the_page_it_belongs_to(web: OpenDashboard) -> None:
+    root = str(web.project)
+    ask(web.store, "bus")
+    ask(web.store, "flow", part=Part.FLOWS, run_id="flow-1/ü")
+    ask(web.store, "seat", part=Part.COUNCIL, run_id="paafrm")
+    ask(web.store, "envelope", part=Part.RIGS, project=root, context={"thread": "build-03"})
+    ask(web.store, "nowhere", part=Part.FLOWS)
 
-    opened = re.findall(r'href="([^"]+)" aria-label="Open what', page(desk, "/"))
+    opened = re.findall(r'href="([^"]+)" aria-label="Open what', page(web, "/"))
 
     expected = {"/bus", "/flows/flow-1%2F%C3%BC", "/councils/paafrm", f"/threads/{clone_id(root)}/build-03"}
     assert set(opened) == expected
 
 
-def test_a_page_that_refuses_says_so_in_its_title(desk: Desktop) -> None:
-    assert "<title>Refused –" in desk.client.get("/events?part=nothing").text
-    assert "<title>Not found –" in desk.client.get("/nothing").text
+def test_a_page_that_refuses_says_so_in_its_title(web: OpenDashboard) -> None:
+    assert "<title>Refused –" in web.client.get("/events?part=nothing").text
+    assert "<title>Not found –" in web.client.get("/nothing").text
 
-    gone = desk.post("/answer/q-99", status="nothing")
+    gone = web.post("/answer/q-99", status="nothing")
     assert gone.status_code == 422 and 'role="alert">q-99: ' in gone.text
 
 
-def test_a_choice_is_answered_in_place_and_once(desk: Desktop) -> None:
-    item = ask(desk.store, choices=("yes", "no"))
-    assert f'action="/answer/{item.id}"' in page(desk, "/")
+def test_a_choice_is_answered_in_place_and_once(web: OpenDashboard) -> None:
+    item = ask(web.store, choices=("yes", "no"))
+    assert f'action="/answer/{item.id}"' in page(web, "/")
 
-    answered = desk.post(f"/answer/{item.id}", text="yes")
+    answered = web.post(f"/answer/{item.id}", text="yes")
 
     assert answered.status_code == 303
-    kept = desk.store.pending_item(item.id)
+    kept = web.store.pending_item(item.id)
     assert kept.state is PendingState.ANSWERED
     assert kept.answer is not None
     assert (kept.answer.text, kept.answer.by) == ("yes", "ann (web)")
-    assert f"{item.id} answered" in page(desk, "/")
-    assert f"{item.id} answered" not in page(desk, "/"), "a note is shown once"
+    assert f"{item.id} answered" in page(web, "/")
+    assert f"{item.id} answered" not in page(web, "/"), "a note is shown once"
 
 
-def test_whoever_answers_second_is_told_who_was_first(desk: Desktop) -> None:
-    item = ask(desk.store, choices=("yes", "no"))
-    desk.store.answer_pending(item.id, Answer(text="no", by="bob", at="2026-11-15T10:00:00.000Z"))
+def test_whoever_answers_second_is_told_who_was_first(web: OpenDashboard) -> None:
+    item = ask(web.store, choices=("yes", "no"))
+    web.store.answer_pending(item.id, Answer(text="no", by="bob", at="2026-11-15T10:00:00.000Z"))
 
-    desk.post(f"/answer/{item.id}", text="yes")
+    web.post(f"/answer/{item.id}", text="yes")
 
-    assert f"{item.id} was already answered by bob" in page(desk, "/")
-    kept = desk.store.pending_item(item.id).answer
+    assert f"{item.id} was already answered by bob" in page(web, "/")
+    kept = web.store.pending_item(item.id).answer
     assert kept is not None
     assert kept.text == "no"
 
 
-def test_an_answer_that_does_not_fit_is_shown_again_with_the_reason(desk: Desktop) -> None:
-    item = ask(desk.store, choices=("yes", "no"))
-    blank = ask(desk.store, "b")
+def test_an_answer_that_does_not_fit_is_shown_again_with_the_reason(web: OpenDashboard) -> None:
+    item = ask(web.store, choices=("yes", "no"))
+    blank = ask(web.store, "b")
 
-    refused = desk.post(f"/answer/{item.id}", text="perhaps")
-    empty = desk.post(f"/answer/{blank.id}", text="  \n")
+    refused = web.post(f"/answer/{item.id}", text="perhaps")
+    empty = web.post(f"/answer/{blank.id}", text="  \n")
 
     assert (refused.status_code, empty.status_code) == (422, 422)
     assert "the answer must be one of: yes, no" in refused.text
     assert "the answer is empty" in empty.text
-    assert desk.store.pending_item(item.id).state is PendingState.OPEN
+    assert web.store.pending_item(item.id).state is PendingState.OPEN
 
 
-def test_an_answer_may_say_that_there_is_none(desk: Desktop) -> None:
-    item = ask(desk.store)
+def test_an_answer_may_say_that_there_is_none(web: OpenDashboard) -> None:
+    item = ask(web.store)
 
-    assert desk.post(f"/answer/{item.id}", status="cancelled", message="not needed").status_code == 303
-    assert desk.post(f"/answer/{item.id}", status="made-up", message="x").status_code == 422
+    assert web.post(f"/answer/{item.id}", status="cancelled", message="not needed").status_code == 303
+    assert web.post(f"/answer/{item.id}", status="made-up", message="x").status_code == 422
 
-    kept = desk.store.pending_item(item.id).answer
+    kept = web.store.pending_item(item.id).answer
     assert kept is not None
     assert (kept.status, kept.message) == (AnswerStatus.CANCELLED, "not needed")
 
 
 @pytest.mark.parametrize("reference", ["q-999", "nonsense", "%2e%2e%2fetc", "q-1%00"])
-def test_answering_what_is_not_there_is_a_page_that_says_so(desk: Desktop, reference: str) -> None:
-    assert desk.post(f"/answer/{reference}", text="yes").status_code in (404, 422)
+def test_answering_what_is_not_there_is_a_page_that_says_so(web: OpenDashboard, reference: str) -> None:
+    assert web.post(f"/answer/{reference}", text="yes").status_code in (404, 422)
 
 
-def test_a_running_council_shows_how_far_each_seat_is(desk: Desktop) -> None:
+def test_a_running_council_shows_how_far_each_seat_is(web: OpenDashboard) -> None:
     until_the_first_doubt = [line for line in debate() if line["ts"] < "2026-11-15T10:15:30"]
-    record_lines(desk.store, "going", desk.project, until_the_first_doubt)
-    save_run(desk.store, "going", desk.project, RunState.RUNNING)
+    record_lines(web.store, "going", web.project, until_the_first_doubt)
+    save_run(web.store, "going", web.project, RunState.RUNNING)
 
-    text = page(desk, "/")
+    text = page(web, "/")
 
     assert 'href="/councils/going"' in text
     assert re.search(r'claude <span class="running">●●</span>', text)
@@ -146,7 +146,7 @@ def test_a_running_council_shows_how_far_each_seat_is(desk: Desktop) -> None:
 # -- Councils
 
 
-def test_the_list_shows_verdicts_and_the_trend_with_its_numbers(held: Desktop) -> None:
+def test_the_list_shows_verdicts_and_the_trend_with_its_numbers(held: OpenDashboard) -> None:
     text = page(held, "/councils")
 
     assert text.count(">FAIL</span>") == 2
@@ -155,7 +155,7 @@ def test_the_list_shows_verdicts_and_the_trend_with_its_numbers(held: Desktop) -
     assert text.count("<svg") == text.count("<summary>Numbers</summary>") == 3
 
 
-def test_the_council_page_draws_lanes_rounds_and_challenges_by_outcome(held: Desktop) -> None:
+def test_the_council_page_draws_lanes_rounds_and_challenges_by_outcome(held: OpenDashboard) -> None:
     text = page(held, "/councils/paafrm")
 
     picture = text[text.index('<svg viewBox') : text.index("</svg>")]  # fmt: skip
@@ -184,11 +184,11 @@ def test_the_council_page_draws_lanes_rounds_and_challenges_by_outcome(held: Des
         ("start=-1", ["MMC001", "SS001", "D001", "SS002"]),
     ],
 )
-def test_findings_are_filtered_by_the_address(held: Desktop, query: str, expected: list[str]) -> None:
+def test_findings_are_filtered_by_the_address(held: OpenDashboard, query: str, expected: list[str]) -> None:
     assert shown_findings(page(held, f"/councils/paafrm?{query}")) == expected
 
 
-def test_a_finding_opens_to_its_code_its_history_and_its_earlier_self(held: Desktop) -> None:
+def test_a_finding_opens_to_its_code_its_history_and_its_earlier_self(held: OpenDashboard) -> None:
     text = page(held, "/councils/paafrm")
 
     marked = re.findall(r'<li value="(\d+)" class="marked-line">', text)
@@ -200,76 +200,76 @@ def test_a_finding_opens_to_its_code_its_history_and_its_earlier_self(held: Desk
     assert "Password is logged" in text
 
 
-def test_a_finding_is_dismissed_with_a_reason_and_the_page_knows(desk: Desktop) -> None:
-    hold_council(desk.store, desk.project)
+def test_a_finding_is_dismissed_with_a_reason_and_the_page_knows(web: OpenDashboard) -> None:
+    hold_council(web.store, web.project)
     path = "/councils/paafrm/findings/{}/dismiss"
 
-    without_reason = desk.post(path.format("SS001"), reason=" ")
-    not_accepted = desk.post(path.format("MMC001"), reason="we know")
-    bad_day = desk.post(path.format("SS001"), reason="we know", until="soon")
-    dismissed = desk.post(path.format("SS001"), reason="pooled elsewhere", until="2999-01-31")
+    without_reason = web.post(path.format("SS001"), reason=" ")
+    not_accepted = web.post(path.format("MMC001"), reason="we know")
+    bad_day = web.post(path.format("SS001"), reason="we know", until="soon")
+    dismissed = web.post(path.format("SS001"), reason="pooled elsewhere", until="2999-01-31")
 
     refused = (without_reason, not_accepted, bad_day)
     assert [one.status_code for one in (*refused, dismissed)] == [422, 422, 422, 303]
     assert "CRITICAL" in not_accepted.text
-    kept = tomllib.loads((desk.project / ".bridgehead" / "dismissals.toml").read_text())
+    kept = tomllib.loads((web.project / ".bridgehead" / "dismissals.toml").read_text())
     assert [entry["reason"] for entry in next(iter(kept.values()))] == ["pooled elsewhere"]
-    text = page(desk, "/councils/paafrm")
+    text = page(web, "/councils/paafrm")
     assert "Dismissed since this report was written" in text
 
 
-def test_a_council_whose_report_is_gone_still_shows_what_the_record_knows(desk: Desktop) -> None:
-    hold_council(desk.store, desk.project)
-    for file in (desk.project / ".outputs" / "council").iterdir():
+def test_a_council_whose_report_is_gone_still_shows_what_the_record_knows(web: OpenDashboard) -> None:
+    hold_council(web.store, web.project)
+    for file in (web.project / ".outputs" / "council").iterdir():
         file.unlink()
 
-    text = page(desk, "/councils/paafrm")
+    text = page(web, "/councils/paafrm")
 
     assert "The report cannot be shown" in text
     assert '<svg viewBox' in text  # fmt: skip
 
 
-def test_code_is_read_from_inside_the_project_only(desk: Desktop) -> None:
-    (desk.project.parent / "secret.txt").write_text("the family silver\n" * 20)
-    (desk.project / "link.txt").symlink_to(desk.project.parent / "secret.txt")
+def test_code_is_read_from_inside_the_project_only(web: OpenDashboard) -> None:
+    (web.project.parent / "secret.txt").write_text("the family silver\n" * 20)
+    (web.project / "link.txt").symlink_to(web.project.parent / "secret.txt")
     entries = findings()
     for entry, path in zip(entries, ("../secret.txt", "link.txt", "/etc/passwd", "gone.py"), strict=True):
         entry["anchor"] = {"path": path, "lines": [1, 1]}
-    hold_council(desk.store, desk.project, entries=entries)
+    hold_council(web.store, web.project, entries=entries)
 
-    text = page(desk, "/councils/paafrm")
+    text = page(web, "/councils/paafrm")
 
     assert "family silver" not in text
     assert "root:" not in text
 
 
-def test_councils_are_paged_without_losing_one(desk: Desktop) -> None:
+def test_councils_are_paged_without_losing_one(web: OpenDashboard) -> None:
     for number in range(60):
         begun = f"2026-11-15T10:{number:02d}:00Z"
-        save_run(desk.store, f"run-{number:02d}", desk.project, RunState.COMPLETED, started_at=begun)
+        save_run(web.store, f"run-{number:02d}", web.project, RunState.COMPLETED, started_at=begun)
 
-    first = page(desk, "/councils")
+    first = page(web, "/councils")
     older = re.search(r'rel="next" href="([^"]+)"', first)
     assert older is not None
-    second = page(desk, older[1])
+    second = page(web, older[1])
 
     listed = re.findall(r'href="/councils/(run-\d\d)"', first + second)
     assert sorted(listed) == [f"run-{number:02d}" for number in range(60)]
 
 
 @pytest.mark.parametrize("path", ["/councils/nobody", "/councils?before=nobody", "/councils/%00", "/nowhere"])
-def test_what_is_not_there_is_a_page_with_the_way_back(desk: Desktop, path: str) -> None:
-    answer = desk.client.get(path)
+def test_what_is_not_there_is_a_page_with_the_way_back(web: OpenDashboard, path: str) -> None:
+    answer = web.client.get(path)
 
     assert answer.status_code in (404, 422)
     assert "Back to Now" in answer.text
 
 
-def test_a_record_that_cannot_be_used_is_a_page_that_says_so(desk: Desktop) -> None:
-    desk.store.close()
+def test_a_record_that_cannot_be_used_is_a_page_that_says_so(web: OpenDashboard) -> None:
+    web.store.close()
 
     for path in ("/", "/events"):
-        answer = desk.client.get(path)
+        answer = web.client.get(path)
         assert answer.status_code == 503
         assert "closed" in answer.text
         assert "Back to Now" in answer.text
@@ -278,41 +278,41 @@ def test_a_record_that_cannot_be_used_is_a_page_that_says_so(desk: Desktop) -> N
 # -- Events
 
 
-def test_events_are_newest_first_filtered_and_paged(desk: Desktop) -> None:
-    note(desk.store, *range(120), run_of=lambda number: "odd" if number % 2 else "even")
-    note(desk.store, 500, kind="bus.joined", part=Part.BUS)
+def test_events_are_newest_first_filtered_and_paged(web: OpenDashboard) -> None:
+    note(web.store, *range(120), run_of=lambda number: "odd" if number % 2 else "even")
+    note(web.store, 500, kind="bus.joined", part=Part.BUS)
 
     seen: list[str] = []
     path: str | None = "/events?run=odd"
     while path:
-        text = page(desk, path)
+        text = page(web, path)
         seen += re.findall(r'id="event-(\d+)"', text)
         older = re.search(r'rel="next" href="([^"]+)"', text)
         path = older[1].replace("&amp;", "&") if older else None
 
     assert len(seen) == 60
     assert seen == sorted(set(seen), key=int, reverse=True)
-    assert len(re.findall(r'id="event-\d+"', page(desk, "/events?part=bus&kind=bus.joined"))) == 1
+    assert len(re.findall(r'id="event-\d+"', page(web, "/events?part=bus&kind=bus.joined"))) == 1
 
 
 @pytest.mark.parametrize("query", ["part=nonsense", "before=x", "before=-1", "before=" + "9" * 40, "run=%00"])
-def test_a_filter_that_makes_no_sense_is_refused_in_words(desk: Desktop, query: str) -> None:
-    assert desk.client.get(f"/events?{query}").status_code == 422
+def test_a_filter_that_makes_no_sense_is_refused_in_words(web: OpenDashboard, query: str) -> None:
+    assert web.client.get(f"/events?{query}").status_code == 422
 
 
 # -- Health, plots
 
 
-def test_health_looks_in_the_background_and_shows_the_doctor_s_checks(desk: Desktop) -> None:
-    assert "The result appears here" in page(desk, "/health")
+def test_health_looks_in_the_background_and_shows_the_doctor_s_checks(web: OpenDashboard) -> None:
+    assert "The result appears here" in page(web, "/health")
 
-    desk.dashboard.desk.checkups.wait()
+    web.dashboard.context.doctor_cache.wait()
 
-    text = page(desk, "/health")
+    text = page(web, "/health")
     assert "takes events" in text
     assert "git not found" in text, "this machine's PATH is empty"
-    assert desk.post("/health").status_code == 303
-    desk.dashboard.desk.checkups.wait()
+    assert web.post("/health").status_code == 303
+    web.dashboard.context.doctor_cache.wait()
 
 
 def test_a_plot_escapes_its_words_and_leaves_gaps_for_what_is_unknown() -> None:

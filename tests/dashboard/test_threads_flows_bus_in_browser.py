@@ -28,7 +28,7 @@ SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"typ
 
 
 @dataclass
-class Place:
+class BrowserAndRigs:
     """A served dashboard over two rigs, two flows that wait, and a bus with a satellite."""
 
     server: Served
@@ -59,7 +59,7 @@ def start_flow(root: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserAndRigs]:
     base = tmp_path_factory.mktemp("parts")
     with at_home(base / "bridge" / "home", base / "web" / "home"), served(base / "web") as server:
         world = make_world(base / "bridge")
@@ -69,12 +69,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         flows = [start_flow(base / "one"), start_flow(base / "two")]
         with live_bus(Path(bus_view(server.assembly).state)) as bus:
             kitchen = bus.do(bus.server.satellite("kitchen", mode="manage", site_determination="downstairs"))
-            yield Place(server, world, bus, kitchen, flows)
+            yield BrowserAndRigs(server, world, bus, kitchen, flows)
             bus.do(kitchen.close())
 
 
 @pytest.fixture(scope="module")
-def browser_page(place: Place) -> Iterator[tuple[Any, list[str]]]:
+def browser_page(place: BrowserAndRigs) -> Iterator[tuple[Any, list[str]]]:
     with browsing(place.server.link) as opened:
         yield opened
 
@@ -88,12 +88,12 @@ def page(browser_page: tuple[Any, list[str]]) -> Iterator[Any]:
     assert [one for one in problems if "422" not in one] == []
 
 
-def go(page: Any, place: Place, path: str) -> None:
+def go(page: Any, place: BrowserAndRigs, path: str) -> None:
     page.goto(f"{place.server.base}{path}")
     connected(page)
 
 
-def test_others_words_appear_while_one_types_and_the_reply_is_sent(page: Any, place: Place) -> None:
+def test_others_words_appear_while_one_types_and_the_reply_is_sent(page: Any, place: BrowserAndRigs) -> None:
     mac, win = place.world.mac, place.world.win
     go(page, place, f"{mac.address}/cuda-build-03")
     page.get_by_label("Text", exact=True).fill("Use 12.6")
@@ -117,7 +117,7 @@ def test_others_words_appear_while_one_types_and_the_reply_is_sent(page: Any, pl
 
 
 def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(
-    page: Any, place: Place
+    page: Any, place: BrowserAndRigs
 ) -> None:
     go(page, place, f"/flows/{place.flows[0]}")
     box = page.get_by_label("Answer to reviewer")
@@ -138,7 +138,7 @@ def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(
 
 
 def test_the_tail_goes_on_without_moving_the_page_and_shows_payloads_when_asked(
-    page: Any, place: Place
+    page: Any, place: BrowserAndRigs
 ) -> None:
     go(page, place, "/bus")
     page.get_by_text("Nothing has passed yet").wait_for()
@@ -167,7 +167,7 @@ def test_the_tail_goes_on_without_moving_the_page_and_shows_payloads_when_asked(
 
 
 def test_the_page_changes_its_shape_when_the_bus_ends(
-    page: Any, place: Place, monkeypatch: pytest.MonkeyPatch
+    page: Any, place: BrowserAndRigs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go(page, place, "/bus")
     page.locator("#participants").wait_for()
@@ -179,7 +179,7 @@ def test_the_page_changes_its_shape_when_the_bus_ends(
     page.locator("#participants").wait_for()
 
 
-def test_hostile_text_stays_text_on_these_pages(page: Any, place: Place) -> None:
+def test_hostile_text_stays_text_on_these_pages(page: Any, place: BrowserAndRigs) -> None:
     go(page, place, "/bus")
     place.bus.do(place.kitchen.send(Message("hostile.words", {EVERYTHING: EVERYTHING})))
     page.locator("#message-rows", has_text="hostile.words").wait_for()
@@ -194,7 +194,7 @@ def test_hostile_text_stays_text_on_these_pages(page: Any, place: Place) -> None
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
-def test_these_pages_fit_their_window(page: Any, place: Place, width: int, scheme: Any) -> None:
+def test_these_pages_fit_their_window(page: Any, place: BrowserAndRigs, width: int, scheme: Any) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)
     for path in place.paths:

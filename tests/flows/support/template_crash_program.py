@@ -1,6 +1,6 @@
 """Kills template-create with SIGKILL in every phase, resumes it, and compares the package with one made undisturbed.
 
-Run as a program of its own, because it forks: `python template_crash_lab.py FOLDER` prints one JSON line.
+Run as a program of its own, because it forks: `python template_crash_program.py FOLDER` prints one JSON line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bridgehead.flows.handlers import Reply
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.template_create import template_create
 from bridgehead.host.clock import ManualClock
-from flows.support.crash_lab import Crash
+from flows.support.crash_program import Crash
 
 NOW = datetime(2026, 11, 15, 10, 15, 2, tzinfo=UTC)
 PHASES = 9
@@ -53,7 +53,7 @@ ANSWERS = {
 }
 
 
-class Lab(NamedTuple):
+class TemplateProject(NamedTuple):
     """One project, and the place its package is for."""
 
     folder: Path
@@ -135,15 +135,15 @@ class Watched(Crash):
         PhasedContext.phase = phase  # type: ignore[method-assign]
 
 
-def writes_of(lab: Lab) -> list[Write]:
-    """The writes of the lab's next command, counted in a child that is not killed."""
+def writes_of(project: TemplateProject) -> list[Write]:
+    """The writes of the project's next command, counted in a child that is not killed."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         watched = Watched(0)
         write = os.write
         watched.install()
-        lab.run()
+        project.run()
         found = json.dumps(watched.writes).encode()
         for start in range(0, len(found), 4096):
             write(write_end, found[start : start + 4096])
@@ -155,12 +155,12 @@ def writes_of(lab: Lab) -> list[Write]:
     return writes
 
 
-def killed_at(lab: Lab, point: int) -> bool:
+def killed_at(project: TemplateProject, point: int) -> bool:
     child = os.fork()
     if child == 0:
         try:
             Watched(point).install()
-            lab.run()
+            project.run()
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -177,41 +177,43 @@ def chosen(writes: list[Write]) -> Iterator[Write]:
         yield from (inside[place] for place in sorted(picked) if inside)
 
 
-def verdict(lab: Lab, point: int, expected: dict[str, str]) -> str:
-    if not killed_at(lab, point):
+def verdict(project: TemplateProject, point: int, expected: dict[str, str]) -> str:
+    if not killed_at(project, point):
         return "it was not killed"
     try:
-        lab.to_the_end()
+        project.to_the_end()
     except (BridgeheadError, AssertionError) as error:
         return f"{type(error).__name__}: {error}"
-    if lab.package() != expected:
-        return f"another package: {sorted(lab.package())}"
-    left = lab.leftovers()
+    if project.package() != expected:
+        return f"another package: {sorted(project.package())}"
+    left = project.leftovers()
     return f"left behind: {left}" if left else "fine"
 
 
 def undisturbed(folder: Path) -> dict[str, str]:
-    lab = Lab(folder)
-    lab.set_up()
-    lab.to_the_end()
-    return lab.package()
+    project = TemplateProject(folder)
+    project.set_up()
+    project.to_the_end()
+    return project.package()
 
 
 def main(folder: Path) -> None:
     expected = undisturbed(folder / "undisturbed")
     verdicts: dict[int, list[str]] = {}
     stage, place = folder / "stage", folder / "here"
-    Lab(stage).set_up()
+    TemplateProject(stage).set_up()
     for _ in range(4):  # the commands: to phase 1, to 5, to 7, and to the end
         # The state file names its root, so every attempt is made at the same place.
         _copied(stage, place)
-        writes = writes_of(Lab(place))
+        writes = writes_of(TemplateProject(place))
         for write in chosen(writes):
             _copied(stage, place)
-            verdicts.setdefault(write.phase, []).append(verdict(Lab(place), write.number, expected))
+            verdicts.setdefault(write.phase, []).append(
+                verdict(TemplateProject(place), write.number, expected)
+            )
         _copied(stage, place)
-        if Lab(place).run().pause is not None:
-            Lab(place).answer()
+        if TemplateProject(place).run().pause is not None:
+            TemplateProject(place).answer()
         _copied(place, stage)
     sys.stdout.write(json.dumps({"files": sorted(expected), "verdicts": verdicts}) + "\n")
 

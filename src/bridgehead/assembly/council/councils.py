@@ -178,9 +178,9 @@ class Councils:
                 refuse_gate(kept, gate)
                 session, retried = self._take_up(kept, book, retry)
                 now = iso_ms(self.clock.now())
-                wishes: list[Retried | GivenUp] = [Retried(bridge=bridge, at=now) for bridge in retried]
+                wishes: list[Retried | GivenUp] = [Retried(seat=bridge, at=now) for bridge in retried]
                 if close:
-                    wishes += [GivenUp(bridge=bridge, at=now) for bridge in kept.bridges]
+                    wishes += [GivenUp(seat=bridge, at=now) for bridge in kept.bridges]
                 return session.conduct(company, wishes)
 
     def dry_run(self, request: CouncilRequest, company: Audience) -> DryRun:

@@ -80,7 +80,7 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
         """The plan these facts make; the same whenever it is asked for."""
         return CouncilPlan(
             task=self.task,
-            bridges=self.bridges,
+            seats=self.bridges,
             today=self.today,
             route=self.route,
             options=self.request.options,
@@ -145,7 +145,7 @@ def seat_reports(kept: StoredCouncil, scope: Scope, inputs: Sequence[Input]) -> 
         return []
     run = make_run(kept, scope)
     turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
-    last = {report.bridge: report for turn in turns for report in turn.bridge_reports}
+    last = {report.bridge: report for turn in turns for report in turn.seat_reports}
     return [last[bridge] for bridge in kept.bridges if bridge in last]
 
 
@@ -276,7 +276,7 @@ class StoredCalls:
     def seating(self, bridge: str) -> int:
         """How often the bridge was seated: once, and again after every retry."""
         again = [one for one in self._inputs if isinstance(one, Retried | UserAnswered)]
-        return 1 + sum(one.bridge == bridge for one in again)
+        return 1 + sum(one.seat == bridge for one in again)
 
     def _append(
         self, path: str, kind: str, at: str, *, input_sha: str | None = None, result: str | None = None

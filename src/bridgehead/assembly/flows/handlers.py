@@ -144,7 +144,7 @@ async def _carry(seated: Ready, request: AgentRequest, workspace: Path) -> CallO
         title=f"bridgehead flow: {request.agent_name}",
     )
     key = CallKey(
-        bridge=seat.bridge, round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=request.agent_name
+        seat=seat.name, round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=request.agent_name
     )
     call = Call(key, request.prompt, request.timeout_seconds, Answer.NOTES, CapabilityProfile.INSPECT)
     async with CallRunner() as carrier:

@@ -56,7 +56,7 @@ def first_look_asks(
 
     def key(role: Role, domain: str) -> CallKey:
         return CallKey(
-            bridge=seat.bridge,
+            seat=seat.name,
             round=FIRST_ROUND,
             step=Step.ANALYSIS,
             role=role,

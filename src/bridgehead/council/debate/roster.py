@@ -1,4 +1,4 @@
-"""Which experts sit in a bridge, and who is called in when a finding points to another domain (council §9.5)."""
+"""Which experts sit in a seat, and who is called in when a finding points to another domain (council §9.5)."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class SeatRun(ABC):
     def start(self, at: str) -> Turn:
         """Begin; returns the calls of Round 1."""
         self._started_at = self._at = at
-        self._log("bridge_start", bridge=self.seat.bridge, session_id=self.task.session_id, timestamp=at)
+        self._log("bridge_start", bridge=self.seat.name, session_id=self.task.session_id, timestamp=at)
         self._begin()
         return self._turn()
 
@@ -163,7 +163,7 @@ class SeatRun(ABC):
 
     def _key(self, *, round_number: int, step: Step, role: Role, domain: str, **more: Any) -> CallKey:
         return CallKey(
-            bridge=self.seat.bridge,
+            seat=self.seat.name,
             round=round_number,
             step=step,
             role=role,
@@ -176,7 +176,7 @@ class SeatRun(ABC):
         return repair_prompt(self._scene, key, previous, answer)
 
     def _log(self, event: str, **fields: Any) -> None:
-        self._events.append(SeatEvent(self.seat.bridge, event, fields))
+        self._events.append(SeatEvent(self.seat.name, event, fields))
 
     def _warn(self, code: str) -> None:
         if code not in self._warnings:
@@ -188,7 +188,7 @@ class SeatRun(ABC):
         seen = {"models_used": tuple(self._models_seen)} if self._models_seen else {}
         extra = {**seen, **seat.extra, **more.pop("extra", {})}
         return SeatFacts(
-            bridge=seat.bridge,
+            name=seat.name,
             model_family=seat.model_family,
             connection=seat.connection,
             timeout_seconds=seat.timeout_seconds,
@@ -216,7 +216,7 @@ class SeatRun(ABC):
     def _turn(self) -> Turn:
         turn = Turn(
             events=tuple(self._events),
-            bridge_reports=(self.report,) if self.report is not None else (),
+            seat_reports=(self.report,) if self.report is not None else (),
             cancelled=self._cancelled,
             calls=tuple(self._calls),
         )

@@ -70,7 +70,7 @@ class SeatState:
 
     def key(self, owner: Owner, step: Step, *, shard: int = 1) -> CallKey:
         return CallKey(
-            bridge=self.seat.bridge,
+            seat=self.seat.name,
             round=self.round,
             step=step,
             role=owner.role,

@@ -187,7 +187,7 @@ class Cluster:
 
 
 def matches(one: Candidate, other: Candidate, *, same_domain: bool) -> bool:
-    """Whether two outputs describe the same problem. `same_domain`: inside a bridge domains must be equal."""
+    """Whether two outputs describe the same problem. `same_domain`: inside a seat domains must be equal."""
     return one.part(same_domain) == other.part(same_domain) and _are_alike(one, other)
 
 
@@ -203,7 +203,7 @@ def _are_alike(one: Candidate, other: Candidate) -> bool:
 
 
 def by_severity_then_id(candidate: Candidate) -> tuple[object, ...]:
-    """The clustering order inside a bridge: severity descending, then id."""
+    """The clustering order inside a seat: severity descending, then id."""
     return -severity_rank(candidate.severity), id_sort_key(candidate.id)
 
 

@@ -37,7 +37,7 @@ MODEL_FAMILY: Final = {
 class SeatFacts:
     """What a report says about the seat itself, whatever its status."""
 
-    bridge: str
+    name: str
     timeout_seconds: int
     started_at: str
     finished_at: str
@@ -123,8 +123,8 @@ def decide_confidence(
 
 def _common(task: BridgeInput, facts: SeatFacts) -> dict[str, Any]:
     return {
-        "bridge": facts.bridge,
-        "model_family": facts.model_family or MODEL_FAMILY.get(facts.bridge, "unknown"),
+        "bridge": facts.name,
+        "model_family": facts.model_family or MODEL_FAMILY.get(facts.name, "unknown"),
         "session_id": task.session_id,
         "task_type": task.task_type,
         "capability_profile": task.capability_profile,

@@ -144,10 +144,10 @@ class CouncilOptions(msgspec.Struct, frozen=True, kw_only=True):
     context_policy: ContextPolicy | None = None
     runtimes: tuple[str, ...] = ()
     host_seat: str | None = None
-    """The bridge the calling agent sits for; empty until it is found out which agent that is."""
+    """The seat the calling agent sits for; empty until it is found out which agent that is."""
     fallback: bool = False
     seed_findings: tuple[Output, ...] = ()
-    """What the caller found already; a pseudo bridge `caller` in Stage A (council §14.7)."""
+    """What the caller found already; a pseudo seat `caller` in Stage A (council §14.7)."""
     interactive: bool = False
     reconfigure: bool = False
     write_settings: bool = False
@@ -177,10 +177,10 @@ class Dismissals:
 
 @dataclass(frozen=True, slots=True)
 class CouncilPlan:
-    """One council. The task's `session_id` is the review id; `bridges` are in dispatch order."""
+    """One council. The task's `session_id` is the review id; `seats` are in dispatch order."""
 
     task: BridgeInput
-    bridges: tuple[str, ...]
+    seats: tuple[str, ...]
     today: dt.date
     route: str = DEEP_COUNCIL
     options: CouncilOptions = field(default_factory=CouncilOptions)
@@ -202,12 +202,12 @@ class CouncilPlan:
 
     @property
     def is_parallel_workflow(self) -> bool:
-        """One available bridge and the static seat, Round 1 only, no Stage B (council §16)."""
+        """One available seat and the static seat, Round 1 only, no Stage B (council §16)."""
         return self.route == PARALLEL_WORKFLOW
 
     @property
     def is_debate(self) -> bool:
-        """One available bridge debates in five phases (council §17)."""
+        """One available seat debates in five phases (council §17)."""
         return self.route == DEBATE_PROTOCOL
 
     @property
@@ -216,5 +216,5 @@ class CouncilPlan:
 
     @property
     def skips_stage_b(self) -> bool:
-        """Exactly one `--runtime` was named, or one bridge is enough (council §20)."""
+        """Exactly one `--runtime` was named, or one seat is enough (council §20)."""
         return len(self.options.runtimes) == 1 or self.takes_first_available

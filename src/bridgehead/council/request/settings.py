@@ -30,10 +30,10 @@ class ModelChoice:
     model_warnings: tuple[ModelWarning, ...] = ()
 
 
-def choose_models(bridge: str, model: Any, models: Any, known: Sequence[str] | None) -> ModelChoice:
+def choose_models(runtime: str, model: Any, models: Any, known: Sequence[str] | None) -> ModelChoice:
     """Settle `model` and, for opencode, `models`; `known` is the provider's list where it could be had."""
-    if bridge != "opencode":
-        return _single(bridge, model, known)
+    if runtime != "opencode":
+        return _single(runtime, model, known)
     warnings: list[str] = []
     if models is not None and not isinstance(models, list):
         warnings.append("models_not_a_list:opencode")
@@ -44,11 +44,11 @@ def choose_models(bridge: str, model: Any, models: Any, known: Sequence[str] | N
     return _several(wanted, known, warnings)
 
 
-def _single(bridge: str, model: Any, known: Sequence[str] | None) -> ModelChoice:
+def _single(runtime: str, model: Any, known: Sequence[str] | None) -> ModelChoice:
     if _is_unset(model):
         return ModelChoice()
     if not isinstance(model, str):
-        return ModelChoice(warnings=(f"model_not_a_string:{bridge}",))
+        return ModelChoice(warnings=(f"model_not_a_string:{runtime}",))
     if known is not None and model not in known:
         return ModelChoice(model_warnings=(ModelWarning(model, NOT_FOUND),))
     return ModelChoice(models=(model,))
@@ -96,8 +96,8 @@ _STATIC_TASKS: Final = frozenset({TaskType.REVIEW, TaskType.ANALYSIS, TaskType.A
 
 
 @dataclass(frozen=True, slots=True)
-class BridgeSettings:
-    """One bridge's entry. `models` has one entry per invocation, None for the provider's default."""
+class RuntimeSettings:
+    """One runtime's entry. `models` has one entry per invocation, None for the provider's default."""
 
     enabled: bool = True
     models: tuple[str | None, ...] = (None,)
@@ -123,7 +123,7 @@ class BridgeSettings:
 class Settings:
     """The whole file, read; `warnings` are codes of council §13."""
 
-    bridges: Mapping[str, BridgeSettings]
+    runtimes: Mapping[str, RuntimeSettings]
     stale: bool = True
     reasoning_level: str = REASONING_LEVELS[0]
     ttl_hours: float = DEFAULT_TTL_HOURS
@@ -134,8 +134,8 @@ class Settings:
 
     @property
     def model_validation_warnings(self) -> dict[str, tuple[ModelWarning, ...]]:
-        """By bridge; those without any are left out."""
-        return {name: entry.model_warnings for name, entry in self.bridges.items() if entry.model_warnings}
+        """By runtime; those without any are left out."""
+        return {name: entry.model_warnings for name, entry in self.runtimes.items() if entry.model_warnings}
 
 
 def load_settings(
@@ -144,15 +144,15 @@ def load_settings(
     """Read the file's text (None: there is no file); `known_models` are the provider lists that could be had."""
     document = _parse(file_text)
     if isinstance(document, str):
-        defaults = {name: BridgeSettings() for name in DEFAULT_BRIDGES}
-        return Settings(bridges=defaults, warnings=(document,))
+        defaults = {name: RuntimeSettings() for name in DEFAULT_BRIDGES}
+        return Settings(runtimes=defaults, warnings=(document,))
     reader = _Reader(known_models or {})
     return reader.read(document, now)
 
 
 def seats_by_default(settings: Settings, task_type: TaskType) -> tuple[str, ...]:
-    """Who sits when nobody was named: the four bridges, `static` where it can help, and whom the file names."""
-    named = [name for name in settings.bridges if name not in DEFAULT_BRIDGES and name != "static"]
+    """Who sits when nobody was named: the four runtimes, `static` where it can help, and whom the file names."""
+    named = [name for name in settings.runtimes if name not in DEFAULT_BRIDGES and name != "static"]
     static = ["static"] if task_type in _STATIC_TASKS else []
     return (*DEFAULT_BRIDGES, *named, *static)
 
@@ -160,18 +160,18 @@ def seats_by_default(settings: Settings, task_type: TaskType) -> tuple[str, ...]
 def without_untrusted(settings: Settings) -> Settings:
     """The same settings minus what an untrusted file may not decide, with a warning for each."""
     warnings = list(settings.warnings)
-    bridges: dict[str, BridgeSettings] = {}
-    for name, entry in settings.bridges.items():
+    runtimes: dict[str, RuntimeSettings] = {}
+    for name, entry in settings.runtimes.items():
         warnings += [
             f"untrusted_setting_ignored:{name}.{key}" for key in UNTRUSTED_KEYS if key in entry.options
         ]
         kept = {key: value for key, value in entry.options.items() if key not in UNTRUSTED_KEYS}
-        bridges[name] = replace(entry, options=kept)
-    return replace(settings, bridges=bridges, warnings=tuple(warnings))
+        runtimes[name] = replace(entry, options=kept)
+    return replace(settings, runtimes=runtimes, warnings=tuple(warnings))
 
 
-def is_rig(bridge: str) -> bool:
-    return bridge.startswith(RIG_MARK) and len(bridge) > len(RIG_MARK)
+def is_rig(runtime: str) -> bool:
+    return runtime.startswith(RIG_MARK) and len(runtime) > len(RIG_MARK)
 
 
 def _parse(file_text: str | None) -> dict[str, Any] | str:
@@ -198,10 +198,10 @@ class _Reader:
 
     def read(self, document: Mapping[str, Any], now: datetime) -> Settings:
         self._warn_unknown(document, _TOP_KEYS, owner="")
-        bridges = self._bridges(document.get("bridges", {}))
+        runtimes = self._runtimes(document.get("bridges", {}))
         ttl_hours = self._ttl_hours(document.get("ttl_hours", DEFAULT_TTL_HOURS))
         return Settings(
-            bridges=bridges,
+            runtimes=runtimes,
             stale=self._is_stale(document.get("updated"), ttl_hours, now),
             ttl_hours=ttl_hours,
             reasoning_level=self._reasoning_level(document.get("reasoning_level", REASONING_LEVELS[0])),
@@ -211,7 +211,7 @@ class _Reader:
             warnings=tuple(self._warnings),
         )
 
-    def _bridges(self, entries: object) -> dict[str, BridgeSettings]:
+    def _runtimes(self, entries: object) -> dict[str, RuntimeSettings]:
         if not isinstance(entries, dict):
             self._warnings.append("bridges_not_an_object")
             entries = {}
@@ -219,12 +219,12 @@ class _Reader:
         unknown = [name for name in named if not _is_known(name)]
         self._warnings += [f"unknown_bridge:{name}" for name in unknown]
         extra = [name for name in named if name not in DEFAULT_BRIDGES and name not in unknown]
-        return {name: self._bridge(name, entries.get(name, {})) for name in (*DEFAULT_BRIDGES, *extra)}
+        return {name: self._runtime(name, entries.get(name, {})) for name in (*DEFAULT_BRIDGES, *extra)}
 
-    def _bridge(self, name: str, entry: object) -> BridgeSettings:
+    def _runtime(self, name: str, entry: object) -> RuntimeSettings:
         if not isinstance(entry, dict):
             self._warnings.append(f"bridge_not_an_object:{name}")
-            return BridgeSettings()
+            return RuntimeSettings()
         known = _BRIDGE_KEYS | _OWN_KEYS.get(RIG_MARK if is_rig(name) else name, frozenset())
         self._warn_unknown(entry, known, owner=f"{name}.")
         enabled = entry.get("enabled", True)
@@ -233,7 +233,7 @@ class _Reader:
             enabled = True
         options = {key: entry[key] for key in entry if key in known - {"enabled", "model", "models"}}
         choice = self._models(name, entry)
-        return BridgeSettings(enabled, choice.models, options, choice.model_warnings)
+        return RuntimeSettings(enabled, choice.models, options, choice.model_warnings)
 
     def _models(self, name: str, entry: Mapping[str, Any]) -> ModelChoice:
         listed = entry.get("models") if name == "opencode" else None
@@ -284,8 +284,8 @@ class _Reader:
         self._warnings += [f"unknown_key:{owner}{key}" for key in unknown]
 
 
-def _is_known(bridge: str) -> bool:
-    return bridge in DEFAULT_BRIDGES or bridge in OPTIONAL_BRIDGES or is_rig(bridge)
+def _is_known(runtime: str) -> bool:
+    return runtime in DEFAULT_BRIDGES or runtime in OPTIONAL_BRIDGES or is_rig(runtime)
 
 
 def _moment(value: object) -> datetime | None:

@@ -56,7 +56,7 @@ _SHUT_OUT: Final = (ErrorClass.AUTH, ErrorClass.RETIRED)
 
 @dataclass
 class Seated:
-    """A bridge while it sits."""
+    """A seat while it sits."""
 
     ready: Ready
     places: anyio.CapacityLimiter
@@ -65,8 +65,8 @@ class Seated:
     shut_out: bool = False
 
     @property
-    def bridge(self) -> str:
-        return self.ready.seat.bridge
+    def name(self) -> str:
+        return self.ready.seat.name
 
 
 @dataclass
@@ -81,12 +81,12 @@ class Running:
 @dataclass
 class ActiveCalls:
     checking: dict[str, None] = field(default_factory=dict)
-    """Bridges in pre-flight, and the static seat while it analyses, in the order they began."""
+    """Seats in pre-flight, and the static seat while it analyses, in the order they began."""
     seated: dict[str, Seated] = field(default_factory=dict)
     running: dict[CallKey, Running] = field(default_factory=dict)
 
-    def calls_of(self, bridge: str) -> list[Running]:
-        return [running for running in self.running.values() if running.call.key.bridge == bridge]
+    def calls_of(self, seat: str) -> list[Running]:
+        return [running for running in self.running.values() if running.call.key.seat == seat]
 
     def progress(self, now: float) -> Iterator[SeatEvent]:
         """A line per live seat. One that is still being looked at has no log yet; the council speaks for it."""
@@ -94,11 +94,11 @@ class ActiveCalls:
             yield SeatEvent(COUNCIL_LOG, PROGRESS, {"looking_at": list(self.checking)})
         oldest: dict[str, Running] = {}
         for running in self.running.values():
-            oldest.setdefault(running.call.key.bridge, running)
-        for bridge, running in oldest.items():
+            oldest.setdefault(running.call.key.seat, running)
+        for seat, running in oldest.items():
             key, elapsed = running.call.key, round(now - running.since, 1)
             facts = {"round": key.round, "role": key.role.value, "elapsed_s": elapsed}
-            yield SeatEvent(bridge, PROGRESS, facts)
+            yield SeatEvent(seat, PROGRESS, facts)
 
 
 def shut_out(call: Call, seated: Seated, outcome: CallOutcome) -> RuntimeRefusal | None:
@@ -149,14 +149,14 @@ class Waiting:
     """Nothing more can be done without somebody's answer (exit 42)."""
 
     calls: tuple[Call, ...]
-    bridges: tuple[str, ...]
+    seats: tuple[str, ...]
 
 
 Ending = Reported | Waiting
 
 
 class AskUser(Protocol):
-    """Puts a halted bridge to the user and waits, until `cancel`; None is the end of input."""
+    """Puts a halted seat to the user and waits, until `cancel`; None is the end of input."""
 
     def __call__(self, question: UserQuestion, cancel: Cancel) -> str | None: ...
 
@@ -226,7 +226,7 @@ class Conductor:
         self._go_on([first, *(self._run.feed(happened) for happened in earlier)], earlier)
         for wish in wishes:
             if isinstance(wish, GivenUp):
-                self._given_up.add(wish.bridge)
+                self._given_up.add(wish.seat)
             else:
                 self._feed(wish)
 
@@ -234,8 +234,8 @@ class Conductor:
         left = unfinished(
             turns, earlier, outstanding=self._run.outstanding, waiting_for=self._run.waiting_for
         )
-        for bridge, calls in left.calls.items():
-            self._start(self._sit_down_again, bridge, calls)
+        for seat, calls in left.calls.items():
+            self._start(self._sit_down_again, seat, calls)
         for seating in left.seatings:
             self._start(self._seat, seating)
         for pending in left.pending:
@@ -243,9 +243,9 @@ class Conductor:
         if left.question is not None:
             self._start(self._put_question, left.question)
 
-    async def _sit_down_again(self, bridge: str, calls: Sequence[Call]) -> None:
-        """A bridge that was ready in an earlier process: find its connection again, then make its calls."""
-        outcome = await self._checked(bridge)
+    async def _sit_down_again(self, seat: str, calls: Sequence[Call]) -> None:
+        """A seat that was ready in an earlier process: find its connection again, then make its calls."""
+        outcome = await self._checked(seat)
         if isinstance(outcome, Ready):
             self._take_seat(outcome)
             for call in calls:
@@ -255,7 +255,7 @@ class Conductor:
         reason = outcome.report.skip_reason if isinstance(outcome, OwnReport) else None
         for call in calls:
             self._deliver(
-                call, RuntimeRefusal(ErrorClass.OTHER, f"{bridge} is not there any more", reason=reason), 0.0
+                call, RuntimeRefusal(ErrorClass.OTHER, f"{seat} is not there any more", reason=reason), 0.0
             )
 
     def _fold_in_answers(self) -> None:
@@ -267,11 +267,11 @@ class Conductor:
     async def _look_for_answer(self, pending: SeatPending) -> None:
         """A rig that was asked in an earlier process."""
         found = await self._carrier.in_thread(
-            lambda _cancel: self._seats.rig_answer(pending.bridge, pending.request)
+            lambda _cancel: self._seats.rig_answer(pending.seat, pending.request)
         )
         if isinstance(found, RigRejected):
             detail = f"rig_answer_rejected:{found.reason}"
-            self._means.log.write(SeatEvent(pending.bridge, "warning", {"detail": detail}))
+            self._means.log.write(SeatEvent(pending.seat, "warning", {"detail": detail}))
         elif found is not None:
             self._take_report(found)
 
@@ -285,7 +285,7 @@ class Conductor:
     def _carry_out(self, turn: Turn) -> None:
         for event in turn.events:
             self._means.log.write(event)
-        for report in turn.bridge_reports:
+        for report in turn.seat_reports:
             self._close_seat(report)
         for key in turn.cancelled:
             self._stop_call(key)
@@ -298,9 +298,9 @@ class Conductor:
 
     def _place(self, call: Call) -> None:
         """Give the call to whoever makes it: a task, or the desk of the agent that runs us."""
-        seated = self._work.seated.get(call.key.bridge)
+        seated = self._work.seated.get(call.key.seat)
         if seated is None:
-            self._start(self._sit_down_again, call.key.bridge, [call])
+            self._start(self._sit_down_again, call.key.seat, [call])
         elif not isinstance(seated.ready.connection, HostSeat):
             self._start(self._make_call, call, seated)
         elif self._means.desk is None:
@@ -320,38 +320,38 @@ class Conductor:
     async def _put_question(self, question: UserQuestion) -> None:
         ask = self._means.ask_user
         answer = None if ask is None else await self._carrier.in_thread(lambda cancel: ask(question, cancel))
-        self._feed(UserAnswered(bridge=question.bridge, answer=answer, at=self._now()))
+        self._feed(UserAnswered(seat=question.seat, answer=answer, at=self._now()))
 
     # -- seats
 
     async def _seat(self, seating: Seating) -> None:
         if seating.number > 1:
-            self._means.log.new_seating(seating.bridge)
-        self._settle(seating.bridge, await self._checked(seating.bridge))
+            self._means.log.new_seating(seating.seat)
+        self._settle(seating.seat, await self._checked(seating.seat))
 
-    async def _checked(self, bridge: str) -> SeatOutcome:
-        self._work.checking[bridge] = None
+    async def _checked(self, seat: str) -> SeatOutcome:
+        self._work.checking[seat] = None
         try:
-            return await self._carrier.in_thread(lambda cancel: self._seats.check(bridge, cancel))
+            return await self._carrier.in_thread(lambda cancel: self._seats.check(seat, cancel))
         finally:
-            del self._work.checking[bridge]
+            del self._work.checking[seat]
 
-    def _settle(self, bridge: str, outcome: SeatOutcome) -> None:
+    def _settle(self, seat: str, outcome: SeatOutcome) -> None:
         match outcome:
             case Ready():
-                self._means.log.hold(bridge, outcome.events)
+                self._means.log.hold(seat, outcome.events)
                 self._take_seat(outcome)
                 self._feed(SeatReady(seat=outcome.seat, at=self._now()))
             case OwnReport():
                 self._take_report(outcome)
             case Posted(request, events):
-                self._means.log.hold(bridge, events)
-                self._feed(SeatPending(bridge=bridge, request=request, at=self._now()))
+                self._means.log.hold(seat, events)
+                self._feed(SeatPending(seat=seat, request=request, at=self._now()))
 
     def _take_seat(self, ready: Ready) -> None:
         places = anyio.CapacityLimiter(self._means.max_concurrency)
         seated = Seated(ready, places, anyio.CancelScope())
-        self._work.seated[seated.bridge] = seated
+        self._work.seated[seated.name] = seated
         # Time spent waiting for the host does not count against its seat (council §4).
         if not isinstance(ready.connection, HostSeat):
             self._tasks.start_soon(self._keep_deadline, seated)
@@ -359,7 +359,7 @@ class Conductor:
     async def _keep_deadline(self, seated: Seated) -> None:
         with seated.deadline:
             await anyio.sleep(seated.ready.seat.deadline_seconds)
-            self._feed(DeadlineReached(bridge=seated.bridge, at=self._now()))
+            self._feed(DeadlineReached(seat=seated.name, at=self._now()))
 
     def _take_report(self, own: OwnReport) -> None:
         self._means.log.write_own_report(own.report, own.events)
@@ -377,12 +377,12 @@ class Conductor:
         seated.shut_out = True
         self._means.log.told(self._result(call, refused, 0.0))
         seated.deadline.cancel()
-        for running in self._work.calls_of(seated.bridge):
+        for running in self._work.calls_of(seated.name):
             running.scope.cancel()
         outcome = await self._carrier.in_thread(
-            lambda _cancel: self._seats.check_again(seated.bridge, refused, seated.ready.connection)
+            lambda _cancel: self._seats.check_again(seated.name, refused, seated.ready.connection)
         )
-        self._settle(seated.bridge, outcome)
+        self._settle(seated.name, outcome)
 
     # -- calls
 
@@ -441,12 +441,12 @@ class Conductor:
         await work(*arguments)
         self._under_way -= 1
         while self._under_way == 0 and self._ending is None:
-            waiting = [*self._run.waiting_for, *(key.bridge for key in self._posted)]
-            bridge = next((bridge for bridge in waiting if bridge in self._given_up), None)
-            if bridge is None:
+            waiting = [*self._run.waiting_for, *(key.seat for key in self._posted)]
+            seat = next((seat for seat in waiting if seat in self._given_up), None)
+            if seat is None:
                 self._end()
             else:
-                self._feed(GivenUp(bridge=bridge, at=self._now()))
+                self._feed(GivenUp(seat=seat, at=self._now()))
 
     def _end(self) -> None:
         """Nothing is under way any more: there is a report, or somebody outside this process has to act."""

@@ -131,7 +131,7 @@ def compare_entries(
     completed = [seat for seat in seats if seat.report.status == "COMPLETED"]
     run = Run(
         findings={entry.id: _found(entry) for entry in standing},
-        seats_completed=frozenset(seat.bridge for seat in completed),
+        seats_completed=frozenset(seat.name for seat in completed),
         files=frozenset(tree.paths),
         domains_covered=frozenset(domain for seat in completed for domain in seat.report.domains_covered),
         scope=plan.task.scope_entries,
@@ -291,7 +291,7 @@ def assemble_report(
         diversity_sources=_union(seat.report.diversity_sources for seat in used),
         participants=tuple(map(_participant, seats)),
         models_used=_union(_models(seat) for seat in used),
-        runtimes_used=_union((seat.report.runtime or seat.bridge,) for seat in used),
+        runtimes_used=_union((seat.report.runtime or seat.name,) for seat in used),
         toolchains_used=_union((seat.report.toolchain,) for seat in used if seat.report.toolchain),
         exchange_modes_used=_union(
             (seat.report.exchange_mode,) for seat in used if seat.report.exchange_mode
@@ -300,7 +300,7 @@ def assemble_report(
         requirements=told_requirements(plan.task.requirements, used, standing),
         context_policy=plan.task.context_policy,
         context_overflow=tuple(
-            {"bridge": seat.bridge, **one} for seat in seats for one in seat.report.context_overflow
+            {"bridge": seat.name, **one} for seat in seats for one in seat.report.context_overflow
         ),
         supersedes=None,
         usage=_total_usage([*(seat.report.usage for seat in seats), debated.usage]),
@@ -316,7 +316,7 @@ def assemble_report(
 
 
 def aborted(plan: CouncilPlan, attendance: Attendance, *, at: str) -> AbortedReport:
-    """The report of a council that came to nothing; converted bridges are listed as halted (council §14.8)."""
+    """The report of a council that came to nothing; converted seats are listed as halted (council §14.8)."""
     return AbortedReport(
         type=COUNCIL,
         status="ABORTED",
@@ -350,12 +350,12 @@ class _Verdicts:
             findings,
             task_type=self.plan.task.task_type,
             mode=self.plan.task.mode,
-            several_bridges=several_bridges(self.plan, self.seats),
+            several_seats=several_seats(self.plan, self.seats),
         )
 
 
-def several_bridges(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
-    """Whether the table for several bridges applies (council §14.4)."""
+def several_seats(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
+    """Whether the table for several seats applies (council §14.4)."""
     counting = [seat for seat in seats if seat.report.status == "COMPLETED" and seat.makes_a_council]
     return len(counting) > 1 and not plan.options.fallback and not plan.takes_first_available
 
@@ -386,7 +386,7 @@ def _models(seat: SeatReport) -> tuple[str, ...]:
 
 def _council_type(seats: Sequence[SeatReport]) -> str:
     completed = [seat for seat in seats if seat.report.status == "COMPLETED"]
-    models = [seat for seat in completed if seat.bridge != STATIC]
+    models = [seat for seat in completed if seat.name != STATIC]
     if not models:
         return "static-analysis"
     return "multi-runtime-council" if len(models) > 1 else "single-runtime-council"

@@ -55,7 +55,7 @@ def choose_coordinator(
     if wanted is not None and wanted in seats:
         return seats[wanted]
     majority = _majority_family(findings)
-    ordered = sorted(seats.values(), key=lambda seat: _place(seat.bridge))
+    ordered = sorted(seats.values(), key=lambda seat: _place(seat.name))
     return next((seat for seat in ordered if seat.model_family != majority), ordered[0])
 
 
@@ -64,14 +64,14 @@ def _majority_family(findings: Sequence[CouncilFinding]) -> str | None:
     counts = Counter(
         source.seat.report.model_family
         for finding in findings
-        for source in {source.bridge: source for source in finding.sources}.values()
+        for source in {source.seat.name: source for source in finding.sources}.values()
         if source.families
     )
     return counts.most_common(1)[0][0] if counts else None
 
 
-def _place(bridge: str) -> tuple[int, str]:
-    return (PREFERENCE.index(bridge) if bridge in PREFERENCE else len(PREFERENCE)), bridge
+def _place(seat: str) -> tuple[int, str]:
+    return (PREFERENCE.index(seat) if seat in PREFERENCE else len(PREFERENCE)), seat
 
 
 COMPLETED: Final = "completed"
@@ -292,7 +292,7 @@ class CrossChallenge:
 
     def _key(self, role: Role, domain: str, *, shard: int) -> CallKey:
         return CallKey(
-            bridge=self._seat.bridge,
+            seat=self._seat.name,
             round=self.rounds,
             step=Step.STAGE_B,
             role=role,
@@ -341,7 +341,7 @@ def _shown(finding: CouncilFinding) -> dict[str, Any]:
         "evidence": finding.evidence,
         "action": finding.action,
         "domains": list(finding.domains),
-        "reported_by": len(finding.confirming_bridges),
+        "reported_by": len(finding.confirming_seats),
         "same_path": finding.shared_cli_path,
     }
 

@@ -155,7 +155,7 @@ def _told(
         "summary": said["summary"] or finding.description,
         "open_questions": [*said["open_questions"], *_open_texts(life, mine)],
         "lineage": {
-            "derived_from": [f"{source.bridge}:{source.output.id}" for source in finding.sources],
+            "derived_from": [f"{source.seat.name}:{source.output.id}" for source in finding.sources],
             "replaced_by": list(life.replaced_by),
         },
         "revision": max((_revision(source.output.revision) for source in finding.sources), default=0),

@@ -1,4 +1,4 @@
-"""Layer 1: join the bridges' findings, have them challenged, and remember what was settled (council §14.2, §14.3).
+"""Layer 1: join the seats' findings, have them challenged, and remember what was settled (council §14.2, §14.3).
 
 It may run several times in the life of a council, whenever a late answer is folded in: a finding whose members have
 not changed keeps what an earlier Stage B said of it, so that finished calls are never made again (council §23).
@@ -29,7 +29,7 @@ from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.join import number, stage_a
 
 Signature = frozenset[tuple[str, str, str]]
-"""A joint finding by its members: bridge, id and wording of each."""
+"""A joint finding by its members: seat, id and wording of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Synthesis:
             fresh, seat, self._plan.task, self._around, self._tally, self._log, attempt=self._runs
         )
         self.is_done = False
-        self._log("stage_b_start", findings=len(fresh), coordinator=seat.bridge)
+        self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
         return self._stage.start()
 
     def _take(self, stage: CrossChallenge) -> None:
@@ -157,6 +157,6 @@ def _signature(finding: CouncilFinding) -> Signature:
     if not finding.sources:
         return frozenset({(FindingClass.INTEGRATION.value, finding.title, finding.description)})
     return frozenset(
-        (source.bridge, source.output.id, f"{source.output.title}\n{source.output.description}")
+        (source.seat.name, source.output.id, f"{source.output.title}\n{source.output.description}")
         for source in finding.sources
     )

@@ -19,16 +19,16 @@ _SERIOUS: Final = frozenset({Severity.CRITICAL, Severity.HIGH})
 
 
 def council_verdict(
-    findings: Sequence[CouncilFinding], *, task_type: TaskType, mode: Mode | None, several_bridges: bool
+    findings: Sequence[CouncilFinding], *, task_type: TaskType, mode: Mode | None, several_seats: bool
 ) -> Verdict | None:
     """The verdict on findings that are neither withdrawn nor dismissed; None for runs that are not judged.
 
-    `several_bridges`: at least two bridges whose word counts completed, and this is no fallback run.
+    `several_seats`: at least two seats whose word counts completed, and this is no fallback run.
     """
     if not is_judged(task_type, mode):
         return None
     left = [finding for finding in findings if finding.cls is not FindingClass.WITHDRAWN]
-    if not several_bridges:
+    if not several_seats:
         return decide_verdict(task_type, Status.COMPLETED, distinct_problems(map(as_output, left)))
     if _fails(left, task_type):
         return Verdict.FAIL

@@ -229,7 +229,7 @@ UNKNOWN: Final = "–"
 
 
 def render_html(report: CouncilReport | AbortedReport, seats: Sequence[BridgeReport] = ()) -> str:
-    """The whole page; `seats` are the bridges' own reports, for the picture of the debate."""
+    """The whole page; `seats` are their own reports, for the picture of the debate."""
     body = _aborted(report) if isinstance(report, AbortedReport) else _council(report, seats)
     head = element(
         "head",
@@ -365,7 +365,7 @@ def _claimed(one: Participant) -> str:
 
 def _aborted(report: AbortedReport) -> Iterator[Markup]:
     yield element("h1", element("span", "ABORTED", class_="FAIL"), " ", report.abort_reason)
-    reasons = [f"{bridge}: {reason}" for bridge, reason in report.skip_reasons.items()]
+    reasons = [f"{seat}: {reason}" for seat, reason in report.skip_reasons.items()]
     yield joined(*_list("Seats", reasons))
 
 

@@ -211,8 +211,8 @@ def _aborted(report: AbortedReport, context_summary: str) -> Iterator[str]:
     yield f"# Council {escaped(report.review_id)}: ABORTED"
     yield ""
     yield escaped(report.abort_reason)
-    for bridge, reason in report.skip_reasons.items():
-        yield f"- {escaped(bridge)}: {escaped(reason)}"
+    for seat, reason in report.skip_reasons.items():
+        yield f"- {escaped(seat)}: {escaped(reason)}"
     yield from _json(report)
 
 

@@ -47,40 +47,19 @@ from bridgehead.council.synthesis.council_report import aborted, assemble_report
 from bridgehead.council.synthesis.finding import CALLER, SeatReport
 from bridgehead.council.synthesis.synthesis import Synthesis
 
-
-def run_for(
-    seat: Seat,
-    task: BridgeInput,
-    around: RunInputs,
-    *,
-    budget: Budget | None = None,
-    seating: int = 1,
-    debate: Preset | None = None,
-) -> SeatRun:
-    """Several models make a council inside the seat; agents that can write to each other, and a standalone
-    `debate`, use the five-phase engine; everybody else the usual rounds (council §9, §12.1, §17)."""
-    if task.task_type is TaskType.IMPLEMENTATION:
-        # Several models would make several changes in one checkout.
-        seat = msgspec.structs.replace(seat, models=seat.models[:1])
-    if debate is not None or seat.messaging:
-        return FivePhaseRun(seat, task, around, budget=budget, seating=seating, preset=debate or DEFAULT)
-    kind = MultiModelRun if len(seat.models) > 1 else RoundsRun
-    return kind(seat, task, around, budget=budget, seating=seating)
-
-
 COUNCIL_LOG: Final = "council"
 
 
 class CouncilRun:
     """One council from its first seating to its report, and on through later answers."""
 
-    def __init__(self, plan: CouncilPlan, surroundings: RunInputs) -> None:
+    def __init__(self, plan: CouncilPlan, inputs: RunInputs) -> None:
         self.plan = plan
         self.report: CouncilReport | AbortedReport | None = None
         self.records: tuple[FindingRecord, ...] = plan.records
         """The history after the last report."""
         self.attendance = Attendance(plan.seats, interactive=plan.options.interactive)
-        self._around = surroundings
+        self._inputs = inputs
         self._budget = Budget(plan.options)
         self._runs: dict[str, SeatRun] = {}
         self._seats: dict[str, Seat] = {}
@@ -89,7 +68,7 @@ class CouncilRun:
         self._awaited: set[str] = set()
         self._seatings: dict[str, int] = {}
         self._not_tried: list[str] = []
-        self._layer = Synthesis(plan, surroundings, self._budget, self._log)
+        self._layer = Synthesis(plan, inputs, self._budget, self._log)
         self._warnings: list[str] = []
         self._events: list[SeatEvent] = []
         self._at = ""
@@ -132,7 +111,7 @@ class CouncilRun:
         run = run_for(
             seat,
             self._seat_task(),
-            self._around,
+            self._inputs,
             budget=self._budget,
             seating=self._seatings[seat.name],
             debate=self.plan.preset if self.plan.is_debate else None,
@@ -253,12 +232,12 @@ class CouncilRun:
         """Reports that are not of our own making get their evidence checked here, against our tree (§23)."""
         if own:
             return report
-        around = self._around
+        inputs = self._inputs
         return msgspec.structs.replace(
             report,
-            outputs=tuple(with_identity(one, around.tree, around.renames) for one in report.outputs),
+            outputs=tuple(with_identity(one, inputs.tree, inputs.renames) for one in report.outputs),
             withdrawn_outputs=tuple(
-                with_identity(one, around.tree, around.renames) for one in report.withdrawn_outputs
+                with_identity(one, inputs.tree, inputs.renames) for one in report.withdrawn_outputs
             ),
         )
 
@@ -316,7 +295,7 @@ class CouncilRun:
         warnings = [*self._warnings, *self._present_warnings(), *self._layer.warnings]
         assembled = assemble_report(
             self.plan,
-            self._around,
+            self._inputs,
             self._all_reports(),
             self.attendance,
             self._layer.findings,
@@ -388,3 +367,23 @@ def council_facts(task: BridgeInput, seats: Sequence[str]) -> dict[str, Any]:
         "files": task.files,
         "loc": task.loc,
     }
+
+
+def run_for(
+    seat: Seat,
+    task: BridgeInput,
+    inputs: RunInputs,
+    *,
+    budget: Budget | None = None,
+    seating: int = 1,
+    debate: Preset | None = None,
+) -> SeatRun:
+    """Several models make a council inside the seat; agents that can write to each other, and a standalone
+    `debate`, use the five-phase engine; everybody else the usual rounds (council §9, §12.1, §17)."""
+    if task.task_type is TaskType.IMPLEMENTATION:
+        # Several models would make several changes in one checkout.
+        seat = msgspec.structs.replace(seat, models=seat.models[:1])
+    if debate is not None or seat.messaging:
+        return FivePhaseRun(seat, task, inputs, budget=budget, seating=seating, preset=debate or DEFAULT)
+    kind = MultiModelRun if len(seat.models) > 1 else RoundsRun
+    return kind(seat, task, inputs, budget=budget, seating=seating)

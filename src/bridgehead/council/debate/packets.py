@@ -103,7 +103,7 @@ def synthesis_text(round_number: int, findings: int, challenged: int, added: int
     return " ".join(filter(None, sentences))
 
 
-def told_conflicts(conflicts: Sequence[Conflict], debate: Debate) -> list[dict[str, Any]]:
+def conflict_entries(conflicts: Sequence[Conflict], debate: Debate) -> list[dict[str, Any]]:
     """Conflicts as an expert is told of them: the other finding without its author."""
     told: list[dict[str, Any]] = []
     for conflict in conflicts[:MOST_CONFLICTS]:
@@ -124,7 +124,7 @@ def told_conflicts(conflicts: Sequence[Conflict], debate: Debate) -> list[dict[s
     return told
 
 
-def told_history(debate: Debate) -> list[dict[str, Any]]:
+def history_entries(debate: Debate) -> list[dict[str, Any]]:
     """The newest challenges and answers, each cut to a length one can read, with a mark where something is missing."""
     history = debate.history()
     kept = [

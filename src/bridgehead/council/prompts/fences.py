@@ -40,11 +40,11 @@ def own(text: str) -> Safe:
 def joined(*parts: Safe) -> Safe:
     """Safe texts one after the other."""
     if not all(isinstance(part, Safe) for part in parts):
-        raise TypeError("only text that went through the ink can be joined")
+        raise TypeError("only text that went through the writer can be joined")
     return Safe("".join(parts))
 
 
-class Ink:
+class PromptWriter:
     """What writes foreign and user's text into one prompt; every prompt has its own, with its own fence."""
 
     def __init__(self, fence: Fence) -> None:
@@ -90,7 +90,7 @@ class Template:
             raise TypeError(f"prompt {self.name}: slots do not fit: {', '.join(unfit)}")
         for slot, value in values.items():
             if not isinstance(value, Safe):
-                raise TypeError(f"prompt {self.name}: {slot} did not go through the ink")
+                raise TypeError(f"prompt {self.name}: {slot} did not go through the writer")
         return Safe("\n".join(self._filled_lines(values)).strip())
 
     def _filled_lines(self, values: dict[str, Safe]) -> Iterable[str]:

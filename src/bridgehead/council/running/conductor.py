@@ -61,7 +61,7 @@ class Seated:
     ready: Ready
     places: anyio.CapacityLimiter
     deadline: anyio.CancelScope
-    was_heard: bool = False
+    has_answered: bool = False
     shut_out: bool = False
 
     @property
@@ -102,9 +102,9 @@ class ActiveCalls:
 
 
 def shut_out(call: Call, seated: Seated, outcome: CallOutcome) -> RuntimeRefusal | None:
-    """The refusal that ends a seat before anybody of it was heard."""
+    """The refusal that ends a seat before any of its calls was answered."""
     if isinstance(outcome, RuntimeRefusal) and outcome.error_class in _SHUT_OUT:
-        return None if seated.was_heard or call.key.step is Step.STAGE_B else outcome
+        return None if seated.has_answered or call.key.step is Step.STAGE_B else outcome
     return None
 
 
@@ -183,18 +183,18 @@ async def conduct(
 
     A seat is given up only when everything else is done and it still waits.
     """
-    async with CallRunner() as carrier:
-        return await Conductor(run, seats, means, carrier).conduct(wishes)
+    async with CallRunner() as runner:
+        return await Conductor(run, seats, means, runner).conduct(wishes)
 
 
 class Conductor:
     """One run in one process. Everything but waiting happens in the order in which it is fed."""
 
-    def __init__(self, run: CouncilRun, seats: Seats, means: Means, carrier: CallRunner) -> None:
+    def __init__(self, run: CouncilRun, seats: Seats, means: Means, runner: CallRunner) -> None:
         self._run = run
         self._seats = seats
         self._means = means
-        self._carrier = carrier
+        self._runner = runner
         self._work = ActiveCalls()
         self._posted: dict[CallKey, Call] = {}
         self._stopped: set[CallKey] = set()
@@ -266,7 +266,7 @@ class Conductor:
 
     async def _look_for_answer(self, pending: SeatPending) -> None:
         """A rig that was asked in an earlier process."""
-        found = await self._carrier.in_thread(
+        found = await self._runner.in_thread(
             lambda _cancel: self._seats.rig_answer(pending.seat, pending.request)
         )
         if isinstance(found, RigRejected):
@@ -319,7 +319,7 @@ class Conductor:
 
     async def _put_question(self, question: UserQuestion) -> None:
         ask = self._means.ask_user
-        answer = None if ask is None else await self._carrier.in_thread(lambda cancel: ask(question, cancel))
+        answer = None if ask is None else await self._runner.in_thread(lambda cancel: ask(question, cancel))
         self._feed(UserAnswered(seat=question.seat, answer=answer, at=self._now()))
 
     # -- seats
@@ -332,7 +332,7 @@ class Conductor:
     async def _checked(self, seat: str) -> SeatOutcome:
         self._work.checking[seat] = None
         try:
-            return await self._carrier.in_thread(lambda cancel: self._seats.check(seat, cancel))
+            return await self._runner.in_thread(lambda cancel: self._seats.check(seat, cancel))
         finally:
             del self._work.checking[seat]
 
@@ -371,7 +371,7 @@ class Conductor:
             seated.deadline.cancel()
 
     async def _seat_otherwise(self, seated: Seated, call: Call, refused: RuntimeRefusal) -> None:
-        """Nobody of this seat was heard and it may not speak: try its next connection, else it is out."""
+        """No call of this seat was answered and it was refused: try its next connection, else it is out."""
         if seated.shut_out:
             return
         seated.shut_out = True
@@ -379,7 +379,7 @@ class Conductor:
         seated.deadline.cancel()
         for running in self._work.calls_of(seated.name):
             running.scope.cancel()
-        outcome = await self._carrier.in_thread(
+        outcome = await self._runner.in_thread(
             lambda _cancel: self._seats.check_again(seated.name, refused, seated.ready.connection)
         )
         self._settle(seated.name, outcome)
@@ -395,9 +395,7 @@ class Conductor:
                 self._work.running[call.key] = Running(call, scope, since)
                 self._means.journal.started(call, self._now())
                 try:
-                    outcome = await self._carrier.carry(
-                        seated.ready.connection, call, self._ask(call, seated)
-                    )
+                    outcome = await self._runner.carry(seated.ready.connection, call, self._ask(call, seated))
                 finally:
                     self._work.running.pop(call.key, None)
             if scope.cancel_called:
@@ -405,7 +403,7 @@ class Conductor:
             if (refused := shut_out(call, seated, outcome)) is not None:
                 await self._seat_otherwise(seated, call, refused)
                 return
-            seated.was_heard |= not isinstance(outcome, RuntimeRefusal)
+            seated.has_answered |= not isinstance(outcome, RuntimeRefusal)
             self._deliver(call, outcome, anyio.current_time() - since)
 
     def _ask(self, call: Call, seated: Seated) -> RuntimeRequest:

@@ -27,7 +27,7 @@ def _row(error_class: ErrorClass, *alternatives: str) -> _Row:
 
 
 # Texts that say more than the status they came with: 400 and 429 have several meanings each.
-_TELLING: Final = (
+_DECISIVE: Final = (
     _row(ErrorClass.RETIRED, "IneligibleTierError", r"has been (?:retired|discontinued|sunset)"),
     _row(
         ErrorClass.TOO_LONG,
@@ -106,7 +106,7 @@ _VAGUE: Final = (
 
 def classify(text: str, status: int | None = None) -> ErrorClass:
     """The class of an error `text`, with the HTTP status where the runtime says it."""
-    if told := _first_match(_TELLING, text):
+    if told := _first_match(_DECISIVE, text):
         return told
     if status is not None and status >= 500:
         return ErrorClass.SERVER_ERROR

@@ -174,10 +174,8 @@ def _without_hidden(worktree: Worktree) -> Worktree:
 def _pointed_at(worktree: Worktree) -> Git:
     """git for this checkout, told where everything is instead of asking the checkout."""
     common = worktree.git.run("rev-parse", "--path-format=absolute", "--git-common-dir").decode().strip()
-    surroundings: Mapping[str, str] = {
+    inputs: Mapping[str, str] = {
         "GIT_DIR": str(Path(common) / "worktrees" / worktree.path.name),
         "GIT_WORK_TREE": str(worktree.path),
     }
-    return Git(
-        worktree.path, worktree.git.environment, settings=worktree.git.settings, surroundings=surroundings
-    )
+    return Git(worktree.path, worktree.git.environment, settings=worktree.git.settings, inputs=inputs)

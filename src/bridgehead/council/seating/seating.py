@@ -162,8 +162,8 @@ class LocalSeats:
         """Nothing, the private copy, or the checkout where an implementation is made and, once made, looked at."""
         if not connection.reads_files:
             return self.snapshot.empty
-        is_first_look = call.key.step is Step.ANALYSIS and call.profile is not CapabilityProfile.MODIFY
-        if self.worktree is not None and not is_first_look:
+        is_first_round = call.key.step is Step.ANALYSIS and call.profile is not CapabilityProfile.MODIFY
+        if self.worktree is not None and not is_first_round:
             return self.worktree
         return self.snapshot.tree
 

@@ -50,20 +50,20 @@ from bridgehead.council.request.plan import CouncilPlan, is_judged
 from bridgehead.council.synthesis.cross_challenge import COMPLETED, FAILED
 from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.finding_entry import finding_entry
-from bridgehead.council.synthesis.proposals import told_proposals
+from bridgehead.council.synthesis.proposals import proposal_entries
 from bridgehead.council.synthesis.synthesis import CrossDebate
 from bridgehead.council.synthesis.verdict import council_verdict
 
 
 def apply_to_entries(
-    plan: CouncilPlan, around: RunInputs, standing: Sequence[FindingEntry], tree: Tree
+    plan: CouncilPlan, inputs: RunInputs, standing: Sequence[FindingEntry], tree: Tree
 ) -> Dismissed:
     """What the dismissals file says about the findings that stand."""
     candidates = [
         Dismissable(entry.id, entry.severity, entry.title, entry.fingerprints, anchor_of(entry))
         for entry in standing
     ]
-    return apply_dismissals(plan.dismissals.tables, candidates, tree, around.renames, plan.today)
+    return apply_dismissals(plan.dismissals.tables, candidates, tree, inputs.renames, plan.today)
 
 
 def counts_for_gate(entry: FindingEntry, plan: CouncilPlan, dismissed: Dismissed) -> bool:
@@ -122,7 +122,7 @@ def annotated(
 
 def compare_entries(
     plan: CouncilPlan,
-    around: RunInputs,
+    inputs: RunInputs,
     seats: Sequence[SeatReport],
     standing: Sequence[FindingEntry],
     tree: Tree,
@@ -138,7 +138,7 @@ def compare_entries(
     )
     if plan.task.task_type not in JUDGED_TASKS:
         return None, run
-    return compare(plan.records, run, tree, around.renames), run
+    return compare(plan.records, run, tree, inputs.renames), run
 
 
 def _found(entry: FindingEntry) -> FoundAgain:
@@ -157,7 +157,7 @@ def _found(entry: FindingEntry) -> FoundAgain:
     )
 
 
-def told_comparison(
+def comparison_entry(
     plan: CouncilPlan, comparison: Comparison | None, standing: Sequence[FindingEntry]
 ) -> RunComparison:
     """The comparison as the report lists it; empty when there is nothing to compare with."""
@@ -184,7 +184,7 @@ def told_comparison(
 UNMET, DISPUTED, MET, NOT_MENTIONED = "unmet", "disputed", "met", "not_mentioned"
 
 
-def told_requirements(
+def requirement_entries(
     requirements: Sequence[Requirement], seats: Iterable[SeatReport], standing: Sequence[FindingEntry]
 ) -> tuple[RequirementEntry, ...]:
     """One entry per requirement, in the order of the audit."""
@@ -223,7 +223,7 @@ class Assembled:
 
 def assemble_report(
     plan: CouncilPlan,
-    around: RunInputs,
+    inputs: RunInputs,
     seats: Sequence[SeatReport],
     attendance: Attendance,
     findings: Sequence[CouncilFinding],
@@ -234,12 +234,12 @@ def assemble_report(
     at: str,
 ) -> Assembled:
     """The report on the findings after Stage B."""
-    tree = around.tree or Tree.of({})
+    tree = inputs.tree or Tree.of({})
     failed = debated.outcome == FAILED
-    entries = [finding_entry(one, around.tree, around.renames, coordinator_failed=failed) for one in findings]
+    entries = [finding_entry(one, inputs.tree, inputs.renames, coordinator_failed=failed) for one in findings]
     standing = [entry for entry in entries if entry.cls is not FindingClass.WITHDRAWN]
-    dismissed = apply_to_entries(plan, around, standing, tree)
-    comparison, run = compare_entries(plan, around, seats, standing, tree)
+    dismissed = apply_to_entries(plan, inputs, standing, tree)
+    comparison, run = compare_entries(plan, inputs, seats, standing, tree)
     standing = [annotated(entry, plan, dismissed, comparison) for entry in standing]
     left = [entry for entry in standing if entry.id not in dismissed.dismissed]
     tasks = _Verdicts(plan, seats, findings)
@@ -282,7 +282,7 @@ def assemble_report(
             for entry in standing
             if entry.id in dismissed.dismissed
         ),
-        comparison=told_comparison(plan, comparison, standing),
+        comparison=comparison_entry(plan, comparison, standing),
         challenge_notes=tuple(note.to_json() for note in debated.notes),
         synthesis_notes=plan.notes,
         stage_b=debated.outcome,
@@ -297,7 +297,7 @@ def assemble_report(
             (seat.report.exchange_mode,) for seat in used if seat.report.exchange_mode
         ),
         debate_layers=_layers(seats, debated),
-        requirements=told_requirements(plan.task.requirements, used, standing),
+        requirements=requirement_entries(plan.task.requirements, used, standing),
         context_policy=plan.task.context_policy,
         context_overflow=tuple(
             {"bridge": seat.name, **one} for seat in seats for one in seat.report.context_overflow
@@ -308,7 +308,7 @@ def assemble_report(
         files=plan.task.files,
         loc=plan.task.loc,
         recommendation=debated.recommendation,
-        proposals=told_proposals(plan, findings, debated),
+        proposals=proposal_entries(plan, findings, debated),
         contradictions=debated.contradictions,
     )
     records = carry_forward(plan.records, run, comparison) if comparison is not None else plan.records

@@ -120,7 +120,7 @@ def live_through(events: Sequence[ProposalEvent], *, chosen: bool) -> LivedPropo
 PREFIX: Final = "P"
 
 
-def told_proposals(
+def proposal_entries(
     plan: CouncilPlan, findings: Sequence[CouncilFinding], debate: CrossDebate
 ) -> tuple[dict[str, Any], ...]:
     """One entry per proposal, numbered; other modes have none."""

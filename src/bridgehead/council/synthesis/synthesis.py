@@ -29,7 +29,7 @@ from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.join import number, stage_a
 
 Signature = frozenset[tuple[str, str, str]]
-"""A joint finding by its members: seat, id and wording of each."""
+"""A council finding by its members: seat, id and wording of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class CrossDebate:
 class Synthesis:
     """Feed it the reports, then results, until `is_done`; then read `findings` and `debate`."""
 
-    def __init__(self, plan: CouncilPlan, around: RunInputs, budget: Budget, log: Log) -> None:
+    def __init__(self, plan: CouncilPlan, inputs: RunInputs, budget: Budget, log: Log) -> None:
         self.findings: list[CouncilFinding] = []
         self.debate = CrossDebate()
         self.warnings: list[str] = []
         self.is_done = True
         self._plan = plan
-        self._around = around
+        self._inputs = inputs
         self._budget = budget
         self._log = log
         self._stage: CrossChallenge | None = None
@@ -111,7 +111,7 @@ class Synthesis:
     def _debate(self, seat: Seat, fresh: Sequence[CouncilFinding]) -> tuple[Call, ...]:
         self._runs += 1
         self._stage = CrossChallenge(
-            fresh, seat, self._plan.task, self._around, self._tally, self._log, attempt=self._runs
+            fresh, seat, self._plan.task, self._inputs, self._tally, self._log, attempt=self._runs
         )
         self.is_done = False
         self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)

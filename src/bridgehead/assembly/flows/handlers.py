@@ -143,9 +143,7 @@ async def _carry(seated: Ready, request: AgentRequest, workspace: Path) -> CallO
         reasoning=seated.reasoning,
         title=f"bridgehead flow: {request.agent_name}",
     )
-    key = CallKey(
-        seat=seat.name, round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=request.agent_name
-    )
+    key = CallKey(seat=seat.name, round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=request.agent_name)
     call = Call(key, request.prompt, request.timeout_seconds, Answer.NOTES, CapabilityProfile.INSPECT)
     async with CallRunner() as carrier:
         return await carrier.carry(seated.connection, call, ask)

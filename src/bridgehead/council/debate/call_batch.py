@@ -22,6 +22,8 @@ from bridgehead.council.request.plan import CouncilOptions
 
 BUDGET_REACHED: Final = "budget_reached"
 """The warning of whoever did not ask any more."""
+CANCELLED: Final = "cancelled"
+NOTHING_SPENT: Final = CallUsage()
 
 
 @dataclass(slots=True)
@@ -88,10 +90,6 @@ class Budget:
 def _total(amounts: list[int | None]) -> int | None:
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if known else None
-
-
-CANCELLED: Final = "cancelled"
-NOTHING_SPENT: Final = CallUsage()
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,16 @@ class Conflict:
 
 def find_conflicts(live: Sequence[Entry]) -> list[Conflict]:
     """Items of different domains about one place or in the same words that cannot both be right; both owners hear."""
-    looks = [(entry, find_references(entry.output.evidence or ""), _wording(entry)) for entry in live]
+    compared = [
+        (
+            entry,
+            find_references(entry.output.evidence or ""),
+            Wording.of(entry.output.title, entry.output.description),
+        )
+        for entry in live
+    ]
     conflicts: list[Conflict] = []
-    for (one, one_refs, one_words), (other, other_refs, other_words) in combinations(looks, 2):
+    for (one, one_refs, one_words), (other, other_refs, other_words) in combinations(compared, 2):
         if one.output.domain == other.output.domain or not _disagree(one, other):
             continue
         nearby = relate(one_refs, other_refs) is Relation.SAME_LINES
@@ -164,10 +171,6 @@ def _challenge(challenge: Challenge, debate: Debate) -> dict[str, Any]:
         "challenge_text": challenge.text,
         "directed_at_domain": entry.output.domain,
     }
-
-
-def _wording(entry: Entry) -> Wording:
-    return Wording.of(entry.output.title, entry.output.description)
 
 
 def _count(number: int, noun: str) -> str:

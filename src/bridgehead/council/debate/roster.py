@@ -133,8 +133,4 @@ def _read_signal(fields: Mapping[str, Any], raised: Mapping[int, Entry]) -> Sign
 def _trigger(index: object, raised: Mapping[int, Entry]) -> str | None:
     if isinstance(index, int) and index in raised:
         return raised[index].id
-    return _first_id(by_severity(raised.values()))
-
-
-def _first_id(entries: Iterable[Entry]) -> str | None:
-    return next((entry.id for entry in entries), None)
+    return next((entry.id for entry in by_severity(raised.values())), None)

@@ -62,6 +62,7 @@ NO_ANSWER: Final = "no_answer"
 INTERRUPTED: Final = "interrupted"
 
 SeatInput = Reply | CallFailed | DeadlineReached | GivenUp | Interrupted
+BUDGET: Final = "budget"
 
 
 class SeatRun(ABC):
@@ -222,9 +223,6 @@ class SeatRun(ABC):
         )
         self._events, self._calls, self._cancelled = [], [], ()
         return turn
-
-
-BUDGET: Final = "budget"
 
 
 class RoundsRun(SeatRun):

@@ -18,6 +18,13 @@ from bridgehead.council.request.plan import PROPOSING_MODES
 
 CHALLENGER_TITLE: Final = "Challenger"
 INTEGRATION_TITLE: Final = "Integration Checker"
+MOST_ANSWER_CHARACTERS: Final = 20_000
+CONSOLIDATION_TITLE: Final = "consolidation"
+_ORIGIN: Final = "findings and challenges of this debate"
+_CONTRADICTIONS_KEY: Final = own(',\n  "contradictions": []')
+_RECOMMENDATION_KEY: Final = own(
+    ',\n  "recommendation": {"chosen": [], "reason": "...", "open_questions": []}'
+)
 
 
 def expert_prompt(context: PromptContext, key: CallKey, expert: Expert) -> Safe:
@@ -86,11 +93,6 @@ def _shared(context: PromptContext, key: CallKey, *, agent: str, domain: str) ->
         shared["intensity"] = writer.line(task.intensity)
         shared["framing"] = context.framing()
     return {**shared, "foreign_text_note": writer.note()}
-
-
-MOST_ANSWER_CHARACTERS: Final = 20_000
-CONSOLIDATION_TITLE: Final = "consolidation"
-_ORIGIN: Final = "findings and challenges of this debate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +241,6 @@ def _merges(writer: PromptWriter, merges: Sequence[tuple[str, str]]) -> Safe:
         return NOTHING
     pairs = writer.lines(f"{one} and {other}" for one, other in merges)
     return joined(own("These pairs seem to be one problem; say under `merges` whether they are: "), pairs)
-
-
-_CONTRADICTIONS_KEY: Final = own(',\n  "contradictions": []')
-_RECOMMENDATION_KEY: Final = own(
-    ',\n  "recommendation": {"chosen": [], "reason": "...", "open_questions": []}'
-)
 
 
 def advocate_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:

@@ -16,14 +16,13 @@ from bridgehead.contract.fencing import Fence, neutralise
 from bridgehead.contract.words import Trust
 from bridgehead.council.calls import CallKey
 
+_SLOT: Final = re.compile(r"\{([a-z_]+)\}")
+
 
 def fence_for(secret: bytes, key: CallKey) -> Fence:
     """The fence of one prompt; two calls never share a marker."""
     digest = iter(hmac.new(secret, str(key).encode(), hashlib.sha256).digest())
     return Fence(lambda alphabet: alphabet[next(digest) % len(alphabet)])
-
-
-_SLOT: Final = re.compile(r"\{([a-z_]+)\}")
 
 
 class Safe(str):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bridgehead.contract.task import BridgeInput, Requirement
+from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import CapabilityProfile, ContextPolicy, OutputType, TaskType, Trust
 from bridgehead.council.calls import CallKey, Role
 from bridgehead.council.prompts.fences import PromptWriter, Safe, fence_for, joined, own, template
@@ -75,7 +75,7 @@ class PromptContext:
     def requirements(self, writer: PromptWriter) -> Safe:
         if not self.task.requirements:
             return NOTHING
-        listed = "\n".join(map(_requirement_line, self.task.requirements))
+        listed = "\n".join(f"{one.id} ({one.level}): {one.text}" for one in self.task.requirements)
         fenced = writer.fenced(listed, origin="requirements of the audit", trust=Trust.UNVERIFIED)
         return joined(own("Requirements\n"), fenced)
 
@@ -127,7 +127,3 @@ def _severity_rules(types: Sequence[OutputType], *, is_audit: bool) -> Safe:
     if OutputType.PROPOSAL in types:
         return joined(template("proposal_fields").fill(), template("severity_rules_open").fill())
     return template("severity_rules").fill()
-
-
-def _requirement_line(requirement: Requirement) -> str:
-    return f"{requirement.id} ({requirement.level}): {requirement.text}"

@@ -1,4 +1,4 @@
-"""Part."""
+"""The report of a council as data: findings, requirements, comparison, participants; and that of an aborted one."""
 
 from __future__ import annotations
 

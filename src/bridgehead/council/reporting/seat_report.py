@@ -1,4 +1,4 @@
-"""Part."""
+"""The report of one seat (council §12): made from what it analysed, or for a seat that was skipped or halted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,6 @@ from bridgehead.council.request.plan import is_judged
 
 EXCERPT_CHARACTERS: Final = 500
 CUT_MARK: Final = " [...]"
-
-
-def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
-    """The beginning of `text`, marked when it was cut."""
-    stripped = text.strip()
-    return stripped if len(stripped) <= limit else stripped[:limit] + CUT_MARK
-
-
 MODEL_FAMILY: Final = {
     "claude": "anthropic/claude",
     "gemini": "google/gemini",
@@ -31,6 +23,12 @@ MODEL_FAMILY: Final = {
     "openai": "openai-compatible",
     "static": "static-analysis",
 }
+
+
+def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
+    """The beginning of `text`, marked when it was cut."""
+    stripped = text.strip()
+    return stripped if len(stripped) <= limit else stripped[:limit] + CUT_MARK
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,45 @@ if TYPE_CHECKING:
 
 
 SECURITY_DOMAIN: Final = "security"
+# In these modes a council recommends instead of judging.
+PROPOSING_MODES: Final = frozenset({Mode.BRAINSTORM, Mode.DESIGN})
+
+TASK_ITEM_TYPES: Final[dict[TaskType, tuple[OutputType, ...]]] = {
+    TaskType.REVIEW: (OutputType.FINDING, OutputType.RECOMMENDATION),
+    TaskType.ANALYSIS: (OutputType.FINDING, OutputType.OBSERVATION),
+    TaskType.PLANNING: (OutputType.PLAN_ITEM,),
+    TaskType.IMPLEMENTATION: (OutputType.IMPLEMENTATION_NOTE,),
+    TaskType.RESEARCH: (OutputType.OBSERVATION, OutputType.RECOMMENDATION),
+    TaskType.AUDIT: (OutputType.FINDING, OutputType.COMPLIANCE_GAP),
+}
+PROPOSING_ITEM_TYPES: Final = (
+    OutputType.PROPOSAL,
+    OutputType.QUESTION,
+    OutputType.CONSTRAINT,
+    OutputType.ASSUMPTION,
+    OutputType.RISK,
+    OutputType.EXPERIMENT,
+)
+NEVER_RATED: Final = frozenset({OutputType.PLAN_ITEM, OutputType.IMPLEMENTATION_NOTE})
+"""Every other type may have a severity and needs none."""
+DEEP_COUNCIL: Final = "deep-council"
+DEBATE_PROTOCOL: Final = "debate-protocol"
+PARALLEL_WORKFLOW: Final = "parallel-workflow"
+
+DEBATE_AT_DOMAINS: Final = 3
+_COUNCIL_WORDS: Final = ("multi-model", "multiple models", "council", "cross-model")
+_HIGH_STAKES: Final = (
+    "production",
+    "incident",
+    "breach",
+    "compliance",
+    "audit",
+    "lawsuit",
+    "financial risk",
+)
+_CARE_WORDS: Final = ("thorough", "critical", "high-stakes", "careful", "deep")
+_THOROUGH_WORDS: Final = ("thorough", "critical")
+_QUICK_WORDS: Final = ("quick", "fast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +84,6 @@ SECURITY_ELEVATED: Final = Preset(
 PRESETS: Final = {preset.name: preset for preset in (DEFAULT, SECURITY_ELEVATED)}
 
 
-# In these modes a council recommends instead of judging.
-PROPOSING_MODES: Final = frozenset({Mode.BRAINSTORM, Mode.DESIGN})
-
-TASK_ITEM_TYPES: Final[dict[TaskType, tuple[OutputType, ...]]] = {
-    TaskType.REVIEW: (OutputType.FINDING, OutputType.RECOMMENDATION),
-    TaskType.ANALYSIS: (OutputType.FINDING, OutputType.OBSERVATION),
-    TaskType.PLANNING: (OutputType.PLAN_ITEM,),
-    TaskType.IMPLEMENTATION: (OutputType.IMPLEMENTATION_NOTE,),
-    TaskType.RESEARCH: (OutputType.OBSERVATION, OutputType.RECOMMENDATION),
-    TaskType.AUDIT: (OutputType.FINDING, OutputType.COMPLIANCE_GAP),
-}
-PROPOSING_ITEM_TYPES: Final = (
-    OutputType.PROPOSAL,
-    OutputType.QUESTION,
-    OutputType.CONSTRAINT,
-    OutputType.ASSUMPTION,
-    OutputType.RISK,
-    OutputType.EXPERIMENT,
-)
-NEVER_RATED: Final = frozenset({OutputType.PLAN_ITEM, OutputType.IMPLEMENTATION_NOTE})
-"""Every other type may have a severity and needs none."""
-
-
 def item_types(task_type: TaskType, mode: Mode | None) -> tuple[OutputType, ...]:
     """The types asked for; the first is what an item of unknown type becomes."""
     return PROPOSING_ITEM_TYPES if mode in PROPOSING_MODES else TASK_ITEM_TYPES[task_type]
@@ -76,26 +92,6 @@ def item_types(task_type: TaskType, mode: Mode | None) -> tuple[OutputType, ...]
 def is_judged(task_type: TaskType, mode: Mode | None) -> bool:
     """Whether such a run ends in a verdict."""
     return task_type in JUDGED_TASKS and mode not in PROPOSING_MODES
-
-
-DEEP_COUNCIL: Final = "deep-council"
-DEBATE_PROTOCOL: Final = "debate-protocol"
-PARALLEL_WORKFLOW: Final = "parallel-workflow"
-
-DEBATE_AT_DOMAINS: Final = 3
-_COUNCIL_WORDS: Final = ("multi-model", "multiple models", "council", "cross-model")
-_HIGH_STAKES: Final = (
-    "production",
-    "incident",
-    "breach",
-    "compliance",
-    "audit",
-    "lawsuit",
-    "financial risk",
-)
-_CARE_WORDS: Final = ("thorough", "critical", "high-stakes", "careful", "deep")
-_THOROUGH_WORDS: Final = ("thorough", "critical")
-_QUICK_WORDS: Final = ("quick", "fast")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,30 @@ WRONG_FORMAT: Final = "not in provider/model format"
 NOT_FOUND: Final = "not found in provider model list"
 
 _PROVIDER_MODEL: Final = re.compile(r"[^/\s]+/\S+")
+DEFAULT_RUNTIMES: Final = ("claude", "gemini", "codex", "opencode")
+OPTIONAL_RUNTIMES: Final = ("static", "openai")
+RIG_MARK: Final = "rig:"
+REASONING_LEVELS: Final = ("medium", "high", "xhigh")
+DEFAULT_TTL_HOURS: Final = 24
+
+_TOP_KEYS: Final = frozenset(
+    "bridges reasoning_level updated ttl_hours coordinator withdrawal_guard max_concurrency".split()
+)
+_RUNTIME_KEYS: Final = frozenset("enabled model on_missing continuity extra_args path".split())
+_OWN_KEYS: Final = {
+    "opencode": frozenset({"models", "debate_merged"}),
+    "static": frozenset({"tools"}),
+    "openai": frozenset({"base_url", "family", "api_key_env"}),
+    RIG_MARK: frozenset({"thread"}),
+}
+# These choose a program, its arguments, an address or the variable a key is read from (design §9).
+UNTRUSTED_KEYS: Final = ("path", "extra_args", "base_url", "api_key_env")
+_STATIC_TASKS: Final = frozenset({TaskType.REVIEW, TaskType.ANALYSIS, TaskType.AUDIT})
+MEDIUM, HIGH, XHIGH = REASONING_LEVELS
+MANY_FILES: Final = 20
+MANY_DOMAINS: Final = 3
+_GRAVE_WORDS: Final = re.compile(r"\b(critical|security|cryptographic|financial|compliance)\b", re.IGNORECASE)
+_GRAVE_DOMAINS: Final = frozenset({"security", "cryptographic", "compliance", "finance", "data-integrity"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +98,6 @@ def _is_unset(model: Any) -> bool:
     return model is None or (isinstance(model, str) and not model.strip())
 
 
-DEFAULT_BRIDGES: Final = ("claude", "gemini", "codex", "opencode")
-OPTIONAL_BRIDGES: Final = ("static", "openai")
-RIG_MARK: Final = "rig:"
-REASONING_LEVELS: Final = ("medium", "high", "xhigh")
-DEFAULT_TTL_HOURS: Final = 24
-
-_TOP_KEYS: Final = frozenset(
-    "bridges reasoning_level updated ttl_hours coordinator withdrawal_guard max_concurrency".split()
-)
-_BRIDGE_KEYS: Final = frozenset("enabled model on_missing continuity extra_args path".split())
-_OWN_KEYS: Final = {
-    "opencode": frozenset({"models", "debate_merged"}),
-    "static": frozenset({"tools"}),
-    "openai": frozenset({"base_url", "family", "api_key_env"}),
-    RIG_MARK: frozenset({"thread"}),
-}
-# These choose a program, its arguments, an address or the variable a key is read from (design §9).
-UNTRUSTED_KEYS: Final = ("path", "extra_args", "base_url", "api_key_env")
-_STATIC_TASKS: Final = frozenset({TaskType.REVIEW, TaskType.ANALYSIS, TaskType.AUDIT})
-
-
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
     """One runtime's entry. `models` has one entry per invocation, None for the provider's default."""
@@ -144,7 +147,7 @@ def load_settings(
     """Read the file's text (None: there is no file); `known_models` are the provider lists that could be had."""
     document = _parse(file_text)
     if isinstance(document, str):
-        defaults = {name: RuntimeSettings() for name in DEFAULT_BRIDGES}
+        defaults = {name: RuntimeSettings() for name in DEFAULT_RUNTIMES}
         return Settings(runtimes=defaults, warnings=(document,))
     reader = _Reader(known_models or {})
     return reader.read(document, now)
@@ -152,9 +155,9 @@ def load_settings(
 
 def seats_by_default(settings: Settings, task_type: TaskType) -> tuple[str, ...]:
     """Who sits when nobody was named: the four runtimes, `static` where it can help, and whom the file names."""
-    named = [name for name in settings.runtimes if name not in DEFAULT_BRIDGES and name != "static"]
+    named = [name for name in settings.runtimes if name not in DEFAULT_RUNTIMES and name != "static"]
     static = ["static"] if task_type in _STATIC_TASKS else []
-    return (*DEFAULT_BRIDGES, *named, *static)
+    return (*DEFAULT_RUNTIMES, *named, *static)
 
 
 def without_untrusted(settings: Settings) -> Settings:
@@ -216,16 +219,17 @@ class _Reader:
             self._warnings.append("bridges_not_an_object")
             entries = {}
         named = [name for name in entries if not name.startswith("_")]
-        unknown = [name for name in named if not _is_known(name)]
+        known = (*DEFAULT_RUNTIMES, *OPTIONAL_RUNTIMES)
+        unknown = [name for name in named if name not in known and not is_rig(name)]
         self._warnings += [f"unknown_bridge:{name}" for name in unknown]
-        extra = [name for name in named if name not in DEFAULT_BRIDGES and name not in unknown]
-        return {name: self._runtime(name, entries.get(name, {})) for name in (*DEFAULT_BRIDGES, *extra)}
+        extra = [name for name in named if name not in DEFAULT_RUNTIMES and name not in unknown]
+        return {name: self._runtime(name, entries.get(name, {})) for name in (*DEFAULT_RUNTIMES, *extra)}
 
     def _runtime(self, name: str, entry: object) -> RuntimeSettings:
         if not isinstance(entry, dict):
             self._warnings.append(f"bridge_not_an_object:{name}")
             return RuntimeSettings()
-        known = _BRIDGE_KEYS | _OWN_KEYS.get(RIG_MARK if is_rig(name) else name, frozenset())
+        known = _RUNTIME_KEYS | _OWN_KEYS.get(RIG_MARK if is_rig(name) else name, frozenset())
         self._warn_unknown(entry, known, owner=f"{name}.")
         enabled = entry.get("enabled", True)
         if not isinstance(enabled, bool):
@@ -284,10 +288,6 @@ class _Reader:
         self._warnings += [f"unknown_key:{owner}{key}" for key in unknown]
 
 
-def _is_known(runtime: str) -> bool:
-    return runtime in DEFAULT_BRIDGES or runtime in OPTIONAL_BRIDGES or is_rig(runtime)
-
-
 def _moment(value: object) -> datetime | None:
     if not isinstance(value, str):
         return None
@@ -296,13 +296,6 @@ def _moment(value: object) -> datetime | None:
         return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-
-
-MEDIUM, HIGH, XHIGH = REASONING_LEVELS
-MANY_FILES: Final = 20
-MANY_DOMAINS: Final = 3
-_GRAVE_WORDS: Final = re.compile(r"\b(critical|security|cryptographic|financial|compliance)\b", re.IGNORECASE)
-_GRAVE_DOMAINS: Final = frozenset({"security", "cryptographic", "compliance", "finance", "data-integrity"})
 
 
 def choose_reasoning_level(task: BridgeInput, *, cap: str, may_use_most: bool = False) -> str:

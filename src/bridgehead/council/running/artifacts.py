@@ -28,6 +28,12 @@ COUNCIL: Final = "council"
 DEBATE: Final = "debate"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_SUFFIXES: Final = 10_000
+MASK: Final = "[masked]"
+_SECRET_NAME: Final = re.compile(r".*(_KEY|_TOKEN|_PASSWORD|_SECRET)$|^(KEY|TOKEN|PASSWORD)$", re.IGNORECASE)
+# A shorter value would be found in ordinary words.
+_SHORTEST: Final = 6
+BRIDGE_START: Final = "bridge_start"
+BRIDGE_COMPLETE: Final = "bridge_complete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +188,6 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-MASK: Final = "[masked]"
-_SECRET_NAME: Final = re.compile(r".*(_KEY|_TOKEN|_PASSWORD|_SECRET)$|^(KEY|TOKEN|PASSWORD)$", re.IGNORECASE)
-# A shorter value would be found in ordinary words.
-_SHORTEST: Final = 6
-
-
 class Mask:
     """Knows the secret values of an environment and hides them."""
 
@@ -204,10 +204,6 @@ class Mask:
 
     def __call__(self, text: str) -> str:
         return text if self._pattern is None else self._pattern.sub(MASK, text)
-
-
-BRIDGE_START = "bridge_start"
-BRIDGE_COMPLETE = "bridge_complete"
 
 
 class RunLog:

@@ -52,6 +52,10 @@ from bridgehead.host.clock import Clock, SystemClock, iso_ms
 PROGRESS: Final = "progress"
 # These shut a seat out before it began: another connection may do, or a person must act (council §4.1, §19).
 _SHUT_OUT: Final = (ErrorClass.AUTH, ErrorClass.RETIRED)
+STOPPED_FROM_OUTSIDE: Final = signal.SIGINT.name
+"""A token that was cancelled counts as Ctrl-C: what is there is kept and reported."""
+PROGRESS_SECONDS: Final = 10.0
+DEFAULT_CONCURRENCY: Final = 8
 
 
 @dataclass
@@ -108,10 +112,6 @@ def shut_out(call: Call, seated: Seated, outcome: CallOutcome) -> RuntimeRefusal
     return None
 
 
-STOPPED_FROM_OUTSIDE: Final = signal.SIGINT.name
-"""A token that was cancelled counts as Ctrl-C: what is there is kept and reported."""
-
-
 async def signals_to_stop() -> AsyncIterator[str]:
     """The names of the signals that arrive; only in a process's main thread."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -131,10 +131,6 @@ async def token_to_stop(token: Cancel) -> AsyncIterator[str]:
         if not token.cancelled:
             await cancelled.wait()
         yield STOPPED_FROM_OUTSIDE
-
-
-PROGRESS_SECONDS: Final = 10.0
-DEFAULT_CONCURRENCY: Final = 8
 
 
 @dataclass(frozen=True, slots=True)

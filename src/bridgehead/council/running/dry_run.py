@@ -63,16 +63,20 @@ def plan_calls(
     coordinator = choose_coordinator({seat.name: seat for seat in seats}, (), plan.coordinator)
     debated = coordinator is not None and not plan.skips_stage_b
     return DryRun(
-        seats=tuple(_planned(seat, plan, inputs, at) for seat in seats),
+        seats=tuple(
+            PlannedSeat(
+                name=seat.name,
+                connection=seat.connection,
+                models=seat.models,
+                first_calls=run_for(seat, plan.task, inputs).start(at).calls,
+                most_later_calls=_later_calls(seat, plan),
+            )
+            for seat in seats
+        ),
         coordinator=coordinator.name if coordinator is not None and debated else None,
         stage_b_calls=most_calls(plan.task.intensity) if debated else 0,
         no_calls=no_calls,
     )
-
-
-def _planned(seat: Seat, plan: CouncilPlan, inputs: RunInputs, at: str) -> PlannedSeat:
-    first = run_for(seat, plan.task, inputs).start(at).calls
-    return PlannedSeat(seat.name, seat.connection, seat.models, first, _later_calls(seat, plan))
 
 
 def _later_calls(seat: Seat, plan: CouncilPlan) -> int:

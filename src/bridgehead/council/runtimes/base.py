@@ -1,6 +1,6 @@
 """What a runtime is: one family of models, and the connections by which it can be reached, in order of preference.
 
-A connection says what to run or to post and how to read what comes back; `dispatch.py` carries it out under the
+A connection says what to run or to post and how to read what comes back; `running` carries it out under the
 deadline, `preflight.py` chooses it. So an adapter is tested with strings. A new runtime is one file with a class under
 `@runtime("name")`, its module in the list in `runtimes/__init__.py`, and a recorded answer among the tests; outsiders
 use the entry-point group `bridgehead.runtimes`.

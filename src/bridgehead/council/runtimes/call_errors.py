@@ -15,6 +15,13 @@ from bridgehead.council.reporting.seat_report import excerpt
 
 DETAIL_CHARACTERS: Final = 64 * 1024
 CLI_NOT_FOUND: Final = "cli_not_found"
+_BY_STATUS: Final = {
+    401: ErrorClass.AUTH,
+    403: ErrorClass.AUTH,
+    404: ErrorClass.UNKNOWN_MODEL,
+    413: ErrorClass.TOO_LONG,
+    429: ErrorClass.RATE_LIMIT,
+}
 
 
 class _Row(NamedTuple):
@@ -49,13 +56,6 @@ _DECISIVE: Final = (
     ),
     _row(ErrorClass.AUTH, "API_KEY_INVALID", r"invalid api key", r"not logged in", r"please run /login"),
 )
-_BY_STATUS: Final = {
-    401: ErrorClass.AUTH,
-    403: ErrorClass.AUTH,
-    404: ErrorClass.UNKNOWN_MODEL,
-    413: ErrorClass.TOO_LONG,
-    429: ErrorClass.RATE_LIMIT,
-}
 _VAGUE: Final = (
     _row(
         ErrorClass.AUTH,

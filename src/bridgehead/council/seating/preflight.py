@@ -47,6 +47,9 @@ _BRIDGE_OF_EXECUTOR: Final = {
     "gemini": "gemini",
 }
 UNKNOWN: Final = "unknown"
+TEAMS_VARIABLE: Final = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
+TEAM_DOMAINS: Final = 3
+NO_TEAM: Final = "agent teams were asked for and the dispatcher passes no messages"
 
 
 def executor_type(environment: Mapping[str, str], client_name: str | None = None) -> str:
@@ -87,11 +90,6 @@ def _recommended(native: NativeDispatcher | None, programs: Mapping[str, str | N
     if native is not None:
         return "native"
     return "cli" if any(programs.values()) else "none"
-
-
-TEAMS_VARIABLE: Final = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
-TEAM_DOMAINS: Final = 3
-NO_TEAM: Final = "agent teams were asked for and the dispatcher passes no messages"
 
 
 @dataclass(frozen=True, slots=True)

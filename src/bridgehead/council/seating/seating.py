@@ -1,6 +1,6 @@
 """From a runtime's name to a seat: pre-flight for those who take prompts, a report from those who make their own.
 
-Everything here blocks and is run in a worker thread by dispatch.py.
+Everything here blocks and is run in a worker thread by running/conductor.py.
 """
 
 from __future__ import annotations

@@ -54,6 +54,8 @@ from bridgehead.council.synthesis.proposals import proposal_entries
 from bridgehead.council.synthesis.synthesis import CrossDebate
 from bridgehead.council.synthesis.verdict import council_verdict
 
+UNMET, DISPUTED, MET, NOT_MENTIONED = "unmet", "disputed", "met", "not_mentioned"
+
 
 def apply_to_entries(
     plan: CouncilPlan, inputs: RunInputs, standing: Sequence[FindingEntry], tree: Tree
@@ -179,9 +181,6 @@ def comparison_entry(
     return RunComparison(
         previous_review_id=plan.previous_review_id, **{name: tuple(found) for name, found in lists.items()}
     )
-
-
-UNMET, DISPUTED, MET, NOT_MENTIONED = "unmet", "disputed", "met", "not_mentioned"
 
 
 def requirement_entries(

@@ -44,6 +44,12 @@ from bridgehead.council.synthesis.cross_challenge_notes import (
 from bridgehead.council.synthesis.finding import ID_PREFIX, CouncilFinding, as_output, highest_number
 
 PREFERENCE: Final = ("claude", "codex", "gemini", "opencode", "openai")
+COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+
+ROUNDS: Final = {Intensity.QUICK: 1, Intensity.STANDARD: 2, Intensity.THOROUGH: 3}
+_READ_NOTES: Final = read_lists("challenge_notes")
 
 
 def choose_coordinator(
@@ -72,14 +78,6 @@ def _majority_family(findings: Sequence[CouncilFinding]) -> str | None:
 
 def _place(seat: str) -> tuple[int, str]:
     return (PREFERENCE.index(seat) if seat in PREFERENCE else len(PREFERENCE)), seat
-
-
-COMPLETED: Final = "completed"
-FAILED: Final = "failed"
-SKIPPED: Final = "skipped"
-
-ROUNDS: Final = {Intensity.QUICK: 1, Intensity.STANDARD: 2, Intensity.THOROUGH: 3}
-_READ_NOTES: Final = read_lists("challenge_notes")
 
 
 def most_calls(intensity: Intensity) -> int:
@@ -160,7 +158,8 @@ class CrossChallenge:
             self._fail()
             return
         self._take_notes(replies, {finding.id for finding in self.findings})
-        missing = owed_notes([one for one in self.findings if one.id in _shown_ids(replies)])
+        shown = {finding_id for one in replies for finding_id in one.ask.shown_ids}
+        missing = owed_notes([one for one in self.findings if one.id in shown])
         if missing:
             self._reminded = {finding.id for finding in missing}
             self._put([self._reminder(replies[-1], missing)], self._after_reminder)
@@ -358,7 +357,3 @@ def _integration_finding(draft: Draft) -> CouncilFinding:
         domains=(INTEGRATION,),
         requirement_id=draft.requirement_id,
     )
-
-
-def _shown_ids(replies: Sequence[ReadReply]) -> set[str]:
-    return {shown for one in replies for shown in one.ask.shown_ids}

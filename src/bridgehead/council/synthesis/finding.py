@@ -174,7 +174,9 @@ class CouncilFinding:
         if self.cls is FindingClass.DISPUTED or self.is_unverified:
             return Confidence.LOW
         supported = (self.cls is FindingClass.MULTI) + (self.is_quoted or self.has_static_evidence)
-        doubted = all(_failed(source.output) for source in self.sources) and bool(self.sources)
+        doubted = all(_check(source.output).get("outcome") == "failed" for source in self.sources) and bool(
+            self.sources
+        )
         steps = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
         reached = steps[max(0, min(2, 1 + supported - 2 * doubted))]
         # Two stateless command lines share too much to count as independent (K24).
@@ -222,7 +224,3 @@ def _check(output: Output) -> dict[str, object]:
 def _passed_by_quote(output: Output) -> bool:
     check = _check(output)
     return check.get("outcome") == "passed" and check.get("strength") == "quote"
-
-
-def _failed(output: Output) -> bool:
-    return _check(output).get("outcome") == "failed"

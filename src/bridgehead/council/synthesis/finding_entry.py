@@ -56,7 +56,7 @@ def finding_entry(
         confirmation=Confirmation(
             model=len(finding.model_families) >= 2,
             runtime=len(finding.confirming_seats) >= 2,
-            evidence=finding.is_quoted or finding.has_static_evidence or _quoted(best),
+            evidence=finding.is_quoted or finding.has_static_evidence or _evidence_rank(best) == 0,
         ),
         confidence=_ONE_STEP_DOWN[confidence] if coordinator_failed else confidence,
         shared_cli_path=finding.shared_cli_path,
@@ -92,10 +92,6 @@ def _challenges(output: Output) -> int:
 
 def _check(output: Output) -> dict[str, Any]:
     return output.evidence_check if isinstance(output.evidence_check, dict) else {}
-
-
-def _quoted(output: Output) -> bool:
-    return _evidence_rank(output) == 0
 
 
 def _evidence_rank(output: Output) -> int:

@@ -103,7 +103,7 @@ def _classified(
     )
     against = _withdrawn_by_others(finding, withdrawn) + _met_by_others(finding, met)
     if against or _severities_apart(finding):
-        own = tuple(_held(source) for source in _one_per_bridge(members))
+        own = tuple(_held(source) for source in _one_per_seat(members))
         return replace(finding, cls=FindingClass.DISPUTED, positions=(*own, *against))
     if len(finding.confirming_seats) < 2:
         return finding
@@ -171,7 +171,7 @@ def _shares_cli(members: Sequence[Source]) -> bool:
     return len(over_cli) >= 2
 
 
-def _one_per_bridge(members: Sequence[Source]) -> list[Source]:
+def _one_per_seat(members: Sequence[Source]) -> list[Source]:
     ordered = sorted(members, key=lambda source: source.seat.name)
     return [next(group) for _, group in groupby(ordered, key=lambda source: source.seat.name)]
 

@@ -16,6 +16,8 @@ from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote, No
 from bridgehead.council.synthesis.finding import CouncilFinding
 from bridgehead.council.synthesis.synthesis import CrossDebate
 
+PREFIX: Final = "P"
+
 
 class ProposalState(StrEnum):
     PROPOSED = "proposed"
@@ -115,9 +117,6 @@ def live_through(events: Sequence[ProposalEvent], *, chosen: bool) -> LivedPropo
         else:
             life = later
     return LivedProposal(life.ended(chosen=chosen), tuple(ignored))
-
-
-PREFIX: Final = "P"
 
 
 def proposal_entries(

@@ -130,7 +130,7 @@ class Synthesis:
                 outcome=stage.outcome,
                 rounds=stage.rounds,
                 notes=(*old, *stage.notes),
-                usage=self._usage(),
+                usage=self._tally.usage(),
                 recommendation=stage.recommendation,
                 contradictions=tuple(stage.contradictions),
             ),
@@ -139,9 +139,6 @@ class Synthesis:
     def _finish(self, findings: Sequence[CouncilFinding], debate: CrossDebate) -> None:
         self.findings, self.debate, self.is_done = list(findings), debate, True
         self._log("stage_b", outcome=debate.outcome, notes=len(debate.notes))
-
-    def _usage(self) -> Usage:
-        return self._tally.usage()
 
     def _may_spend(self) -> bool:
         if self._budget.refusal(most_calls(self._plan.task.intensity)) is None:

@@ -35,35 +35,6 @@ from bridgehead.council.reporting.report import (
 )
 
 _VOID: Final = frozenset({"meta", "br", "hr", "circle", "path", "line", "rect"})
-
-
-class Markup(str):
-    """Markup made by `element`; every other string is text."""
-
-    __slots__ = ()
-
-
-def element(name: str, /, *children: str, **attributes: str | int | float | None) -> Markup:
-    """One element. `class_` and `stroke_width` spell `class` and `stroke-width`; None leaves an attribute out."""
-    spelled = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(visible(str(value)), quote=True)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    if name in _VOID:
-        return Markup(f"<{name}{spelled}/>" if name not in ("meta", "br", "hr") else f"<{name}{spelled}>")
-    return Markup(f"<{name}{spelled}>{''.join(map(_child, children))}</{name}>")
-
-
-def joined(*children: str) -> Markup:
-    """Children one after the other, without an element around them."""
-    return Markup("".join(map(_child, children)))
-
-
-def _child(child: str) -> str:
-    return child if isinstance(child, Markup) else escape(visible(child), quote=False)
-
-
 MOST_DOTS: Final = 60
 LANE_HEIGHT: Final = 64
 RAISED_X: Final = 120
@@ -92,6 +63,36 @@ _OUTCOME_CLASS: Final = {
     OutputState.WITHDRAWN: "gone",
     None: "held",
 }
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+OPEN_FINDINGS: Final = 3
+UNKNOWN: Final = "–"
+
+
+class Markup(str):
+    """Markup made by `element`; every other string is text."""
+
+    __slots__ = ()
+
+
+def element(name: str, /, *children: str, **attributes: str | int | float | None) -> Markup:
+    """One element. `class_` and `stroke_width` spell `class` and `stroke-width`; None leaves an attribute out."""
+    spelled = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(visible(str(value)), quote=True)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in _VOID:
+        return Markup(f"<{name}{spelled}/>" if name not in ("meta", "br", "hr") else f"<{name}{spelled}>")
+    return Markup(f"<{name}{spelled}>{''.join(map(_child, children))}</{name}>")
+
+
+def joined(*children: str) -> Markup:
+    """Children one after the other, without an element around them."""
+    return Markup("".join(map(_child, children)))
+
+
+def _child(child: str) -> str:
+    return child if isinstance(child, Markup) else escape(visible(child), quote=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +222,6 @@ def _node(entry: FindingEntry, y: float) -> Markup:
         ),
         element("text", label, x=COUNCIL_X + 14, y=y + 4, class_="node"),
     )
-
-
-POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-OPEN_FINDINGS: Final = 3
-UNKNOWN: Final = "–"
 
 
 def render_html(report: CouncilReport | AbortedReport, seats: Sequence[BridgeReport] = ()) -> str:

@@ -27,6 +27,7 @@ from bridgehead.host.command import Command, CommandResult
 _JOINED_BELOW: Final = Severity.MEDIUM
 _MOST_PLACES: Final = 10
 _LONGEST_QUOTE: Final = 300
+MOST_OUTPUTS: Final = 500
 
 
 def grouped(messages: Sequence[tuple[str, Message]]) -> list[tuple[str, list[Message]]]:
@@ -64,8 +65,6 @@ def _order(entry: tuple[str, Message]) -> tuple[int, str, int, str, str]:
     tool, message = entry
     return -message.severity.rank, message.path, message.line, tool, message.rule
 
-
-MOST_OUTPUTS: Final = 500
 
 RunCommand = Callable[[Command], CommandResult]
 

@@ -121,7 +121,7 @@ def critical_path(made: Iterable[CallKey]) -> float:
     """The slowest seat's waves, each as long as its slowest call, and those of Stage B after them."""
     waves: defaultdict[tuple[str, int, Step, int], float] = defaultdict(float)
     for key in made:
-        wave = key.bridge, key.round, key.step, key.attempt
+        wave = key.seat, key.round, key.step, key.attempt
         waves[wave] = max(waves[wave], latency_of(key))
     seats: defaultdict[str, float] = defaultdict(float)
     for (bridge, _, step, _), seconds in waves.items():
@@ -146,7 +146,7 @@ class KnownSeat(SimulatedConnection):
 
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self:
-        return cls(cls.panel.project.sites, Skill(), name=setup.bridge, seed=1)
+        return cls(cls.panel.project.sites, Skill(), name=setup.runtime, seed=1)
 
     def latency_seconds(self, call: Call) -> float:
         return latency_of(call.key) if self.panel.takes_time else 0.0

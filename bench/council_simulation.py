@@ -129,7 +129,7 @@ class _Held:
         turn = run.start(AT)
         while not isinstance(run.report, CouncilReport):
             self._note(turn)
-            happened += [SeatReady(seat=scripted_seat(seating.bridge), at=AT) for seating in turn.seatings]
+            happened += [SeatReady(seat=scripted_seat(seating.seat), at=AT) for seating in turn.seatings]
             happened += [self._answer(call) for call in turn.calls]
             turn = run.feed(happened.popleft())
         self._note(turn)
@@ -155,7 +155,7 @@ class _Held:
     def _answer(self, call: Call) -> Input:
         self.calls += 1
         self.characters += len(call.prompt)
-        outcome = self._connections[call.key.bridge].answer(call)
+        outcome = self._connections[call.key.seat].answer(call)
         return as_result(call, outcome, at=AT, duration_seconds=0.0, mask=str)
 
     def _note(self, turn: Turn) -> None:
@@ -163,15 +163,15 @@ class _Held:
             self._note_event(event)
         if isinstance(turn.report, CouncilReport):
             self.withdrawn += [one.title for one in turn.report.withdrawn_findings]
-        for report in turn.bridge_reports:
+        for report in turn.seat_reports:
             self.withdrawn += [one.title for one in report.withdrawn_outputs]
 
     def _note_event(self, event: SeatEvent) -> None:
         fields: Mapping[str, Any] = event.fields
         if event.event == "output":
-            self._titles[event.bridge, fields["id"]] = fields["title"]
+            self._titles[event.seat, fields["id"]] = fields["title"]
         elif event.event == "merge":
-            self._merged.setdefault((event.bridge, fields["kept"]), []).append(fields["discarded"])
+            self._merged.setdefault((event.seat, fields["kept"]), []).append(fields["discarded"])
 
 
 # -- the baselines

@@ -128,7 +128,7 @@ def test_a_council_that_falls_behind_the_union_or_loses_true_findings_is_not_acc
 
 def test_the_critical_path_is_that_of_the_slowest_seat_and_stage_b() -> None:
     def key(bridge: str, step: Step, domain: str) -> CallKey:
-        return CallKey(bridge=bridge, round=1, step=step, role=Role.EXPERT, domain=domain)
+        return CallKey(seat=bridge, round=1, step=step, role=Role.EXPERT, domain=domain)
 
     first = [key("a", Step.ANALYSIS, "x"), key("a", Step.ANALYSIS, "y")]
     second = key("b", Step.ANALYSIS, "x")

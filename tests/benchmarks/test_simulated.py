@@ -41,7 +41,7 @@ SITES = [site(number, is_defect=number % 2 == 0) for number in range(40)]
 
 
 def seen(reviewer: SimulatedConnection) -> set[int]:
-    key = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
+    key = CallKey(seat="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
     outcome = reviewer.answer(Call(key, "look", 60, Answer.ITEMS, CapabilityProfile.INSPECT))
     assert isinstance(outcome, RuntimeAnswer)
     return {number for number in range(40) if f"compute_{number}(" in outcome.text}

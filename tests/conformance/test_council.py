@@ -33,7 +33,7 @@ from bridgehead.council.reporting.report import STATIC, FindingClass
 from bridgehead.council.reporting.sarif import SarifFinding, SarifRun, Suppression, to_sarif
 from bridgehead.council.reporting.seat_report import SeatFacts, skipped_report
 from bridgehead.council.request.plan import route_request
-from bridgehead.council.request.settings import BridgeSettings, load_settings
+from bridgehead.council.request.settings import RuntimeSettings, load_settings
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.base import SeatSetup, Taken
 from bridgehead.council.runtimes.host import HostSeat
@@ -246,12 +246,12 @@ def test_halted(case: Case) -> None:
         attendance.reported(_seat_status(report["bridge"], report))
     while (question := attendance.question()) is not None:
         if not given["interactive"]:
-            attendance.convert(question.bridge)
+            attendance.convert(question.seat)
             continue
-        typed = answers.get(question.bridge) or [None]
-        decision = attendance.answered(question.bridge, typed.pop(0))
+        typed = answers.get(question.seat) or [None]
+        decision = attendance.answered(question.seat, typed.pop(0))
         if decision == "retry":
-            attendance.reported(_seat_status(question.bridge, retries[question.bridge].pop(0)))
+            attendance.reported(_seat_status(question.seat, retries[question.seat].pop(0)))
     asserted(_attendance(attendance), case["expect"])
 
 
@@ -362,9 +362,9 @@ def test_settings(case: Case) -> None:
         expected["warnings"] = sorted(expected["warnings"])
     actual = {
         "stale": settings.stale,
-        "enabled": {name: entry.enabled for name, entry in settings.bridges.items()},
-        "models": {name: list(entry.models) for name, entry in settings.bridges.items()},
-        "opencode_dispatch": _dispatch_mode(settings.bridges["opencode"]),
+        "enabled": {name: entry.enabled for name, entry in settings.runtimes.items()},
+        "models": {name: list(entry.models) for name, entry in settings.runtimes.items()},
+        "opencode_dispatch": _dispatch_mode(settings.runtimes["opencode"]),
         "reasoning_level": settings.reasoning_level,
         "ttl_hours": settings.ttl_hours,
         "warnings": sorted(settings.warnings),
@@ -376,10 +376,10 @@ def test_settings(case: Case) -> None:
     asserted(actual, expected)
 
 
-def _dispatch_mode(opencode: BridgeSettings) -> str:
+def _dispatch_mode(opencode: RuntimeSettings) -> str:
     seat = Taken(
         task=task(),
-        setup=SeatSetup(bridge="opencode", settings=opencode),
+        setup=SeatSetup(runtime="opencode", settings=opencode),
         connection=HostSeat(),
         models=opencode.models,
         reasoning=None,
@@ -400,14 +400,14 @@ def test_cross_bridge(case: Case) -> None:
     completed = [seat for seat in reports if seat.report.status is Status.COMPLETED]
     several = sum(seat.makes_a_council for seat in completed) > 1 and not given.get("fallback", False)
     actual = {
-        "verdict": council_verdict(findings, task_type=task_type, mode=None, several_bridges=several),
+        "verdict": council_verdict(findings, task_type=task_type, mode=None, several_seats=several),
         "findings": _as_set([_told(finding) for finding in findings]),
         "static_confirmed": sorted(
             source.output.id
             for finding in findings
             if finding.has_static_evidence
             for source in finding.sources
-            if source.bridge != STATIC
+            if source.seat.name != STATIC
         ),
     }
     expected["findings"] = _as_set(expected["findings"])
@@ -416,7 +416,7 @@ def test_cross_bridge(case: Case) -> None:
 
 def _seat_report(report: Case, task_type: TaskType) -> SeatReport:
     facts = SeatFacts(
-        bridge=report["bridge"],
+        name=report["bridge"],
         timeout_seconds=60,
         started_at=AT,
         finished_at=AT,
@@ -449,7 +449,7 @@ def _told(finding: CouncilFinding) -> Case:
     return {
         "class": finding.cls.value,
         "severity": finding.severity,
-        "bridges": list(finding.bridges),
+        "bridges": list(finding.seats),
         "source_ids": sorted(source.output.id for source in finding.sources),
         "shared_cli_path": finding.shared_cli_path,
     }

@@ -50,7 +50,7 @@ Seats = dict[str, Callable[[], Input]]
 
 
 def facts(bridge: str) -> SeatFacts:
-    return SeatFacts(bridge=bridge, timeout_seconds=60, started_at=AT, finished_at=AT)
+    return SeatFacts(name=bridge, timeout_seconds=60, started_at=AT, finished_at=AT)
 
 
 def ready(bridge: str, **fields: Any) -> Callable[[], Input]:
@@ -98,7 +98,7 @@ class Council:
         fields = plan.pop("task_fields", {})
         options = {name: plan.pop(name) for name in CouncilOptions.__struct_fields__ if name in plan}
         plan["options"] = CouncilOptions(**options)
-        usual: dict[str, Any] = {"task": task(**fields), "bridges": tuple(seats), "today": TODAY}
+        usual: dict[str, Any] = {"task": task(**fields), "seats": tuple(seats), "today": TODAY}
         self.run = CouncilRun(CouncilPlan(**{**usual, **plan}), surroundings(files))
         self.seats = seats
         self.says = says
@@ -120,14 +120,14 @@ class Council:
     def _carry_out(self, turn: Turn) -> None:
         self.last = turn
         for seating in turn.seatings:
-            self.feed(self.seats[seating.bridge]())
+            self.feed(self.seats[seating.seat]())
         self.calls += turn.calls
         for call in turn.calls:
             self.feed(Driver(None, self.says).answer(call))  # type: ignore[arg-type]
         if turn.question is not None:
-            self.questions.append(turn.question.bridge)
+            self.questions.append(turn.question.seat)
             answer = self.typed.pop(0) if self.typed else None
-            self.feed(UserAnswered(bridge=turn.question.bridge, answer=answer, at=AT))
+            self.feed(UserAnswered(seat=turn.question.seat, answer=answer, at=AT))
 
     @property
     def report(self) -> CouncilReport:
@@ -182,7 +182,7 @@ def test_the_coordinator_is_of_another_family_than_most_findings() -> None:
 
 
 def _only(call: Call, bridge: str) -> object:
-    return finds("Its own")(call) if call.key.bridge == bridge or call.key.step is Step.STAGE_B else items()
+    return finds("Its own")(call) if call.key.seat == bridge or call.key.step is Step.STAGE_B else items()
 
 
 def test_the_coordinator_sees_ids_and_no_names() -> None:
@@ -317,7 +317,7 @@ def test_a_retry_takes_the_abort_back() -> None:
     council = Council({**TWO, "gemini": halted("gemini")}, finds("SQL"), interactive=True)
     council.typed = ["abort"]
     council.drive().seats["gemini"] = ready("gemini")
-    assert council.feed(Retried(bridge="gemini", at=AT)).report.bridges_available == (*TWO, "gemini")
+    assert council.feed(Retried(seat="gemini", at=AT)).report.bridges_available == (*TWO, "gemini")
 
 
 @pytest.mark.parametrize("route", [DEEP_COUNCIL, PARALLEL_WORKFLOW])
@@ -346,7 +346,7 @@ def test_the_quick_route_takes_the_first_bridge_that_can_be_had() -> None:
     seats = {"claude": skipped("claude"), "codex": ready("codex"), "gemini": ready("gemini")}
     council = Council(seats, finds("SQL"), route=PARALLEL_WORKFLOW).drive()
     assert council.report.bridges_available == ("codex",)
-    assert {call.key.bridge for call in council.calls} == {"codex"}
+    assert {call.key.seat for call in council.calls} == {"codex"}
     assert {call.key.round for call in council.calls} == {1}
 
 
@@ -385,7 +385,7 @@ def rig_report(title: str = "SQL injection") -> BridgeReport:
 def test_a_pending_rig_does_not_hold_the_report_and_is_folded_in_later() -> None:
     seats: Seats = {
         "claude": ready("claude"),
-        "rig:winbox": lambda: SeatPending(bridge="rig:winbox", request="req-1", at=AT),
+        "rig:winbox": lambda: SeatPending(seat="rig:winbox", request="req-1", at=AT),
     }
     council = Council(seats, finds("SQL injection")).drive()
     first = council.report
@@ -403,7 +403,7 @@ def test_a_pending_rig_does_not_hold_the_report_and_is_folded_in_later() -> None
 def test_stage_b_is_not_repeated_for_findings_that_have_not_changed() -> None:
     seats: Seats = {
         "claude": ready("claude"),
-        "rig:winbox": lambda: SeatPending(bridge="rig:winbox", request="req-1", at=AT),
+        "rig:winbox": lambda: SeatPending(seat="rig:winbox", request="req-1", at=AT),
     }
     council = Council(seats, finds("SQL injection")).drive()
     before = council.stage_b()
@@ -434,12 +434,12 @@ def test_an_unverified_rig_confirms_nobody() -> None:
 def test_only_a_pending_rig_means_waiting_and_no_report() -> None:
     seats: Seats = {
         "claude": skipped("claude"),
-        "rig:winbox": lambda: SeatPending(bridge="rig:winbox", request="r", at=AT),
+        "rig:winbox": lambda: SeatPending(seat="rig:winbox", request="r", at=AT),
     }
     council = Council(seats, finds("SQL")).drive()
     assert council.run.report is None
     assert council.run.waiting_for == ("rig:winbox",)
-    council.feed(GivenUp(bridge="rig:winbox", at=AT))
+    council.feed(GivenUp(seat="rig:winbox", at=AT))
     assert council.aborted.skip_reasons["rig:winbox"] == "no_answer"
 
 
@@ -471,19 +471,19 @@ def test_a_bridge_without_an_answer_can_be_retried_after_the_report() -> None:
         {"claude": ready("claude"), "gemini": lambda: next(tries)()}, finds("SQL injection")
     ).drive()
     assert council.report.single_source_findings
-    council.feed(Retried(bridge="gemini", at=AT))
+    council.feed(Retried(seat="gemini", at=AT))
     assert council.report.multi_source_confirmed
 
 
 def test_a_completed_bridge_is_not_seated_again() -> None:
     council = Council(TWO, finds("SQL injection")).drive()
     calls = len(council.calls)
-    council.feed(Retried(bridge="claude", at=AT))
+    council.feed(Retried(seat="claude", at=AT))
     assert len(council.calls) == calls
 
 
 def test_an_interruption_reports_what_is_there_without_stage_b() -> None:
-    run = CouncilRun(CouncilPlan(task=task(), bridges=("claude",), today=TODAY), surroundings(FILES))
+    run = CouncilRun(CouncilPlan(task=task(), seats=("claude",), today=TODAY), surroundings(FILES))
     run.start(AT)
     (expert, *_) = run.feed(SeatReady(seat=seat("claude"), at=AT)).calls
     run.feed(Driver(None, finds("SQL injection")).answer(expert))  # type: ignore[arg-type]
@@ -495,7 +495,7 @@ def test_an_interruption_reports_what_is_there_without_stage_b() -> None:
 
 
 def test_an_interruption_before_anything_was_heard_aborts() -> None:
-    run = CouncilRun(CouncilPlan(task=task(), bridges=("claude", "codex"), today=TODAY), surroundings(FILES))
+    run = CouncilRun(CouncilPlan(task=task(), seats=("claude", "codex"), today=TODAY), surroundings(FILES))
     run.start(AT)
     run.feed(Interrupted(signal="SIGTERM", at=AT))
     assert isinstance(run.report, AbortedReport)

@@ -1,6 +1,6 @@
 """Who takes part in a council, and what becomes of those who halted (council §3, §14.8).
 
-A bridge never turns its own HALTED into SKIPPED; that is decided here, with the user's answer or without one.
+A seat never turns its own HALTED into SKIPPED; that is decided here, with the user's answer or without one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Choice(StrEnum):
 
 
 class Decision(StrEnum):
-    """What an answer to a halted bridge's question leads to."""
+    """What an answer to a halted seat's question leads to."""
 
     SKIPPED = "skipped"
     RETRY = "retry"
@@ -37,9 +37,9 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SeatStatus:
-    """How one bridge stands."""
+    """How one seat stands."""
 
-    bridge: str
+    name: str
     status: Status
     skip_reason: str | None = None
     halt_reason: str | None = None
@@ -54,61 +54,61 @@ class SeatStatus:
 
 
 class Attendance:
-    """The statuses of all bridges in dispatch order; pending ones have no entry until they answer."""
+    """The statuses of all seats in dispatch order; pending ones have no entry until they answer."""
 
-    def __init__(self, bridges: Sequence[str], *, interactive: bool) -> None:
+    def __init__(self, seats: Sequence[str], *, interactive: bool) -> None:
         self.interactive = interactive
         self.aborted_by: str | None = None
-        self._order = tuple(bridges)
+        self._order = tuple(seats)
         self._seats: dict[str, SeatStatus] = {}
 
     def reported(self, seat: SeatStatus) -> None:
-        """A bridge came back, for the first time or after a retry."""
-        earlier = self._seats.get(seat.bridge)
-        self._seats[seat.bridge] = replace(seat, retries=earlier.retries if earlier else 0)
+        """A seat came back, for the first time or after a retry."""
+        earlier = self._seats.get(seat.name)
+        self._seats[seat.name] = replace(seat, retries=earlier.retries if earlier else 0)
         if seat.status is Status.ABORTED and self.aborted_by is None:
-            self.aborted_by = seat.bridge
+            self.aborted_by = seat.name
 
     def go_on(self) -> None:
-        """A bridge is to be seated again: the user has taken an earlier abort back."""
+        """A seat is to be seated again: the user has taken an earlier abort back."""
         self.aborted_by = None
 
     def question(self) -> UserQuestion | None:
-        """The next halted bridge, as it is put to the user; None when nobody is left to ask about."""
+        """The next halted seat, as it is put to the user; None when nobody is left to ask about."""
         if self.aborted_by is not None:
             return None
         seat = next((seat for seat in self._known() if seat.status is Status.HALTED), None)
         if seat is None:
             return None
         return UserQuestion(
-            seat.bridge, seat.halt_reason or "", seat.halt_message or "", tuple(map(str, _choices(seat)))
+            seat.name, seat.halt_reason or "", seat.halt_message or "", tuple(map(str, _choices(seat)))
         )
 
-    def answered(self, bridge: str, answer: str | None) -> Decision:
-        """The user typed `answer` (None: end of input). RETRY means: seat the bridge again."""
-        seat = self._seats[bridge]
+    def answered(self, name: str, answer: str | None) -> Decision:
+        """The user typed `answer` (None: end of input). RETRY means: seat it again."""
+        seat = self._seats[name]
         if answer is None:
-            self.convert(bridge)
+            self.convert(name)
             return Decision.CONVERTED
         chosen = answer.strip().casefold()
         if chosen not in _choices(seat):
             return Decision.ASK_AGAIN
         if chosen == Choice.SKIP:
-            self._seats[bridge] = replace(seat, status=Status.SKIPPED, skip_reason=USER_CHOSE_SKIP)
+            self._seats[name] = replace(seat, status=Status.SKIPPED, skip_reason=USER_CHOSE_SKIP)
             return Decision.SKIPPED
         if chosen == Choice.ABORT:
-            self.aborted_by = bridge
+            self.aborted_by = name
             return Decision.ABORTED
-        self._seats[bridge] = replace(seat, retries=seat.retries + 1)
+        self._seats[name] = replace(seat, retries=seat.retries + 1)
         return Decision.RETRY
 
-    def convert(self, bridge: str) -> SeatStatus:
+    def convert(self, name: str) -> SeatStatus:
         """Nobody can be asked: HALTED becomes SKIPPED and is recorded as converted."""
-        seat = self._seats[bridge]
+        seat = self._seats[name]
         skipped = replace(
             seat, status=Status.SKIPPED, skip_reason=f"halted:{seat.halt_reason}", converted=True
         )
-        self._seats[bridge] = skipped
+        self._seats[name] = skipped
         return skipped
 
     @property
@@ -120,7 +120,7 @@ class Attendance:
 
     @property
     def invoked(self) -> tuple[str, ...]:
-        return tuple(seat.bridge for seat in self._known() if seat.was_invoked)
+        return tuple(seat.name for seat in self._known() if seat.was_invoked)
 
     @property
     def available(self) -> tuple[str, ...]:
@@ -134,21 +134,21 @@ class Attendance:
     def skipped_by_themselves(self) -> tuple[str, ...]:
         """Skipped without those we converted; an ABORTED report lists the latter as halted."""
         return tuple(
-            seat.bridge for seat in self._known() if seat.status is Status.SKIPPED and not seat.converted
+            seat.name for seat in self._known() if seat.status is Status.SKIPPED and not seat.converted
         )
 
     @property
     def halted(self) -> tuple[str, ...]:
-        return tuple(seat.bridge for seat in self._known() if seat.converted or seat.status is Status.HALTED)
+        return tuple(seat.name for seat in self._known() if seat.converted or seat.status is Status.HALTED)
 
     @property
     def skip_reasons(self) -> Mapping[str, str]:
-        return {seat.bridge: seat.skip_reason for seat in self._known() if seat.skip_reason is not None}
+        return {seat.name: seat.skip_reason for seat in self._known() if seat.skip_reason is not None}
 
     @property
     def auto_skipped(self) -> tuple[dict[str, str], ...]:
         return tuple(
-            {"bridge": seat.bridge, "halt_reason": seat.halt_reason or ""}
+            {"bridge": seat.name, "halt_reason": seat.halt_reason or ""}
             for seat in self._known()
             if seat.converted
         )
@@ -158,10 +158,10 @@ class Attendance:
         return bool(self.auto_skipped)
 
     def _known(self) -> list[SeatStatus]:
-        return [self._seats[bridge] for bridge in self._order if bridge in self._seats]
+        return [self._seats[seat] for seat in self._order if seat in self._seats]
 
     def _with_status(self, status: Status) -> tuple[str, ...]:
-        return tuple(seat.bridge for seat in self._known() if seat.status is status)
+        return tuple(seat.name for seat in self._known() if seat.status is status)
 
 
 def _choices(seat: SeatStatus) -> tuple[Choice, ...]:

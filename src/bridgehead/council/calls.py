@@ -1,12 +1,12 @@
 """The language between the pure council and whoever runs it: what happened goes in, what is to be done comes out.
 
-The council itself makes no call, reads no clock and draws no lot. `BridgeRun` (one seat) and `CouncilRun` (all of
+The council itself makes no call, reads no clock and draws no lot. `RoundsRun` (one seat) and `CouncilRun` (all of
 them) are fed with inputs and answer each with a `Turn`:
 
-    run = CouncilRun(plan, surroundings)      # council_run.py, plan.py, surroundings.py
+    run = CouncilRun(plan, inputs)      # council.py, request/plan.py, interfaces.py
     turn = run.start(at)
     while turn.report is None:
-        ...carry out the turn in this order: write `events`, write `bridge_reports`, cancel `cancelled`,
+        ...carry out the turn in this order: write `events`, write `seat_reports`, cancel `cancelled`,
            check `seatings`, make `calls`, put `question` to the user...
         turn = run.feed(whatever happened next)
 
@@ -19,7 +19,7 @@ except the order of the lines in the log.
 For every seating: pre-flight, then `SeatReady` (the run will ask for its calls), `SeatReported` (a seat that makes its
 own report: static, rig, anything SKIPPED or HALTED) or `SeatPending` (a rig that has not answered). A ready seat's
 deadline is `Seat.deadline_seconds`; when it passes, feed `DeadlineReached`. Concurrency is the runner's business.
-Reports of seats that never get to a call are made by bridge_report.py (`skipped_report`, `halted_report`, …).
+Reports of seats that never get to a call are made by reporting/seat_report.py (`skipped_report`, `halted_report`, …).
 
 `report` is not the end for a council with a pending rig: feed its `SeatReported` on resume, and a new report follows.
 A turn without calls, seatings, question and report means that the run waits (`waiting_for`, `outstanding`).
@@ -74,7 +74,7 @@ def agent_name(role: Role, domain: str) -> str:
 
 
 class Answer(StrEnum):
-    """Which JSON a call asks for; `council.answers.schema_of` gives the JSON Schema for structured output."""
+    """Which JSON a call asks for; `seating.answer_schemas.schema_of` gives the JSON Schema for structured output."""
 
     ITEMS = "items"
     CHALLENGES = "challenges"
@@ -85,10 +85,10 @@ class Answer(StrEnum):
     POSITIONS = "positions"
 
 
-class CallKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
+class CallKey(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, order=True):
     """Which call of a run this is. Two calls never share a key; the prompt's hash is on the call."""
 
-    bridge: str
+    seat: str
     round: int
     step: Step
     role: Role
@@ -100,7 +100,7 @@ class CallKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
     attempt: int = 1
     """2 and up: the repair prompt, the reminder of a missing challenge, the fall-back from a lost session."""
     seating: int = FIRST_SEATING
-    """How often the bridge was seated in this run; grows with every retry (council §3)."""
+    """How often it was seated in this run; grows with every retry (council §3)."""
 
     @property
     def agent(self) -> str:
@@ -123,7 +123,7 @@ class CallKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
             f"#{self.attempt}" if self.attempt > 1 else "",
             f"~{self.seating}" if self.seating > FIRST_SEATING else "",
         ]
-        return f"{self.bridge}/{self.round}/{self.step}/{self.agent}" + "".join(extras)
+        return f"{self.seat}/{self.round}/{self.step}/{self.agent}" + "".join(extras)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class CallUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
-    """A call came back with text. The text may still be in the runtime's envelope; `reply.py` opens it."""
+    """A call came back with text. The text may still be in the runtime's envelope; `replies/reply.py` opens it."""
 
     key: CallKey
     text: str
@@ -177,10 +177,10 @@ class CallFailed(msgspec.Struct, frozen=True, kw_only=True, tag="call_failed"):
     usage: CallUsage = CallUsage()
 
 
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """A bridge that passed pre-flight, and what the run must know about it."""
+class Seat(msgspec.Struct, frozen=True, kw_only=True, rename={"name": "bridge"}):
+    """A seat that passed pre-flight, and what the run must know about it."""
 
-    bridge: str
+    name: str
     model_family: str
     connection: str
     """`native-dispatch cli api http-api mcp`, or a plug-in's own."""
@@ -204,7 +204,7 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     model_validation_warnings: tuple[ModelWarning, ...] = ()
     warnings: tuple[str, ...] = ()
     extra: dict[str, Any] = {}
-    """Report fields that belong to this bridge only (council §12): `reasoning_level`, `subagent_mode`, …"""
+    """Report fields that belong to this seat only (council §12): `reasoning_level`, `subagent_mode`, …"""
 
 
 class SeatReady(msgspec.Struct, frozen=True, kw_only=True, tag="seat_ready"):
@@ -215,7 +215,7 @@ class SeatReady(msgspec.Struct, frozen=True, kw_only=True, tag="seat_ready"):
 
 
 class SeatReported(msgspec.Struct, frozen=True, kw_only=True, tag="seat_reported"):
-    """The bridge has made its report without asking us: static, a rig's answer, SKIPPED, HALTED."""
+    """The seat has made its report without asking us: static, a rig's answer, SKIPPED, HALTED."""
 
     report: BridgeReport
     at: str
@@ -223,39 +223,41 @@ class SeatReported(msgspec.Struct, frozen=True, kw_only=True, tag="seat_reported
     """Rigs only: a good signature by a known signer (council §23)."""
 
 
-class SeatPending(msgspec.Struct, frozen=True, kw_only=True, tag="seat_pending"):
+class SeatPending(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="seat_pending"):
     """A rig was asked and has not answered; the council does not wait for it."""
 
-    bridge: str
+    seat: str
     request: str
     at: str
 
 
-class DeadlineReached(msgspec.Struct, frozen=True, kw_only=True, tag="deadline_reached"):
+class DeadlineReached(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="deadline_reached"
+):
     """The seat's deadline passed (council §5)."""
 
-    bridge: str
+    seat: str
     at: str
 
 
-class GivenUp(msgspec.Struct, frozen=True, kw_only=True, tag="given_up"):
+class GivenUp(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="given_up"):
     """`resume --close`: nobody waits for this seat any longer."""
 
-    bridge: str
+    seat: str
     at: str
 
 
-class Retried(msgspec.Struct, frozen=True, kw_only=True, tag="retried"):
-    """`resume --retry`: a bridge without a usable reply is seated again."""
+class Retried(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="retried"):
+    """`resume --retry`: a seat without a usable reply is seated again."""
 
-    bridge: str
+    seat: str
     at: str
 
 
-class UserAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="user_answered"):
+class UserAnswered(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="user_answered"):
     """What was typed at a `UserQuestion`; None is the end of input."""
 
-    bridge: str
+    seat: str
     answer: str | None
     at: str
 
@@ -284,9 +286,9 @@ Input: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class SeatEvent:
-    """One line of a seat's event log (council §18); the writer adds `ts` and `seq`. Bridge `council` is the council."""
+    """One line of a seat's event log (council §18); the writer adds `ts` and `seq`. Seat `council` is the council."""
 
-    bridge: str
+    seat: str
     event: str
     fields: dict[str, Any] = field(default_factory=dict)
 
@@ -296,17 +298,17 @@ class SeatEvent:
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """Check this bridge (council §4) and answer with SeatReady, SeatReported or SeatPending."""
+    """Check this seat (council §4) and answer with SeatReady, SeatReported or SeatPending."""
 
-    bridge: str
+    seat: str
     number: int = FIRST_SEATING
 
 
 @dataclass(frozen=True, slots=True)
 class UserQuestion:
-    """A halted bridge put to the user (council §3); answer with UserAnswered."""
+    """A halted seat put to the user (council §3); answer with UserAnswered."""
 
-    bridge: str
+    seat: str
     halt_reason: str
     message: str
     choices: tuple[str, ...]
@@ -317,7 +319,7 @@ class Turn:
     """What is to be done now, in this order."""
 
     events: tuple[SeatEvent, ...] = ()
-    bridge_reports: tuple[BridgeReport, ...] = ()
+    seat_reports: tuple[BridgeReport, ...] = ()
     cancelled: tuple[CallKey, ...] = ()
     seatings: tuple[Seating, ...] = ()
     calls: tuple[Call, ...] = ()
@@ -328,7 +330,7 @@ class Turn:
         """Both turns as one, in order."""
         return Turn(
             self.events + later.events,
-            self.bridge_reports + later.bridge_reports,
+            self.seat_reports + later.seat_reports,
             self.cancelled + later.cancelled,
             self.seatings + later.seatings,
             self.calls + later.calls,

@@ -47,40 +47,19 @@ from bridgehead.council.synthesis.council_report import aborted, assemble_report
 from bridgehead.council.synthesis.finding import CALLER, SeatReport
 from bridgehead.council.synthesis.synthesis import Synthesis
 
-
-def run_for(
-    seat: Seat,
-    task: BridgeInput,
-    around: RunInputs,
-    *,
-    budget: Budget | None = None,
-    seating: int = 1,
-    debate: Preset | None = None,
-) -> SeatRun:
-    """Several models make a council inside the seat; agents that can write to each other, and a standalone
-    `debate`, use the five-phase engine; everybody else the usual rounds (council §9, §12.1, §17)."""
-    if task.task_type is TaskType.IMPLEMENTATION:
-        # Several models would make several changes in one checkout.
-        seat = msgspec.structs.replace(seat, models=seat.models[:1])
-    if debate is not None or seat.messaging:
-        return FivePhaseRun(seat, task, around, budget=budget, seating=seating, preset=debate or DEFAULT)
-    kind = MultiModelRun if len(seat.models) > 1 else RoundsRun
-    return kind(seat, task, around, budget=budget, seating=seating)
-
-
 COUNCIL_LOG: Final = "council"
 
 
 class CouncilRun:
     """One council from its first seating to its report, and on through later answers."""
 
-    def __init__(self, plan: CouncilPlan, surroundings: RunInputs) -> None:
+    def __init__(self, plan: CouncilPlan, inputs: RunInputs) -> None:
         self.plan = plan
         self.report: CouncilReport | AbortedReport | None = None
         self.records: tuple[FindingRecord, ...] = plan.records
         """The history after the last report."""
-        self.attendance = Attendance(plan.bridges, interactive=plan.options.interactive)
-        self._around = surroundings
+        self.attendance = Attendance(plan.seats, interactive=plan.options.interactive)
+        self._inputs = inputs
         self._budget = Budget(plan.options)
         self._runs: dict[str, SeatRun] = {}
         self._seats: dict[str, Seat] = {}
@@ -89,22 +68,22 @@ class CouncilRun:
         self._awaited: set[str] = set()
         self._seatings: dict[str, int] = {}
         self._not_tried: list[str] = []
-        self._layer = Synthesis(plan, surroundings, self._budget, self._log)
+        self._layer = Synthesis(plan, inputs, self._budget, self._log)
         self._warnings: list[str] = []
         self._events: list[SeatEvent] = []
         self._at = ""
         self._interrupted: str | None = None
 
     def start(self, at: str) -> Turn:
-        """Begin: every bridge is to be checked."""
+        """Begin: every seat is to be checked."""
         self._at = at
-        self._log("council_start", **council_facts(self.plan.task, self.plan.bridges), timestamp=at)
+        self._log("council_start", **council_facts(self.plan.task, self.plan.seats), timestamp=at)
         if self.plan.takes_first_available:
-            # One bridge is enough: the others are tried only if it cannot be had.
-            candidates = [bridge for bridge in self.plan.bridges if bridge != STATIC]
+            # One seat is enough: the others are tried only if it cannot be had.
+            candidates = [seat for seat in self.plan.seats if seat != STATIC]
             first, self._not_tried = candidates[:1], candidates[1:]
-            return self._turn(self._seat(*first, *(b for b in self.plan.bridges if b == STATIC)))
-        return self._turn(self._seat(*self.plan.bridges))
+            return self._turn(self._seat(*first, *(b for b in self.plan.seats if b == STATIC)))
+        return self._turn(self._seat(*self.plan.seats))
 
     def feed(self, happened: Input) -> Turn:
         """Something happened; returns what is to be done now."""
@@ -119,27 +98,25 @@ class CouncilRun:
 
     @property
     def waiting_for(self) -> tuple[str, ...]:
-        """Bridges that have not come back: being checked, running, or pending."""
-        return tuple(
-            bridge for bridge in self.plan.bridges if bridge in self._awaited or bridge in self._pending
-        )
+        """Seats that have not come back: being checked, running, or pending."""
+        return tuple(seat for seat in self.plan.seats if seat in self._awaited or seat in self._pending)
 
     # -- what can happen
 
     def _ready(self, happened: SeatReady) -> Turn:
         seat = happened.seat
-        if seat.bridge not in self._awaited:
+        if seat.name not in self._awaited:
             return Turn()
-        self._seats[seat.bridge] = seat
+        self._seats[seat.name] = seat
         run = run_for(
             seat,
             self._seat_task(),
-            self._around,
+            self._inputs,
             budget=self._budget,
-            seating=self._seatings[seat.bridge],
+            seating=self._seatings[seat.name],
             debate=self.plan.preset if self.plan.is_debate else None,
         )
-        self._runs[seat.bridge] = run
+        self._runs[seat.name] = run
         return self._after_seat(run.start(happened.at))
 
     def _reported(self, happened: SeatReported) -> Turn:
@@ -147,42 +124,42 @@ class CouncilRun:
         return self._take_report(happened.report, verified=happened.verified)
 
     def _pends(self, happened: SeatPending) -> Turn:
-        self._awaited.discard(happened.bridge)
-        asked = {"bridge": happened.bridge, "request": happened.request, "since": happened.at}
-        self._pending[happened.bridge] = asked
+        self._awaited.discard(happened.seat)
+        asked = {"bridge": happened.seat, "request": happened.request, "since": happened.at}
+        self._pending[happened.seat] = asked
         self._log("seat_pending", **asked)
         return self._advance()
 
     def _result(self, happened: Result) -> Turn:
         if happened.key.step is Step.STAGE_B:
             return self._stage_b_result(happened)
-        run = self._runs.get(happened.key.bridge)
+        run = self._runs.get(happened.key.seat)
         return Turn() if run is None else self._after_seat(run.feed(happened))
 
     def _deadline(self, happened: DeadlineReached) -> Turn:
-        run = self._runs.get(happened.bridge)
+        run = self._runs.get(happened.seat)
         return Turn() if run is None else self._after_seat(run.feed(happened))
 
     def _given_up(self, happened: GivenUp) -> Turn:
-        run = self._runs.get(happened.bridge)
+        run = self._runs.get(happened.seat)
         if run is not None and run.report is None:
             return self._after_seat(run.feed(happened))
-        if happened.bridge in self._pending or happened.bridge in self._awaited:
-            self._pending.pop(happened.bridge, None)
-            return self._take_report(self._skipped(happened.bridge, NO_ANSWER))
+        if happened.seat in self._pending or happened.seat in self._awaited:
+            self._pending.pop(happened.seat, None)
+            return self._take_report(self._skipped(happened.seat, NO_ANSWER))
         return Turn() if self._layer.is_done else self._give_up_stage_b(NO_ANSWER)
 
     def _retried(self, happened: Retried) -> Turn:
-        known = self._reports.get(happened.bridge)
+        known = self._reports.get(happened.seat)
         if known is not None and known.report.status is Status.COMPLETED:
             return Turn()
         self.attendance.go_on()
-        return self._seat(happened.bridge)
+        return self._seat(happened.seat)
 
     def _answered(self, happened: UserAnswered) -> Turn:
-        decision = self.attendance.answered(happened.bridge, happened.answer)
+        decision = self.attendance.answered(happened.seat, happened.answer)
         if decision is Decision.RETRY:
-            return self._seat(happened.bridge)
+            return self._seat(happened.seat)
         return self._advance()
 
     def _interrupt(self, happened: Interrupted) -> Turn:
@@ -190,11 +167,11 @@ class CouncilRun:
         self._interrupted = happened.signal
         self._warnings.append(f"interrupted:{happened.signal}")
         turn = Turn()
-        for bridge in list(self._awaited):
-            run = self._runs.get(bridge)
+        for seat in list(self._awaited):
+            run = self._runs.get(seat)
             if run is None or run.report is not None:
-                self._awaited.discard(bridge)
-                turn = turn.then(self._take_report(self._skipped(bridge, "interrupted"), advance=False))
+                self._awaited.discard(seat)
+                turn = turn.then(self._take_report(self._skipped(seat, "interrupted"), advance=False))
             else:
                 turn = turn.then(self._after_seat(run.feed(happened), advance=False))
         if not self._layer.is_done:
@@ -216,12 +193,12 @@ class CouncilRun:
 
     # -- seats
 
-    def _seat(self, *bridges: str) -> Turn:
-        for bridge in bridges:
-            self._awaited.add(bridge)
-            self._runs.pop(bridge, None)
-            self._seatings[bridge] = self._seatings.get(bridge, 0) + 1
-        return Turn(seatings=tuple(Seating(bridge, self._seatings[bridge]) for bridge in bridges))
+    def _seat(self, *seats: str) -> Turn:
+        for seat in seats:
+            self._awaited.add(seat)
+            self._runs.pop(seat, None)
+            self._seatings[seat] = self._seatings.get(seat, 0) + 1
+        return Turn(seatings=tuple(Seating(seat, self._seatings[seat]) for seat in seats))
 
     def _seat_task(self) -> BridgeInput:
         if self.plan.is_parallel_workflow:
@@ -230,14 +207,14 @@ class CouncilRun:
 
     def _after_seat(self, turn: Turn, *, advance: bool = True) -> Turn:
         """Pass a seat's turn on; when it brought the report, the council may go on."""
-        for report in turn.bridge_reports:
+        for report in turn.seat_reports:
             return turn.then(self._take_report(report, written=True, advance=advance))
         return turn
 
     def _take_report(
         self, report: BridgeReport, *, verified: bool = True, written: bool = False, advance: bool = True
     ) -> Turn:
-        """A bridge came back. `written`: its own turn carries the report already."""
+        """A seat came back. `written`: its own turn carries the report already."""
         self._awaited.discard(report.bridge)
         self._reports[report.bridge] = SeatReport(self._identified(report, own=written), verified)
         self.attendance.reported(
@@ -245,7 +222,7 @@ class CouncilRun:
                 report.bridge, report.status, report.skip_reason, report.halt_reason, report.halt_message
             )
         )
-        turn = Turn() if written else Turn(bridge_reports=(report,))
+        turn = Turn() if written else Turn(seat_reports=(report,))
         is_empty = report.status in (Status.SKIPPED, Status.HALTED)
         if self._not_tried and is_empty and report.bridge != STATIC:
             return turn.then(self._seat(self._not_tried.pop(0)))
@@ -255,17 +232,17 @@ class CouncilRun:
         """Reports that are not of our own making get their evidence checked here, against our tree (§23)."""
         if own:
             return report
-        around = self._around
+        inputs = self._inputs
         return msgspec.structs.replace(
             report,
-            outputs=tuple(with_identity(one, around.tree, around.renames) for one in report.outputs),
+            outputs=tuple(with_identity(one, inputs.tree, inputs.renames) for one in report.outputs),
             withdrawn_outputs=tuple(
-                with_identity(one, around.tree, around.renames) for one in report.withdrawn_outputs
+                with_identity(one, inputs.tree, inputs.renames) for one in report.withdrawn_outputs
             ),
         )
 
-    def _skipped(self, bridge: str, reason: str) -> BridgeReport:
-        facts = SeatFacts(bridge=bridge, timeout_seconds=0, started_at=self._at, finished_at=self._at)
+    def _skipped(self, seat: str, reason: str) -> BridgeReport:
+        facts = SeatFacts(name=seat, timeout_seconds=0, started_at=self._at, finished_at=self._at)
         return skipped_report(self.plan.task, facts, reason)
 
     # -- going on when all seats are settled
@@ -279,18 +256,16 @@ class CouncilRun:
         if question is not None and self.plan.options.interactive and self._interrupted is None:
             return Turn(question=question)
         while question is not None:
-            self._convert(question.bridge)
+            self._convert(question.seat)
             question = self.attendance.question()
         if self.attendance.available:
             return self._begin_synthesis()
         # With a rig still to answer the council is not over (council §14.8).
         return Turn() if self._pending else self._abort()
 
-    def _convert(self, bridge: str) -> None:
-        seat = self.attendance.convert(bridge)
-        self._log(
-            "bridge_converted", bridge=bridge, halt_reason=seat.halt_reason, skip_reason=seat.skip_reason
-        )
+    def _convert(self, name: str) -> None:
+        seat = self.attendance.convert(name)
+        self._log("bridge_converted", bridge=name, halt_reason=seat.halt_reason, skip_reason=seat.skip_reason)
 
     def _abort(self) -> Turn:
         cancelled = self.outstanding
@@ -320,7 +295,7 @@ class CouncilRun:
         warnings = [*self._warnings, *self._present_warnings(), *self._layer.warnings]
         assembled = assemble_report(
             self.plan,
-            self._around,
+            self._inputs,
             self._all_reports(),
             self.attendance,
             self._layer.findings,
@@ -334,14 +309,14 @@ class CouncilRun:
         return Turn(report=self.report)
 
     def _all_reports(self) -> list[SeatReport]:
-        ordered = [self._reports[bridge] for bridge in self.plan.bridges if bridge in self._reports]
+        ordered = [self._reports[seat] for seat in self.plan.seats if seat in self._reports]
         return [*ordered, *self._caller()]
 
     def _caller(self) -> list[SeatReport]:
-        """What the caller brought along, as a pseudo bridge (council §14.7)."""
+        """What the caller brought along, as a pseudo seat (council §14.7)."""
         if not self.plan.options.seed_findings:
             return []
-        facts = SeatFacts(bridge=CALLER, timeout_seconds=0, started_at=self._at, finished_at=self._at)
+        facts = SeatFacts(name=CALLER, timeout_seconds=0, started_at=self._at, finished_at=self._at)
         found = Analysed(
             outputs=self.plan.options.seed_findings,
             withdrawn=(),
@@ -355,22 +330,22 @@ class CouncilRun:
         return [SeatReport(self._identified(report, own=False))]
 
     def _askable(self) -> dict[str, Seat]:
-        """COMPLETED bridges that can take a prompt."""
-        return {bridge: seat for bridge, seat in self._seats.items() if bridge in self.attendance.available}
+        """COMPLETED seats that can take a prompt."""
+        return {name: seat for name, seat in self._seats.items() if name in self.attendance.available}
 
     def _present_warnings(self) -> Iterator[str]:
         """What is true of this report; a seat that is folded in later may end it."""
         for converted in self.attendance.auto_skipped:
             yield f"halted_bridge_skipped:{converted['bridge']}"
-        if all(bridge == STATIC for bridge in self.attendance.available):
+        if all(name == STATIC for name in self.attendance.available):
             yield "no_model_took_part"
-        for bridge, seat in self._reports.items():
+        for name, seat in self._reports.items():
             if BUDGET_REACHED in seat.report.warnings:
-                yield f"{BUDGET_REACHED}:{bridge}"
+                yield f"{BUDGET_REACHED}:{name}"
         if self.plan.options.max_cost_usd is not None:
-            for bridge, seat in self._reports.items():
+            for name, seat in self._reports.items():
                 if seat.report.usage.calls and seat.report.usage.cost_usd is None:
-                    yield f"cost_unknown:{bridge}"
+                    yield f"cost_unknown:{name}"
 
     def _log(self, event: str, **fields: Any) -> None:
         self._events.append(SeatEvent(COUNCIL_LOG, event, fields))
@@ -380,11 +355,11 @@ class CouncilRun:
         return turn.then(Turn(events=events))
 
 
-def council_facts(task: BridgeInput, bridges: Sequence[str]) -> dict[str, Any]:
+def council_facts(task: BridgeInput, seats: Sequence[str]) -> dict[str, Any]:
     """What is told about a council when it begins, and when it is taken up again."""
     return {
         "review_id": task.session_id,
-        "bridges": list(bridges),
+        "bridges": list(seats),
         "task_type": task.task_type.value,
         "scope": task.scope_text,
         "intensity": task.intensity.value,
@@ -392,3 +367,23 @@ def council_facts(task: BridgeInput, bridges: Sequence[str]) -> dict[str, Any]:
         "files": task.files,
         "loc": task.loc,
     }
+
+
+def run_for(
+    seat: Seat,
+    task: BridgeInput,
+    inputs: RunInputs,
+    *,
+    budget: Budget | None = None,
+    seating: int = 1,
+    debate: Preset | None = None,
+) -> SeatRun:
+    """Several models make a council inside the seat; agents that can write to each other, and a standalone
+    `debate`, use the five-phase engine; everybody else the usual rounds (council §9, §12.1, §17)."""
+    if task.task_type is TaskType.IMPLEMENTATION:
+        # Several models would make several changes in one checkout.
+        seat = msgspec.structs.replace(seat, models=seat.models[:1])
+    if debate is not None or seat.messaging:
+        return FivePhaseRun(seat, task, inputs, budget=budget, seating=seating, preset=debate or DEFAULT)
+    kind = MultiModelRun if len(seat.models) > 1 else RoundsRun
+    return kind(seat, task, inputs, budget=budget, seating=seating)

@@ -45,15 +45,15 @@ class HostRequests(Protocol):
 class Observer(Protocol):
     """Who watches: the terminal, the record, MCP progress, the bus."""
 
-    def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
-        """A line of a seat's log, or of the council's own when the bridge is `council`."""
+    def happened(self, seat: str, line: Mapping[str, Any]) -> None:
+        """A line of a seat's log, or of the council's own when the seat is `council`."""
         ...
 
-    def refused(self, bridge: str, failed: CallFailed) -> None:
+    def refused(self, seat: str, failed: CallFailed) -> None:
         """A runtime refused a call; kept and shown until it answers again (council §19)."""
         ...
 
-    def accepted(self, bridge: str) -> None:
+    def accepted(self, seat: str) -> None:
         """A runtime answered."""
         ...
 
@@ -79,13 +79,13 @@ class MemoryJournal:
 class NoObserver:
     """Nobody watches."""
 
-    def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
+    def happened(self, seat: str, line: Mapping[str, Any]) -> None:
         return
 
-    def refused(self, bridge: str, failed: CallFailed) -> None:
+    def refused(self, seat: str, failed: CallFailed) -> None:
         return
 
-    def accepted(self, bridge: str) -> None:
+    def accepted(self, seat: str) -> None:
         return
 
 

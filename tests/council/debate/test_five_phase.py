@@ -156,7 +156,7 @@ def test_a_deadline_keeps_the_positions_that_were_given() -> None:
     waiting = list(run.start(AT).calls)
     while waiting and waiting[0].key.step is Step.ANALYSIS:
         waiting += run.feed(driver.answer(waiting.pop(0))).calls
-    run.feed(DeadlineReached(bridge="claude", at=AT))
+    run.feed(DeadlineReached(seat="claude", at=AT))
     assert run.report is not None
     assert run.report.outputs
 

@@ -77,7 +77,7 @@ def test_at_the_deadline_the_models_that_answered_are_reported_under_their_names
     for call in calls:
         if call.key.model == MODELS[1]:
             run.feed(Reply(key=call.key, text=json.dumps(items(item())), at=AT))
-    report = run.feed(DeadlineReached(bridge="opencode", at=AT)).bridge_reports[0]
+    report = run.feed(DeadlineReached(seat="opencode", at=AT)).seat_reports[0]
     assert {output.id[:7] for output in report.outputs} == {"O-kimi-"}
     assert (report.status, report.models_used, report.confidence) == ("COMPLETED", MODELS[1:2], "medium")
 

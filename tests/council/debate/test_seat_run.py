@@ -740,7 +740,7 @@ def test_a_lost_session_falls_back_to_a_prompt_that_stands_alone() -> None:
 def test_at_the_deadline_a_seat_without_any_expert_is_skipped() -> None:
     run = RoundsRun(seat(), task(), surroundings())
     run.start(AT)
-    turn = run.feed(DeadlineReached(bridge="claude", at=AT))
+    turn = run.feed(DeadlineReached(seat="claude", at=AT))
     assert run.report is not None
     assert run.report.skip_reason == "timeout_after_180s"
     assert len(turn.cancelled) == 3
@@ -752,7 +752,7 @@ def test_at_the_deadline_what_was_heard_is_reported_with_the_rounds_that_finishe
     driver = Driver(run, script({(Step.ANALYSIS, "security"): items(item(severity="HIGH"))}))
     (expert, *_) = run.start(AT).calls
     run.feed(driver.answer(expert))
-    run.feed(DeadlineReached(bridge="claude", at=AT))
+    run.feed(DeadlineReached(seat="claude", at=AT))
     report = report_of(driver)
     assert (report.status, report.debate_rounds) == (Status.COMPLETED, 0)
     assert [output.title for output in report.outputs] == ["Order id reaches the SQL text"]
@@ -761,7 +761,7 @@ def test_at_the_deadline_what_was_heard_is_reported_with_the_rounds_that_finishe
 def test_a_seat_that_is_given_up_is_skipped_without_an_answer() -> None:
     run = RoundsRun(seat(), task(), surroundings())
     run.start(AT)
-    run.feed(GivenUp(bridge="claude", at=AT))
+    run.feed(GivenUp(seat="claude", at=AT))
     assert run.report is not None
     assert run.report.skip_reason == "no_answer"
 
@@ -776,7 +776,7 @@ def test_a_deadline_in_the_middle_of_the_answers_keeps_those_that_came() -> None
         if call.key.step is Step.RESPONSE:
             break
         waiting += run.feed(driver.answer(call)).calls
-    run.feed(DeadlineReached(bridge="claude", at=AT))
+    run.feed(DeadlineReached(seat="claude", at=AT))
     report = report_of(driver)
     assert report.debate_rounds == 0
     assert statuses(driver) == {"C001": "disputed"}

@@ -41,8 +41,8 @@ def test_an_untrusted_file_chooses_no_program_address_or_key() -> None:
         }
     )
     safe = without_untrusted(hostile)
-    assert not safe.bridges["codex"].options and not safe.bridges["openai"].options
-    assert safe.bridges["codex"].models == ("m",)
+    assert not safe.runtimes["codex"].options and not safe.runtimes["openai"].options
+    assert safe.runtimes["codex"].models == ("m",)
     assert set(safe.warnings) == {
         "untrusted_setting_ignored:codex.path",
         "untrusted_setting_ignored:codex.extra_args",
@@ -75,7 +75,7 @@ def test_a_value_that_cannot_be_used_is_warned_about_and_replaced(
 def test_a_model_named_twice_and_not_offered_is_refused_once() -> None:
     text = json.dumps({"bridges": {"opencode": {"models": ["a/x", "a/x", "b/y"]}}, "updated": "2026-11-15"})
     read = load_settings(text, NOW, {"opencode": ["b/y"]})
-    assert read.bridges["opencode"].models == ("b/y",)
+    assert read.runtimes["opencode"].models == ("b/y",)
     assert read.warnings == ("duplicate_model:a/x",)
     assert [refused.model for refused in read.model_validation_warnings["opencode"]] == ["a/x"]
 
@@ -93,4 +93,4 @@ keys = st.sampled_from(
 @given(st.one_of(st.text(max_size=80), st.dictionaries(keys, json_values, max_size=5).map(json.dumps)))
 def test_property_no_file_makes_loading_fail(text: str) -> None:
     read = load_settings(text, NOW)
-    assert {"claude", "gemini", "codex", "opencode"} <= set(read.bridges)
+    assert {"claude", "gemini", "codex", "opencode"} <= set(read.runtimes)

@@ -39,7 +39,7 @@ def report(title: str = "t") -> object:
         domain="security",
         agent="expert",
     )
-    facts = SeatFacts(bridge="claude", timeout_seconds=60, started_at="a", finished_at="b", connection="cli")
+    facts = SeatFacts(name="claude", timeout_seconds=60, started_at="a", finished_at="b", connection="cli")
     found = Analysed((output,), (), (), ("security",), 0, Confidence.HIGH, LocalCouncilType.AGENT_COUNCIL)
     return completed_report(TASK, facts, found)
 

@@ -23,7 +23,7 @@ from bridgehead.council.runtimes.machine import Probe
 from bridgehead.council.runtimes.opencode import OpencodeCli
 from bridgehead.host.command import CommandResult
 
-KEY = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
+KEY = CallKey(seat="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
 
 
 class PlainCli(CliConnection):

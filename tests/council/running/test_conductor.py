@@ -353,7 +353,7 @@ def test_a_login_that_is_lost_later_fails_only_its_call() -> None:
 
 
 def facts(bridge: str) -> SeatFacts:
-    return SeatFacts(bridge=bridge, timeout_seconds=60, started_at="x", finished_at="y")
+    return SeatFacts(name=bridge, timeout_seconds=60, started_at="x", finished_at="y")
 
 
 # -- people
@@ -442,15 +442,15 @@ def test_the_host_seat_pauses_the_run_after_everybody_else_has_spoken_and_goes_o
     ending = run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
 
     assert isinstance(ending, Waiting)
-    assert ending.bridges == ("claude",)
+    assert ending.seats == ("claude",)
     assert {call.key.agent for call in ending.calls} == {"security", "testing", "challenger", "integration"}
-    assert {call.key.bridge for call in journal.calls} == {"codex"}
+    assert {call.key.seat for call in journal.calls} == {"codex"}
 
     for _ in range(6):
         desk.answered |= {str(call.key): answer_for(call) for call in desk.posted}
         journal = MemoryJournal(journal.recorded)
         ending = run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
-        assert all(call.key.bridge == "codex" for call in journal.calls)
+        assert all(call.key.seat == "codex" for call in journal.calls)
         if isinstance(ending, Reported):
             break
 
@@ -463,7 +463,7 @@ def test_giving_the_host_up_ends_the_wait() -> None:
     journal, desk = MemoryJournal(), HostAnswers()
     run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
 
-    wishes = [GivenUp(bridge="claude", at="2026-11-15T11:00:00.000Z")]
+    wishes = [GivenUp(seat="claude", at="2026-11-15T11:00:00.000Z")]
     means = Means(journal=MemoryJournal(journal.recorded), desk=desk)
     report = report_of(run(council("claude", "codex"), host_seats(), means, wishes))
 
@@ -477,12 +477,12 @@ def test_giving_everybody_up_still_makes_the_call_that_was_cut_off_and_folds_in_
     desk.answered = {str(call.key): answer_for(call) for call in desk.posted if call.key.agent == "security"}
 
     again = MemoryJournal(cut_off)
-    wishes = [GivenUp(bridge=bridge, at="2026-11-15T11:00:00.000Z") for bridge in ("claude", "codex")]
+    wishes = [GivenUp(seat=bridge, at="2026-11-15T11:00:00.000Z") for bridge in ("claude", "codex")]
     report = report_of(run(council("claude", "codex"), host_seats(), Means(journal=again, desk=desk), wishes))
 
-    assert {call.key.bridge for call in again.calls} == {"codex"}
+    assert {call.key.seat for call in again.calls} == {"codex"}
     assert report.bridges_available == ("claude", "codex")
-    assert [one.bridge for one in again.recorded if isinstance(one, GivenUp)] == ["claude"]
+    assert [one.seat for one in again.recorded if isinstance(one, GivenUp)] == ["claude"]
 
 
 def test_without_a_desk_the_host_seat_fails_with_a_reason() -> None:
@@ -524,7 +524,7 @@ def test_a_bridge_without_a_usable_reply_can_be_seated_again() -> None:
     seats = ScriptedSeats(scripts("claude"), others={"codex": missing})
     run(council("claude", "codex"), seats, Means(journal=journal))
 
-    wishes = [Retried(bridge="codex", at="2026-11-15T11:00:00.000Z")]
+    wishes = [Retried(seat="codex", at="2026-11-15T11:00:00.000Z")]
     means = Means(journal=MemoryJournal(journal.recorded))
     report = report_of(
         run(council("claude", "codex"), ScriptedSeats(scripts("claude", "codex")), means, wishes)

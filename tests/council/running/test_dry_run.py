@@ -24,7 +24,7 @@ from council.test_council import TWO, Council, finds, note
 def planned(intensity: str = "standard", **fields: Any) -> Any:
     plan = CouncilPlan(
         task=task(domains=["security", "api"], intensity=intensity),
-        bridges=("claude", "codex", "gemini"),
+        seats=("claude", "codex", "gemini"),
         today=dt.date(2026, 11, 15),
         **fields,
     )
@@ -56,7 +56,7 @@ def test_a_real_run_never_makes_more_calls_than_were_announced(intensity: str) -
 
 def test_the_quick_route_announces_one_seat_and_no_stage_b() -> None:
     listed = planned(route=PARALLEL_WORKFLOW)
-    assert ([one.bridge for one in listed.seats], listed.coordinator, listed.stage_b_calls) == (
+    assert ([one.name for one in listed.seats], listed.coordinator, listed.stage_b_calls) == (
         ["claude"],
         None,
         0,

@@ -16,7 +16,7 @@ import pytest
 
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
-from bridgehead.council.request.settings import BridgeSettings
+from bridgehead.council.request.settings import RuntimeSettings
 from bridgehead.council.running.call_runner import CallRunner
 from bridgehead.council.runtimes.base import Connection, Missing, SeatSetup
 from bridgehead.council.runtimes.claude import ClaudeApi, ClaudeCli
@@ -55,7 +55,7 @@ def locate(machine: StandIn, stand_in: StandIn) -> Callable[..., CliConnection]:
     def run(name: str, environment: dict[str, str] | None = None, **options: Any) -> CliConnection:
         kind = AgyCli if name == "agy" else CLIS[name]
         here = machine({name: stand_in(name)}, environment=environment)
-        settings = BridgeSettings(options=options)
+        settings = RuntimeSettings(options=options)
         found = kind.locate(SeatSetup(name, settings, environment=here.environment), here)
         assert isinstance(found, CliConnection), found
         return found
@@ -410,7 +410,7 @@ def test_an_opencode_that_runs_in_circles_is_stopped_at_the_third_unknown_step()
 
 
 def carry(connection: Connection, ask: RuntimeRequest) -> CallOutcome:
-    key = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
+    key = CallKey(seat="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
 
     async def run() -> CallOutcome:
         async with CallRunner() as carrier:
@@ -424,7 +424,7 @@ def carry(connection: Connection, ask: RuntimeRequest) -> CallOutcome:
 def endpoint(kind: str, base_url: str) -> Connection:
     environment = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": base_url, "MY_KEY": "k"}
     options = {"base_url": f"{base_url}/v1", "api_key_env": "MY_KEY"}
-    setup = SeatSetup("x", BridgeSettings(options=options), environment=environment)
+    setup = SeatSetup("x", RuntimeSettings(options=options), environment=environment)
     located = (ClaudeApi if kind == "api" else ChatEndpoint).locate(setup, Machine(environment))
     assert isinstance(located, Connection), located
     return located
@@ -505,7 +505,7 @@ def test_an_endpoint_that_does_not_know_schemas_is_asked_without_one() -> None:
     async def run() -> list[CallOutcome]:
         async with CallRunner() as carrier:
             carrier._clients[True] = httpx.AsyncClient(transport=httpx.MockTransport(refuses_schemas))
-            key = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
+            key = CallKey(seat="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
             call = Call(key, "look", 60, Answer.ITEMS, ASK.profile)
             return [await carrier.carry(connection, call, shaped) for _ in range(2)]
 

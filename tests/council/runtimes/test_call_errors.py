@@ -72,7 +72,7 @@ def test_long_texts_are_cut_with_a_mark() -> None:
 
 
 def test_the_whole_of_stderr_goes_into_the_log_up_to_64_kilobytes_and_masked() -> None:
-    key = CallKey(bridge="codex", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
+    key = CallKey(seat="codex", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
     call = Call(key, "look", 90, Answer.ITEMS, CapabilityProfile.INSPECT)
     refused = RuntimeRefusal(ErrorClass.OTHER, "no: s3cret", detail="s3cret " + "x" * 100_000)
 

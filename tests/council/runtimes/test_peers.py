@@ -20,7 +20,7 @@ import pytest
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import CapabilityProfile, ErrorClass, Status
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
-from bridgehead.council.request.settings import BridgeSettings
+from bridgehead.council.request.settings import RuntimeSettings
 from bridgehead.council.running.call_runner import CallRunner
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.base import Connection, SeatSetup
@@ -56,11 +56,11 @@ def server() -> Iterator[ModelServer]:
 class Peer:
     """One CLI on a machine of its own."""
 
-    def __init__(self, cli: str, home: peer_clis.PeerHome, settings: BridgeSettings | None = None) -> None:
+    def __init__(self, cli: str, home: peer_clis.PeerHome, settings: RuntimeSettings | None = None) -> None:
         self.cli = cli
         self.home = home
         self.machine = Machine(home.environment, memory=PROBES, probe_seconds=PATIENCE_SECONDS)
-        self.setup = SeatSetup(cli, settings or BridgeSettings(), environment=home.environment)
+        self.setup = SeatSetup(cli, settings or RuntimeSettings(), environment=home.environment)
         self.workspace = home.root / "work"
         self.workspace.mkdir(exist_ok=True)
 
@@ -81,7 +81,7 @@ class Peer:
 
 
 def carry(connection: Connection, ask: RuntimeRequest) -> CallOutcome:
-    key = CallKey(bridge="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
+    key = CallKey(seat="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
     call = Call(key, ask.prompt, ask.timeout_seconds, Answer.ITEMS, ask.profile)
 
     async def run() -> CallOutcome:
@@ -97,7 +97,7 @@ def peer(
 ) -> Iterator[Callable[..., Peer]]:
     """Furnish a CLI for a scenario; afterwards nothing of it may be left running."""
 
-    def furnish(cli: str, scenario: str = "ok", settings: BridgeSettings | None = None) -> Peer:
+    def furnish(cli: str, scenario: str = "ok", settings: RuntimeSettings | None = None) -> Peer:
         home = peer_clis.furnish(
             tmp_path, lambda _: server.base_url(scenario), (cli,), programs=programs(cli)
         )
@@ -127,7 +127,7 @@ def test_preflight_seats_a_furnished_cli_with_its_version_and_spends_nothing(
     outcome = peer(cli).check()
 
     assert isinstance(outcome, Ready)
-    assert (outcome.seat.connection, outcome.seat.bridge) == ("cli", cli)
+    assert (outcome.seat.connection, outcome.seat.name) == ("cli", cli)
     assert outcome.connection.version
     assert outcome.seat.toolchain == f"{cli} {outcome.connection.version}"
     assert len(server.log.questions()) == asked_before
@@ -152,7 +152,7 @@ def test_preflight_sees_that_nobody_is_logged_in(
 
 @every_cli
 def test_an_answer_and_a_second_turn_in_the_same_session(peer: Callable[..., Peer], cli: str) -> None:
-    seat = peer(cli, settings=BridgeSettings(options={"continuity": "session"}))
+    seat = peer(cli, settings=RuntimeSettings(options={"continuity": "session"}))
     connection = seat.connect()
     first = seat.ask("First question", connection=connection)
     assert isinstance(first, RuntimeAnswer), first

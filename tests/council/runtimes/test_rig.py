@@ -16,7 +16,7 @@ from bridgehead.council.runtimes.rig import RigAnswer, RigRejected, read_answer,
 
 TASK = BridgeInput(session_id="k3v9qa", scope="src/", task_description="look", domains=("security",))
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-FACTS = SeatFacts(bridge="rig:win-5080", timeout_seconds=180, started_at="a", finished_at="b")
+FACTS = SeatFacts(name="rig:win-5080", timeout_seconds=180, started_at="a", finished_at="b")
 REPORT: dict[str, Any] = {
     "bridge": "codex",
     "model_family": "openai/codex",

@@ -13,7 +13,7 @@ import pytest
 from bridgehead.contract.words import Severity
 from bridgehead.council.findings.evidence import check_evidence
 from bridgehead.council.findings.tree import Tree
-from bridgehead.council.request.settings import BridgeSettings
+from bridgehead.council.request.settings import RuntimeSettings
 from bridgehead.council.runtimes.base import SeatSetup
 from bridgehead.council.runtimes.static import ANALYSERS
 from bridgehead.council.runtimes.static.bandit import Bandit
@@ -172,7 +172,7 @@ def test_the_settings_choose_among_what_can_run_here(machine: Callable[..., Any]
     here = machine(modules=("ruff", "bandit", "lizard"))
 
     def names(**options: Any) -> list[str]:
-        setup = SeatSetup("static", BridgeSettings(options=options))
+        setup = SeatSetup("static", RuntimeSettings(options=options))
         return [analyser.name for analyser in available_analysers(setup, here)]
 
     assert names() == ["ruff", "bandit", "lizard"]

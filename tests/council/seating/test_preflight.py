@@ -12,7 +12,7 @@ import pytest
 from bridgehead.contract.report import ModelWarning
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Intensity, Status
-from bridgehead.council.request.settings import BridgeSettings, load_settings
+from bridgehead.council.request.settings import RuntimeSettings, load_settings
 from bridgehead.council.runtimes import BUILT_IN, find_runtime, runtime_names
 from bridgehead.council.runtimes.base import SeatSetup, UnknownRuntime
 from bridgehead.council.runtimes.exchange import HttpReply
@@ -43,7 +43,7 @@ def check(
 ) -> Ready | NotSeated:
     setup = SeatSetup(
         bridge,
-        BridgeSettings(enabled=enabled, models=models, options=options),
+        RuntimeSettings(enabled=enabled, models=models, options=options),
         environment=machine.environment,
         native=native,
         host_seat=host_seat,
@@ -240,7 +240,7 @@ def test_models_are_checked_against_the_list_that_costs_nothing(
 
 def test_a_model_in_no_known_form_is_named_with_the_seat(machine: StandIn, stand_in: StandIn) -> None:
     text = json.dumps({"bridges": {"opencode": {"models": ["glm", "local/qwen"]}}})
-    entry = load_settings(text, datetime(2026, 11, 15, tzinfo=UTC)).bridges["opencode"]
+    entry = load_settings(text, datetime(2026, 11, 15, tzinfo=UTC)).runtimes["opencode"]
     here = machine({"opencode": stand_in("opencode", models=LISTED)})
     setup = SeatSetup("opencode", entry, environment=here.environment)
 

@@ -14,7 +14,7 @@ from bridgehead.contract.report import violations
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import CapabilityProfile, ErrorClass, LocalCouncilType, Status
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
-from bridgehead.council.request.settings import BridgeSettings, Settings
+from bridgehead.council.request.settings import RuntimeSettings, Settings
 from bridgehead.council.runtimes.base import Connection, Missing, Runtime, SeatSetup, runtime
 from bridgehead.council.runtimes.claude import ClaudeApi, ClaudeCli
 from bridgehead.council.runtimes.exchange import HttpReply, RuntimeRefusal
@@ -38,7 +38,7 @@ StandIn = Callable[..., Any]
 def seats(tmp_path: Path, machine: StandIn) -> Callable[..., LocalSeats]:
     def make(here: Machine | None = None, **facts: Any) -> LocalSeats:
         snapshot = take_snapshot(SCOPE, folder=tmp_path / "snapshots", review_id="k3v9qa")
-        usual = {"settings": Settings(bridges={}), "outside": False}
+        usual = {"settings": Settings(runtimes={}), "outside": False}
         return LocalSeats(
             TASK, SCOPE, machine=here or machine(), snapshot=snapshot, clock=ManualClock(), **(usual | facts)
         )
@@ -74,7 +74,7 @@ def test_without_an_analyser_the_static_seat_is_empty(seats: Callable[..., Local
 
 @pytest.mark.parametrize("bridge", ["static", "rig:far", "claude"])
 def test_a_disabled_seat_stays_empty(seats: Callable[..., LocalSeats], bridge: str) -> None:
-    settings = Settings(bridges={bridge: BridgeSettings(enabled=False)})
+    settings = Settings(runtimes={bridge: RuntimeSettings(enabled=False)})
 
     assert own(seats(settings=settings).check(bridge, Cancel())).report.skip_reason == "disabled_in_settings"
 
@@ -96,7 +96,7 @@ def test_each_connection_works_where_it_may_see_what_it_may_see(
 
 
 def looking(step: Step, profile: CapabilityProfile = CapabilityProfile.INSPECT) -> Call:
-    key = CallKey(bridge="claude", round=1, step=step, role=Role.EXPERT, domain="security")
+    key = CallKey(seat="claude", round=1, step=step, role=Role.EXPERT, domain="security")
     return Call(key, "look", 60, Answer.ITEMS, profile)
 
 
@@ -229,7 +229,7 @@ class Post:
 
 def test_a_known_rig_is_sent_the_request_in_its_thread(seats: Callable[..., LocalSeats]) -> None:
     post = Post()
-    settings = Settings(bridges={"rig:win-5080": BridgeSettings(options={"thread": "cuda"})})
+    settings = Settings(runtimes={"rig:win-5080": RuntimeSettings(options={"thread": "cuda"})})
 
     assert seats(settings=settings, transport=post).check("rig:win-5080", Cancel()) == Posted("request-1")
     assert (post.sent[0]["rig"], post.sent[0]["thread"]) == ("win-5080", "cuda")
@@ -306,7 +306,7 @@ def test_a_program_that_does_not_run_is_not_remembered(tmp_path: Path) -> None:
 
 
 def test_setups_with_other_options_leave_the_original_alone() -> None:
-    setup = SeatSetup("gemini", BridgeSettings(options={"path": "x"}))
+    setup = SeatSetup("gemini", RuntimeSettings(options={"path": "x"}))
 
     assert setup.with_options({}).text_option("path") is None
     assert setup.text_option("path") == "x"

@@ -32,11 +32,11 @@ def task(**fields: Any) -> BridgeInput:
     return parse_bridge_input({**usual, **fields}).task
 
 
-def seat(bridge: str = "claude", **fields: Any) -> Seat:
-    prefix = {"claude": "C", "codex": "X", "gemini": "G", "opencode": "O", "openai": "A"}[bridge]
+def seat(name: str = "claude", **fields: Any) -> Seat:
+    prefix = {"claude": "C", "codex": "X", "gemini": "G", "opencode": "O", "openai": "A"}[name]
     usual: dict[str, Any] = {
-        "bridge": bridge,
-        "model_family": f"family/{bridge}",
+        "name": name,
+        "model_family": f"family/{name}",
         "connection": "cli",
         "id_prefix": prefix,
         "timeout_seconds": 180,

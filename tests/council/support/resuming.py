@@ -55,7 +55,7 @@ class Resumed:
         self._keys = [call["key"] for call in calls]
         self._states = {call["key"]: call["state"] for call in calls}
         self._answered = {call["key"] for call in calls if call.get("answered")}
-        self._bridges = tuple(dict.fromkeys(key.split("/")[0] for key in self._keys))
+        self._names = tuple(dict.fromkeys(key.split("/")[0] for key in self._keys))
         earlier = self._first_process()
         self._journal = MemoryJournal(earlier)
         self._run = self._council()
@@ -80,33 +80,33 @@ class Resumed:
     @property
     def still_waiting(self) -> list[str]:
         posted = self._ending.calls if isinstance(self._ending, Waiting) else ()
-        rigs = {self._rig_key(bridge) for bridge in self._run.waiting_for if bridge.startswith(RIG)}
+        rigs = {self._rig_key(name) for name in self._run.waiting_for if name.startswith(RIG)}
         return self._those({str(call.key) for call in posted} | rigs)
 
     @property
     def given_up(self) -> list[str]:
-        gone = {one.bridge for one in self._journal.recorded if isinstance(one, GivenUp)}
+        gone = {one.seat for one in self._journal.recorded if isinstance(one, GivenUp)}
         waited = [key for key in self._keys if self._states[key] == "waiting" and key not in self._later]
         return [key for key in waited if key.split("/")[0] in gone]
 
     def _those(self, keys: set[str]) -> list[str]:
         return [key for key in self._keys if key in keys]
 
-    def _rig_key(self, bridge: str) -> str:
-        return next(key for key in self._keys if key.startswith(f"{bridge}/"))
+    def _rig_key(self, name: str) -> str:
+        return next(key for key in self._keys if key.startswith(f"{name}/"))
 
     def _council(self) -> CouncilRun:
         agents = {key.rpartition("/")[2] for key in self._keys if not key.startswith(RIG)}
         # An integration role needs a second domain to integrate.
         domains = tuple(dict.fromkeys([*sorted(agents - {role.value for role in Role}), "testing"]))
-        plan = CouncilPlan(task(domains=list(domains)), self._bridges, dt.date(2026, 11, 15))
+        plan = CouncilPlan(task(domains=list(domains)), self._names, dt.date(2026, 11, 15))
         return CouncilRun(plan, surroundings())
 
     def _first_process(self) -> list[Input]:
         """Everybody sits down and is asked; then come the results that were recorded before the end."""
         run = self._council()
         run.start(AT)
-        recorded: list[Input] = [self._seated(bridge) for bridge in self._bridges]
+        recorded: list[Input] = [self._seated(name) for name in self._names]
         asked = {str(call.key): call for one in recorded for call in run.feed(one).calls}
         assert {key for key in self._keys if not key.startswith(RIG)} <= set(asked)
         for key in self._keys:
@@ -118,18 +118,18 @@ class Resumed:
                 )
         return recorded
 
-    def _seated(self, bridge: str) -> Input:
-        if bridge.startswith(RIG):
-            return SeatPending(bridge=bridge, request="request-1", at=AT)
+    def _seated(self, name: str) -> Input:
+        if name.startswith(RIG):
+            return SeatPending(seat=name, request="request-1", at=AT)
         how = {"connection": "native-dispatch", "exchange_mode": "coordinator-mediated"}
-        return SeatReady(seat=scripted_seat(bridge, **(how if bridge == HOST else {})), at=AT)
+        return SeatReady(seat=scripted_seat(name, **(how if name == HOST else {})), at=AT)
 
     def _second_process(self, close: bool) -> Ending:
         connections = {
-            bridge: HostSeat() if bridge == HOST else ScriptedConnection(lambda call: reply_to(call).text)
-            for bridge in self._bridges
+            name: HostSeat() if name == HOST else ScriptedConnection(lambda call: reply_to(call).text)
+            for name in self._names
         }
-        wishes = [GivenUp(bridge=bridge, at=AT) for bridge in self._bridges if close]
+        wishes = [GivenUp(seat=name, at=AT) for name in self._names if close]
         means = Means(journal=self._journal, desk=HostAnswers(self._answered))
         return anyio.run(conduct, self._run, ScriptedSeats(connections), means, wishes)
 

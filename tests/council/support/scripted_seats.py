@@ -1,4 +1,4 @@
-"""Seats for a council of scripts: every bridge has its connection, nothing is looked up on the machine."""
+"""Seats for a council of scripts: every seat has its connection, nothing is looked up on the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bridgehead.host.cancel import Cancel
 
 
 class ScriptedSeats:
-    """`others` are outcomes instead of a seat; `again` what a second look at a bridge gives."""
+    """`others` are outcomes instead of a seat; `again` what a second look at a seat gives."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class ScriptedSeats:
         self._again = dict(again or {})
         self.checked: list[str] = []
 
-    def check(self, bridge: str, cancel: Cancel) -> SeatOutcome:
-        self.checked.append(bridge)
-        if bridge in self._others:
-            return self._others[bridge]
-        return Ready(self._seats.get(bridge) or scripted_seat(bridge), self._connections[bridge], ())
+    def check(self, name: str, cancel: Cancel) -> SeatOutcome:
+        self.checked.append(name)
+        if name in self._others:
+            return self._others[name]
+        return Ready(self._seats.get(name) or scripted_seat(name), self._connections[name], ())
 
-    def check_again(self, bridge: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
-        return self._again[bridge]
+    def check_again(self, name: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
+        return self._again[name]
 
     def workspace(self, connection: Connection, call: Call) -> Path:
         return Path(tempfile.gettempdir())
@@ -48,6 +48,6 @@ class ScriptedSeats:
     def schema_file(self, answer: Answer) -> Path | None:
         return None
 
-    def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
-        found = self._again.get(bridge)
+    def rig_answer(self, name: str, request: str) -> OwnReport | RigRejected | None:
+        found = self._again.get(name)
         return found if isinstance(found, OwnReport) else None

@@ -84,12 +84,12 @@ def verdict(
     findings: Sequence[CouncilFinding], seats: Sequence[SeatReport], task_type: TaskType
 ) -> Verdict | None:
     several = sum(seat.makes_a_council for seat in seats) > 1
-    return council_verdict(findings, task_type=task_type, mode=None, several_bridges=several)
+    return council_verdict(findings, task_type=task_type, mode=None, several_seats=several)
 
 
 def told(findings: Sequence[CouncilFinding]) -> list[tuple[object, ...]]:
     return sorted(
-        (one.id, one.cls, one.severity or "", one.bridges, one.shared_cli_path, one.title) for one in findings
+        (one.id, one.cls, one.severity or "", one.seats, one.shared_cli_path, one.title) for one in findings
     )
 
 
@@ -111,10 +111,10 @@ def test_property_every_live_item_is_in_one_finding_or_a_position(
     seats: list[SeatReport], task_type: TaskType
 ) -> None:
     findings = stage_a(seats, task_type)
-    joined = [(source.bridge, source.output.id) for one in findings for source in one.sources]
-    live = [(seat.bridge, found.id) for seat in seats for found in seat.report.outputs]
+    joined = [(source.seat.name, source.output.id) for one in findings for source in one.sources]
+    live = [(seat.name, found.id) for seat in seats for found in seat.report.outputs]
     missing = [key for key in live if key not in joined]
-    met = {(seat.bridge, found.id) for seat in seats for found in seat.report.outputs if found.met is True}
+    met = {(seat.name, found.id) for seat in seats for found in seat.report.outputs if found.met is True}
     assert len(joined) == len(set(joined))
     assert set(missing) <= met
 
@@ -153,7 +153,7 @@ def sql(bridge: str, severity: Severity, **fields: object) -> SeatReport:
 
 def test_static_confirms_as_evidence_and_never_as_a_voice() -> None:
     (finding,) = stage_a([sql("claude", Severity.HIGH), sql("static", Severity.LOW)], TaskType.REVIEW)
-    assert (finding.cls, finding.confirming_bridges) == (FindingClass.SINGLE, ("claude",))
+    assert (finding.cls, finding.confirming_seats) == (FindingClass.SINGLE, ("claude",))
     assert finding.has_static_evidence
     assert "static-analysis" not in finding.model_families
 
@@ -163,7 +163,7 @@ def test_met_and_unmet_of_one_requirement_are_a_dispute_with_both_positions() ->
     met = output(1, "X", ("hashing is done in login", Severity.INFO, OutputType.FINDING, "R-1", True))
     (finding,) = stage_a([seat_report("claude", [gap]), seat_report("codex", [met])], TaskType.AUDIT)
     assert finding.cls is FindingClass.DISPUTED
-    assert [one.bridge for one in finding.positions] == ["claude", "codex"]
+    assert [one.seat for one in finding.positions] == ["claude", "codex"]
 
 
 def test_a_bridge_that_says_met_and_unmet_disputes_what_another_says_unmet() -> None:
@@ -175,7 +175,7 @@ def test_a_bridge_that_says_met_and_unmet_disputes_what_another_says_unmet() -> 
     ]
     (finding,) = stage_a(seats, TaskType.AUDIT)
     assert finding.cls is FindingClass.DISPUTED
-    assert [one.bridge for one in finding.positions] == ["claude", "codex", "claude"]
+    assert [one.seat for one in finding.positions] == ["claude", "codex", "claude"]
 
 
 def test_a_downgrade_without_a_severity_is_a_confirmation() -> None:

@@ -75,7 +75,7 @@ def _chat_completions(assembly: Assembly) -> Agent:
     seats = load_settings(None if content is None else content.decode(), SystemClock().now())
     if content is not None and not assembly.trusted_files.holds(path, content):
         seats = without_untrusted(seats)
-    entry = seats.bridges.get("openai")
+    entry = seats.runtimes.get("openai")
     base_url = entry.options.get("base_url") if entry is not None else None
     if entry is None or not isinstance(base_url, str):
         raise NoEndpoint(path)

@@ -118,9 +118,9 @@ class Councils:
                 refuse_gate(council, gate)
                 process, retried = self._take_up(council, journal, retry)
                 now = iso_ms(self.clock.now())
-                wishes: list[Retried | GivenUp] = [Retried(bridge=bridge, at=now) for bridge in retried]
+                wishes: list[Retried | GivenUp] = [Retried(seat=bridge, at=now) for bridge in retried]
                 if close:
-                    wishes += [GivenUp(bridge=bridge, at=now) for bridge in council.bridges]
+                    wishes += [GivenUp(seat=bridge, at=now) for bridge in council.bridges]
                 return process.conduct(audience, wishes)
 
     def dry_run(self, request: CouncilRequest, audience: Audience) -> DryRun:

@@ -156,18 +156,18 @@ class HostSeatRequests:
         request = AgentRequest(
             phase=key.round,
             phase_name=key.phase_name,
-            agent_name=f"council-{key.bridge}",
+            agent_name=f"council-{key.seat}",
             prompt=call.prompt,
             version=CONTRACT,
             context={
                 "review_id": self.council.review_id,
                 "session_id": self.council.review_id,
-                "bridge": key.bridge,
+                "bridge": key.seat,
                 "role": key.role.value,
                 "domain": key.domain,
                 "capability_profile": call.profile.value,
             },
-            timeout_seconds=self._deadline(key.bridge),
+            timeout_seconds=self._deadline(key.seat),
         )
         return Attempt(str(key), request.to_file_dict(), AttemptStatus.QUEUED)
 

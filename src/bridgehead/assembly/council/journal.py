@@ -79,7 +79,7 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bridges(self) -> tuple[str, ...]:
-        return self.plan.bridges
+        return self.plan.seats
 
     @property
     def review_id(self) -> str:
@@ -117,7 +117,7 @@ class _StoredForm(msgspec.Struct, frozen=True, kw_only=True):
     def council(self) -> StoredCouncil:
         plan = CouncilPlan(
             task=self.task,
-            bridges=self.bridges,
+            seats=self.bridges,
             today=self.today,
             route=self.route,
             options=self.request.options,
@@ -194,7 +194,7 @@ def seat_reports(council: StoredCouncil, scope: Scope, inputs: Sequence[Input]) 
         return []
     run = make_run(council, scope)
     turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
-    last = {report.bridge: report for turn in turns for report in turn.bridge_reports}
+    last = {report.bridge: report for turn in turns for report in turn.seat_reports}
     return [last[bridge] for bridge in council.bridges if bridge in last]
 
 
@@ -318,7 +318,7 @@ class StoredCalls:
     def seating(self, bridge: str) -> int:
         """How often the bridge was seated: once, and again after every retry."""
         again = [one for one in self._inputs if isinstance(one, Retried | UserAnswered)]
-        return 1 + sum(one.bridge == bridge for one in again)
+        return 1 + sum(one.seat == bridge for one in again)
 
     def _append(
         self, path: str, kind: str, at: str, *, input_sha: str | None = None, result: str | None = None

@@ -200,7 +200,7 @@ class CouncilProcess:
 
     def _wait(self, waiting: Waiting, *, is_new: bool) -> Finished:
         pause = self.host_seat.pause(waiting.calls) if self.host_seat is not None and waiting.calls else None
-        asked = tuple(dict.fromkeys([*waiting.bridges, *(call.key.bridge for call in waiting.calls)]))
+        asked = tuple(dict.fromkeys([*waiting.seats, *(call.key.seat for call in waiting.calls)]))
         self.journal.wait(self.council.review_id)
         self.record.save(RunState.WAITING, event="run.waiting", facts={"waiting_for": list(asked)})
         if is_new:

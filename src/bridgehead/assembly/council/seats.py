@@ -21,7 +21,7 @@ from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status, TaskType
 from bridgehead.council.attendance import DISABLED
 from bridgehead.council.reporting.report import STATIC
-from bridgehead.council.request.settings import BridgeSettings, Settings, is_rig
+from bridgehead.council.request.settings import RuntimeSettings, Settings, is_rig
 from bridgehead.council.runtimes import find_runtime, runtime_names
 from bridgehead.council.runtimes.base import NO_CONNECTION, SeatSetup
 from bridgehead.council.runtimes.machine import Machine, ProbeFile
@@ -282,7 +282,7 @@ def list_availability(assembly: Assembly) -> list[Availability]:
     settings = read_seats_file(assembly).settings(SystemClock().now())
     machine = make_machine(assembly)
     retired = retired_runtimes(assembly)
-    rigs = [name for name in settings.bridges if is_rig(name)]
+    rigs = [name for name in settings.runtimes if is_rig(name)]
     names = runtime_names()
     # Some programs take seconds to say their version; they are asked side by side.
     with ThreadPoolExecutor(max_workers=len(names)) as threads:
@@ -297,7 +297,7 @@ def list_availability(assembly: Assembly) -> list[Availability]:
     return [
         *found,
         *(
-            Availability(name, settings.bridges[name].enabled, "rig", reason="asked by envelope")
+            Availability(name, settings.runtimes[name].enabled, "rig", reason="asked by envelope")
             for name in rigs
         ),
     ]
@@ -315,8 +315,8 @@ def _setup(
     bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]
 ) -> SeatSetup:
     return SeatSetup(
-        bridge=bridge,
-        settings=settings.bridges.get(bridge) or BridgeSettings(),
+        runtime=bridge,
+        settings=settings.runtimes.get(bridge) or RuntimeSettings(),
         environment=machine.environment,
         pass_env=assembly.settings.texts("council.pass_env"),
         project=assembly.places.project,

@@ -144,9 +144,7 @@ async def _call_runtime(seated: Ready, request: AgentRequest, workspace: Path) -
         reasoning=seated.reasoning,
         title=f"bridgehead flow: {request.agent_name}",
     )
-    key = CallKey(
-        bridge=seat.bridge, round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=request.agent_name
-    )
+    key = CallKey(seat=seat.name, round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=request.agent_name)
     call = Call(key, request.prompt, request.timeout_seconds, Answer.NOTES, CapabilityProfile.INSPECT)
     async with CallRunner() as runner:
         return await runner.carry(seated.connection, call, ask)

@@ -267,7 +267,7 @@ def calls_document(planned: DryRun) -> dict[str, Any]:
     return {
         "seats": [
             {
-                "bridge": seat.bridge,
+                "bridge": seat.name,
                 "connection": seat.connection,
                 "models": list(seat.models),
                 "first_calls": [
@@ -290,9 +290,9 @@ def calls_text(planned: DryRun) -> str:
     lines: list[str] = []
     for seat in planned.seats:
         models = ", ".join(model or "default model" for model in seat.models)
-        lines.append(f"{seat.bridge}   {seat.connection}, {models}   at most {seat.most_calls} calls")
-        if seat.bridge in planned.refusals:
-            lines.append(f"  its last call was refused: {one_line(planned.refusals[seat.bridge])}")
+        lines.append(f"{seat.name}   {seat.connection}, {models}   at most {seat.most_calls} calls")
+        if seat.name in planned.refusals:
+            lines.append(f"  its last call was refused: {one_line(planned.refusals[seat.name])}")
         lines += [f"  {call.key}   {len(call.prompt):,} characters" for call in seat.first_calls]
     if planned.coordinator:
         lines.append(f"second look   {planned.coordinator}   at most {planned.stage_b_calls} calls")

@@ -11,8 +11,8 @@ from bridgehead.contract.report import DisputedOutput
 from bridgehead.contract.timeouts import MAX_ROUNDS
 from bridgehead.contract.words import LocalCouncilType, OutputState
 from bridgehead.council.calls import Role, Step
-from bridgehead.council.debate.call_batch import CallBatch, Heard
-from bridgehead.council.debate.first_round import CHALLENGER, items_of, take_items
+from bridgehead.council.debate.call_batch import CallBatch, ReadReply
+from bridgehead.council.debate.first_round import CHALLENGER, enter_items, items_of
 from bridgehead.council.debate.ledger import Owner, by_severity, final_output, placement
 from bridgehead.council.debate.roster import Signal
 from bridgehead.council.debate.state import SeatState
@@ -25,7 +25,7 @@ def consolidated(run: SeatState) -> Analysed:
     rounds = run.debate.rounds_finished
     kept = by_severity(entry for entry in run.ledger if entry.merged_into is None)
     finals = [
-        (entry, with_identity(final_output(entry, rounds), run.around.tree, run.around.renames))
+        (entry, with_identity(final_output(entry, rounds), run.inputs.tree, run.inputs.renames))
         for entry in kept
     ]
     outputs = tuple(output for _, output in finals if "outputs" in placement(output.status))
@@ -57,10 +57,10 @@ def consolidated(run: SeatState) -> Analysed:
     )
 
 
-def hear_items(run: SeatState, heard: Iterable[Heard]) -> None:
+def take_items(run: SeatState, replies: Iterable[ReadReply]) -> None:
     """Replies with items, and the Challenger's rulings and challenges, in the order of the questions."""
     signals: list[Signal] = []
-    for one in heard:
+    for one in replies:
         key = one.ask.call.key
         if key.step is Step.CHALLENGE and key.role is Role.CHALLENGER:
             run.debate.take_rulings(one.value["rulings"], run.round)
@@ -71,10 +71,10 @@ def hear_items(run: SeatState, heard: Iterable[Heard]) -> None:
     _take_signals(run, signals)
 
 
-def hear_responses(run: SeatState, heard: Iterable[Heard]) -> None:
+def take_responses(run: SeatState, replies: Iterable[ReadReply]) -> None:
     """Owners' answers; the parts of an owner whose packet was split are one answer."""
-    by_owner: dict[Owner, list[Heard]] = {}
-    for one in heard:
+    by_owner: dict[Owner, list[ReadReply]] = {}
+    for one in replies:
         by_owner.setdefault(_owner(one), []).append(one)
     signals: list[Signal] = []
     for owner, parts in by_owner.items():
@@ -86,33 +86,33 @@ def hear_responses(run: SeatState, heard: Iterable[Heard]) -> None:
     _take_signals(run, signals)
 
 
-def hear_rulings(run: SeatState, heard: Iterable[Heard]) -> None:
+def take_rulings(run: SeatState, replies: Iterable[ReadReply]) -> None:
     """The last rulings; challenges that come now are too late."""
-    for one in heard:
+    for one in replies:
         run.debate.take_rulings(one.value["rulings"], run.round)
         for late in one.value["challenges"]:
             run.log("late_challenge", detail=str(late.get("target_finding_id"))[:80], round=run.round)
 
 
-def settle(run: SeatState, wave: CallBatch) -> None:
+def settle(run: SeatState, batch: CallBatch) -> None:
     """After every step that may bring items: note trouble, and join duplicates, which are nothing new."""
-    note_trouble(run, wave)
+    note_trouble(run, batch)
     run.ledger.merge_duplicates()
     run.debate.changes["new"] = run.ledger.count_raised_in(run.round)
 
 
-def note_trouble(run: SeatState, wave: CallBatch) -> None:
+def note_trouble(run: SeatState, batch: CallBatch) -> None:
     """Remember that an agent failed or was cut off; the seat is less sure then (council §11)."""
-    partial = any(heard.partial for heard in wave.heard.values())
-    run.troubled = run.troubled or partial or bool(wave.failures)
+    partial = any(reply.partial for reply in batch.replies.values())
+    run.troubled = run.troubled or partial or bool(batch.failures)
 
 
-def raise_items(run: SeatState, one: Heard) -> tuple[Signal, ...]:
+def raise_items(run: SeatState, one: ReadReply) -> tuple[Signal, ...]:
     """Put the items of one reply into the ledger; those whose evidence is not there are doubted at once."""
     owner = _owner(one)
     placed, signals = items_of(one.value)
     answers = one.ask.call.key.step is Step.RESPONSE
-    raised = take_items(
+    raised = enter_items(
         run.ledger,
         run.intake,
         [(place, entry) for place, entry in placed if not (answers and _is_response(entry))],
@@ -132,7 +132,7 @@ def _take_signals(run: SeatState, signals: Sequence[Signal]) -> None:
     run.roster.take_signals(signals, {entry.id: entry for entry in run.ledger})
 
 
-def _owner(one: Heard) -> Owner:
+def _owner(one: ReadReply) -> Owner:
     return Owner(one.ask.call.key.role, one.ask.call.key.domain)
 
 

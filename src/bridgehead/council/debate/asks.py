@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from bridgehead.contract.report import Output
 from bridgehead.council.calls import Answer, CallKey, Step
-from bridgehead.council.debate.call_batch import Ask, Heard, next_attempt
+from bridgehead.council.debate.call_batch import Ask, ReadReply, next_attempt
 from bridgehead.council.debate.challenges import Challenge
 from bridgehead.council.debate.first_round import CHALLENGER, CONSOLIDATOR, INTEGRATOR, expert_owner, make_ask
 from bridgehead.council.debate.ledger import Entry, Owner
 from bridgehead.council.debate.packets import (
     build_packet,
+    conflict_entries,
     find_gaps,
+    history_entries,
     synthesis_text,
-    told_conflicts,
-    told_history,
 )
 from bridgehead.council.debate.roster import NewExpert
 from bridgehead.council.debate.state import SeatState
@@ -45,7 +45,7 @@ Builder = Callable[[PromptContext, CallKey, Debated], Safe]
 def challenge_asks(run: SeatState, added: Sequence[NewExpert]) -> list[Ask]:
     """New experts first, then the Integration Checker, then the Challenger: the order ids are given in."""
     packet = packet_for(run, run.ledger.live(), run.debate.open_challenges(), added)
-    history = told_history(run.debate)
+    history = history_entries(run.debate)
     return [
         *(_late_expert_ask(run, new) for new in added),
         *debate_asks(run, INTEGRATOR, Step.CHALLENGE, packet, integration_prompt, Answer.ITEMS, read_items),
@@ -62,13 +62,13 @@ def challenge_asks(run: SeatState, added: Sequence[NewExpert]) -> list[Ask]:
     ]
 
 
-def reminder_ask(run: SeatState, spoken: Heard, missing: Sequence[Entry]) -> Ask:
+def reminder_ask(run: SeatState, spoken: ReadReply, missing: Sequence[Entry]) -> Ask:
     """The Challenger owes challenges: ask once more, with the ids."""
     key = next_attempt(spoken.ask.call.key)
     session = run.session_of(CHALLENGER)
     previous = NOTHING if session is not None else spoken.ask.prompt
-    prompt = reminder_prompt(run.scene, key, previous, [entry.id for entry in missing], stage_b=False)
-    return make_ask(run.seat, run.scene, key, prompt, Answer.CHALLENGES, READ_CHALLENGES, session=session)
+    prompt = reminder_prompt(run.context, key, previous, [entry.id for entry in missing], stage_b=False)
+    return make_ask(run.seat, run.context, key, prompt, Answer.CHALLENGES, READ_CHALLENGES, session=session)
 
 
 def response_asks(run: SeatState, owner: Owner) -> list[Ask]:
@@ -77,8 +77,8 @@ def response_asks(run: SeatState, owner: Owner) -> list[Ask]:
     conflicts = [conflict for conflict in run.conflicts if conflict.owner == owner]
     title = run.title(owner)
 
-    def build(scene: PromptContext, key: CallKey, debated: Debated) -> Safe:
-        return response_prompt(scene, key, debated, role_title=title)
+    def build(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
+        return response_prompt(context, key, debated, role_title=title)
 
     return debate_asks(
         run,
@@ -88,7 +88,7 @@ def response_asks(run: SeatState, owner: Owner) -> list[Ask]:
         build,
         Answer.RESPONSES,
         READ_RESPONSES,
-        conflicts=told_conflicts(conflicts, run.debate),
+        conflicts=conflict_entries(conflicts, run.debate),
     )
 
 
@@ -103,7 +103,7 @@ def ruling_asks(run: SeatState) -> list[Ask]:
         ruling_prompt,
         Answer.RULINGS,
         READ_RULINGS,
-        history=told_history(run.debate),
+        history=history_entries(run.debate),
     )
 
 
@@ -123,7 +123,7 @@ def packet_for(
 ) -> dict[str, Any]:
     """The context packet of the present round for a role that sees these findings and challenges."""
     challenged = {run.debate.target_of(one).id for one in run.debate.challenges.values()}
-    gaps = find_gaps(run.task, run.around.scope_files, list(run.ledger))
+    gaps = find_gaps(run.task, run.inputs.scope_files, list(run.ledger))
     told_round = max(run.round - 1, 1)
     return build_packet(
         round_number=run.round,
@@ -156,14 +156,14 @@ def debate_asks(
     asks: list[Ask] = []
     for number, shard in enumerate(reduced.packets, start=1):
         key = run.key(owner, step, shard=number)
-        alone = build(run.scene, key, Debated(shard, reduced.annotated, history, conflicts))
+        alone = build(run.context, key, Debated(shard, reduced.annotated, history, conflicts))
         known = Debated(shard, reduced.annotated, history, conflicts, in_session=True)
         asks.append(
             make_ask(
                 run.seat,
-                run.scene,
+                run.context,
                 key,
-                alone if session is None else build(run.scene, key, known),
+                alone if session is None else build(run.context, key, known),
                 answer,
                 read,
                 session=session,
@@ -177,12 +177,12 @@ def debate_asks(
 
 def _late_expert_ask(run: SeatState, new: NewExpert) -> Ask:
     key = run.key(expert_owner(new.expert.domain), Step.CHALLENGE)
-    told = _told_trigger(run.ledger[new.trigger_id].output) if new.trigger_id is not None else None
-    prompt = late_expert_prompt(run.scene, key, new.expert, told, new.reason)
-    return make_ask(run.seat, run.scene, key, prompt, Answer.ITEMS, read_items)
+    told = _trigger_entry(run.ledger[new.trigger_id].output) if new.trigger_id is not None else None
+    prompt = late_expert_prompt(run.context, key, new.expert, told, new.reason)
+    return make_ask(run.seat, run.context, key, prompt, Answer.ITEMS, read_items)
 
 
-def _told_trigger(trigger: Output) -> dict[str, object]:
+def _trigger_entry(trigger: Output) -> dict[str, object]:
     return {
         "title": trigger.title,
         "description": trigger.description,

@@ -22,6 +22,8 @@ from bridgehead.council.request.plan import CouncilOptions
 
 BUDGET_REACHED: Final = "budget_reached"
 """The warning of whoever did not ask any more."""
+CANCELLED: Final = "cancelled"
+NOTHING_SPENT: Final = CallUsage()
 
 
 @dataclass(slots=True)
@@ -90,10 +92,6 @@ def _total(amounts: list[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-CANCELLED: Final = "cancelled"
-NOTHING_SPENT: Final = CallUsage()
-
-
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One question: the call, how its answer is read, and how it is put to a runtime that lost the session."""
@@ -116,7 +114,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReadReply:
     """One usable answer."""
 
     ask: Ask
@@ -134,7 +132,7 @@ class CallBatch:
     repair: Callable[[CallKey, Safe, str], Safe]
     keeps_history: bool = False
     sessions: dict[str, str] = field(default_factory=dict)
-    heard: dict[CallKey, Heard] = field(default_factory=dict)
+    replies: dict[CallKey, ReadReply] = field(default_factory=dict)
     """By the key of the first attempt."""
     failures: dict[CallKey, Failure] = field(default_factory=dict)
     _outstanding: dict[CallKey, Ask] = field(default_factory=dict)
@@ -172,10 +170,10 @@ class CallBatch:
         self._outstanding.clear()
         return abandoned
 
-    def in_order(self) -> list[Heard]:
+    def in_order(self) -> list[ReadReply]:
         """Usable answers in the order the questions were given, whoever answered first."""
         firsts = (first_attempt(ask.call.key) for ask in self.asks)
-        return [self.heard[key] for key in firsts if key in self.heard]
+        return [self.replies[key] for key in firsts if key in self.replies]
 
     def failures_in_order(self) -> list[tuple[CallKey, Failure]]:
         """The failed, in the same order."""
@@ -193,7 +191,7 @@ class CallBatch:
             self.sessions[key.speaker] = reply.session
         answer = read_reply(reply.text, ask.read)
         if isinstance(answer, Answered):
-            self._hear(ask, reply, answer)
+            self._take(ask, reply, answer)
             return ()
         if answer.reason == PARSE_FAILURE and not ask.is_repair:
             return (self._issue(self._repaired(ask, reply)),)
@@ -201,9 +199,9 @@ class CallBatch:
         self._fail(ask, answer.reason, error, detail="")
         return ()
 
-    def _hear(self, ask: Ask, reply: Reply, answer: Answered[Any]) -> None:
+    def _take(self, ask: Ask, reply: Reply, answer: Answered[Any]) -> None:
         key = ask.call.key
-        self.heard[first_attempt(key)] = Heard(ask, answer.value, answer.partial)
+        self.replies[first_attempt(key)] = ReadReply(ask, answer.value, answer.partial)
         facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
         duration = round(reply.duration_seconds, 3)
         self.log("agent_reply", **facts, chars=len(reply.text), duration_s=duration, **_spent(reply.usage))

@@ -36,7 +36,7 @@ def expert_owner(domain: str) -> Owner:
 
 def make_ask(
     seat: Seat,
-    scene: PromptContext,
+    context: PromptContext,
     key: CallKey,
     prompt: Safe,
     answer: Answer,
@@ -45,18 +45,23 @@ def make_ask(
 ) -> Ask:
     """A question to this seat."""
     session = more.pop("session", None)
-    call = Call(key, prompt, seat.timeout_seconds, answer, scene.profile_of(key), session)
+    call = Call(key, prompt, seat.timeout_seconds, answer, context.profile_of(key), session)
     return Ask(call, prompt, read, **more)
 
 
-def first_look_asks(
-    seat: Seat, scene: PromptContext, experts: Mapping[str, Expert], *, seating: int, model: str | None = None
+def first_round_asks(
+    seat: Seat,
+    context: PromptContext,
+    experts: Mapping[str, Expert],
+    *,
+    seating: int,
+    model: str | None = None,
 ) -> list[Ask]:
     """One question per domain, then the Integration Checker, then the Challenger: the order ids are given in."""
 
     def key(role: Role, domain: str) -> CallKey:
         return CallKey(
-            bridge=seat.bridge,
+            seat=seat.name,
             round=FIRST_ROUND,
             step=Step.ANALYSIS,
             role=role,
@@ -66,12 +71,14 @@ def first_look_asks(
         )
 
     prompts = [
-        (key(Role.EXPERT, domain), expert_prompt(scene, key(Role.EXPERT, domain), expert))
+        (key(Role.EXPERT, domain), expert_prompt(context, key(Role.EXPERT, domain), expert))
         for domain, expert in experts.items()
     ]
     for role, domain in ((Role.INTEGRATION, INTEGRATION), (Role.CHALLENGER, CROSS_DOMAIN)):
-        prompts.append((key(role, domain), standing_role_prompt(scene, key(role, domain))))
-    return [make_ask(seat, scene, call_key, prompt, Answer.ITEMS, read_items) for call_key, prompt in prompts]
+        prompts.append((key(role, domain), standing_role_prompt(context, key(role, domain))))
+    return [
+        make_ask(seat, context, call_key, prompt, Answer.ITEMS, read_items) for call_key, prompt in prompts
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class Raised:
     signals: tuple[Signal, ...]
 
 
-def take_items(
+def enter_items(
     ledger: Ledger,
     intake: Intake,
     placed: Iterable[tuple[int, Mapping[str, Any]]],
@@ -111,13 +118,13 @@ def items_of(value: Any) -> tuple[list[tuple[int, Mapping[str, Any]]], object]:
     )
 
 
-def covered_domains(wave: CallBatch) -> list[str]:
+def covered_domains(batch: CallBatch) -> list[str]:
     """Domains whose expert gave a usable answer, possibly an empty one."""
-    return [heard.ask.call.key.domain for heard in wave.in_order() if heard.ask.call.key.role is Role.EXPERT]
+    return [reply.ask.call.key.domain for reply in batch.in_order() if reply.ask.call.key.role is Role.EXPERT]
 
 
-def usual_failure(wave: CallBatch) -> str:
+def usual_failure(batch: CallBatch) -> str:
     """The most frequent reason, the first one on ties."""
-    failed = wave.failures_in_order()
+    failed = batch.failures_in_order()
     reasons = Counter(failure.reason for key, failure in failed if key.role is Role.EXPERT)
     return reasons.most_common(1)[0][0] if reasons else "parse_failure"

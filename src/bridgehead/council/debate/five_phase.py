@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from bridgehead.contract.words import OutputState
 from bridgehead.council.calls import Answer, CallKey, Step
-from bridgehead.council.debate.answers import hear_items, raise_items, settle
+from bridgehead.council.debate.answers import raise_items, settle, take_items
 from bridgehead.council.debate.asks import debate_asks, packet_for
-from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, Heard
+from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, ReadReply
 from bridgehead.council.debate.first_round import CHALLENGER, INTEGRATOR, covered_domains, expert_owner
 from bridgehead.council.debate.five_phase_vote import ROUNDS, Stance, final_state, support_share, task_budget
 from bridgehead.council.debate.ledger import ChallengeState, Entry, Owner
@@ -44,14 +44,14 @@ class FivePhaseRun(RoundsRun):
 
     # -- phases 1 and 2: everybody alone, then everything is published
 
-    def _after_first_look(self) -> None:
-        run, wave = self._run, self._settled_wave()
-        if not covered_domains(wave):
-            super()._after_first_look()
+    def _after_first_round(self) -> None:
+        run, batch = self._run, self._settled_batch()
+        if not covered_domains(batch):
+            super()._after_first_round()
             return
-        hear_items(run, wave.in_order())
-        run.roster.leave_unheard()  # the panel is fixed when the findings are published
-        settle(run, wave)
+        take_items(run, batch.in_order())
+        run.roster.leave_unexplored()  # the panel is fixed when the findings are published
+        settle(run, batch)
         if not run.ledger.live():
             self._end("nothing_found")
         else:
@@ -77,10 +77,10 @@ class FivePhaseRun(RoundsRun):
         )
 
     def _after_messages(self) -> None:
-        run, wave = self._run, self._settled_wave()
-        heard = wave.in_order()
-        self._hear_messages(heard)
-        settle(run, wave)
+        run, batch = self._run, self._settled_batch()
+        replies = batch.in_order()
+        self._take_messages(replies)
+        settle(run, batch)
         quiet = not run.debate.changes.total()
         run.debate.finish_round(run.round, "convergence" if quiet else None)
         if quiet:
@@ -88,11 +88,11 @@ class FivePhaseRun(RoundsRun):
         else:
             self._next_phase()
 
-    def _hear_messages(self, heard: Sequence[Heard]) -> None:
+    def _take_messages(self, replies: Sequence[ReadReply]) -> None:
         """Challenges before answers, so that nobody answers what was not said yet."""
         run = self._run
         asked = [challenge.id for challenge in run.debate.open_challenges()]
-        for one in heard:
+        for one in replies:
             owner = _owner(one)
             for message in _messages(one, "challenge", "cross-challenge"):
                 self._take_challenge(owner, message)
@@ -100,7 +100,7 @@ class FivePhaseRun(RoundsRun):
                 self._corroborate(owner, message)
             for message in _messages(one, "merge-proposal"):
                 self._agree(owner, as_line(message.get("finding_id")), as_line(message.get("other_id")))
-        for one in heard:
+        for one in replies:
             owner = _owner(one)
             answers = [_as_response(message) for message in _messages(one, "defense", "withdrawal")]
             run.debate.take_responses(owner, answers, asked, run.round)
@@ -136,10 +136,10 @@ class FivePhaseRun(RoundsRun):
         self._ask(asks, self._after_positions)
 
     def _after_positions(self) -> None:
-        wave = self._settled_wave()
-        for one in wave.in_order():
+        batch = self._settled_batch()
+        for one in batch.in_order():
             self._take_positions(_owner(one), one.value)
-        settle(self._run, wave)
+        settle(self._run, batch)
         self._join_agreed()
         self._decide()
         self._end(self._ending)
@@ -209,8 +209,8 @@ class FivePhaseRun(RoundsRun):
     def _message_asks(self, owner: Owner) -> list[Ask]:
         run, title, own_ids = self._run, self._run.title(owner), self._own_ids(owner)
 
-        def build(scene: PromptContext, key: CallKey, debated: Debated) -> Safe:
-            return debate_round_prompt(scene, key, debated, role_title=title, own_ids=own_ids)
+        def build(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
+            return debate_round_prompt(context, key, debated, role_title=title, own_ids=own_ids)
 
         packet = anonymous(packet_for(run, run.ledger.live(), run.debate.open_challenges()))
         return debate_asks(run, owner, Step.CHALLENGE, packet, build, Answer.CHALLENGES, READ_MESSAGES)
@@ -221,8 +221,10 @@ class FivePhaseRun(RoundsRun):
             (one.id, other.id) for one, other in self._merge_candidates() if owner in (one.owner, other.owner)
         ]
 
-        def build(scene: PromptContext, key: CallKey, debated: Debated) -> Safe:
-            return final_position_prompt(scene, key, debated, role_title=title, own_ids=own_ids, merges=pairs)
+        def build(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
+            return final_position_prompt(
+                context, key, debated, role_title=title, own_ids=own_ids, merges=pairs
+            )
 
         packet = anonymous(packet_for(run, run.ledger.live(), run.debate.open_challenges()))
         return debate_asks(run, owner, Step.POSITION, packet, build, Answer.POSITIONS, READ_POSITIONS)
@@ -233,17 +235,17 @@ class FivePhaseRun(RoundsRun):
     # -- the end
 
     def _cut_short(self, reason: str) -> None:
-        wave = self._settled_wave()
-        step = next((ask.call.key.step for ask in wave.asks), Step.ANALYSIS)
+        batch = self._settled_batch()
+        step = next((ask.call.key.step for ask in batch.asks), Step.ANALYSIS)
         if step is Step.ANALYSIS:
             super()._cut_short(reason)
             return
         if step is Step.POSITION:
-            for one in wave.in_order():
+            for one in batch.in_order():
                 self._take_positions(_owner(one), one.value)
         else:
-            self._hear_messages(wave.in_order())
-        settle(self._run, wave)
+            self._take_messages(batch.in_order())
+        settle(self._run, batch)
         self._decide()
         self._end(f"stopped: {reason}")
 
@@ -262,11 +264,11 @@ def anonymous(packet: dict[str, Any]) -> dict[str, Any]:
     return {**packet, "previous_findings": shown}
 
 
-def _owner(one: Heard) -> Owner:
+def _owner(one: ReadReply) -> Owner:
     return Owner(one.ask.call.key.role, one.ask.call.key.domain)
 
 
-def _messages(one: Heard, *kinds: str) -> Iterator[Mapping[str, Any]]:
+def _messages(one: ReadReply, *kinds: str) -> Iterator[Mapping[str, Any]]:
     for message in one.value["messages"]:
         if as_line(message.get("kind")).casefold() in kinds:
             yield message

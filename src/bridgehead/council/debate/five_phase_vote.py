@@ -53,7 +53,7 @@ def final_state(share: Fraction | None, threshold: Fraction, *, origin_round: in
 
 
 def debate_verdict(outputs: Iterable[Output], preset: Preset) -> Verdict:
-    """The verdict of a standalone debate; inside a bridge table 11.1 applies (K35)."""
+    """The verdict of a standalone debate; inside a seat table 11.1 applies (K35)."""
     listed = list(outputs)
     held = [output for output in listed if output.status is not OutputState.DISPUTED]
     disputed = [output for output in listed if output.status is OutputState.DISPUTED]

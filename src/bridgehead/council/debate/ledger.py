@@ -179,7 +179,7 @@ class Entry:
 
 
 class Ledger:
-    """The items of one bridge run, by id, in the order they were raised."""
+    """The items of one seat run, by id, in the order they were raised."""
 
     def __init__(self, prefix: str, tree: Tree | None, log: Log) -> None:
         self._prefix = prefix

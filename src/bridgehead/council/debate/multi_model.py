@@ -16,8 +16,8 @@ from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Intensity, LocalCouncilType, severity_rank
 from bridgehead.council.calls import Role, Step
 from bridgehead.council.debate.answers import consolidated, settle
-from bridgehead.council.debate.call_batch import CallBatch, Heard
-from bridgehead.council.debate.first_round import first_look_asks, items_of, take_items, usual_failure
+from bridgehead.council.debate.call_batch import CallBatch, ReadReply
+from bridgehead.council.debate.first_round import enter_items, first_round_asks, items_of, usual_failure
 from bridgehead.council.debate.ledger import Entry, Ledger, Owner
 from bridgehead.council.debate.seat_run import RoundsRun
 from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster
@@ -43,16 +43,16 @@ class MultiModelRun(RoundsRun):
         asks = [
             ask
             for model in self._models
-            for ask in first_look_asks(
-                self.seat, self._scene, self._run.roster.experts, seating=self._seating, model=model
+            for ask in first_round_asks(
+                self.seat, self._context, self._run.roster.experts, seating=self._seating, model=model
             )
         ]
-        self._ask(asks, self._after_first_look)
+        self._ask(asks, self._after_first_round)
 
-    def _after_first_look(self) -> None:
-        wave = self._settled_wave()
-        if not self._hear_models(wave):
-            self._finish(skipped_report(self.task, self._facts(), usual_failure(wave)))
+    def _after_first_round(self) -> None:
+        batch = self._settled_batch()
+        if not self._take_models(batch):
+            self._finish(skipped_report(self.task, self._facts(), usual_failure(batch)))
             return
         # One round at most, whatever the intensity allows; quick has none.
         if self.seat.debate_merged and self._run.ledger.live() and self.task.intensity is not Intensity.QUICK:
@@ -61,25 +61,25 @@ class MultiModelRun(RoundsRun):
         else:
             self._end(None)
 
-    def _stop_reason(self) -> str | None:
+    def stop_reason(self) -> str | None:
         return "max_rounds"
 
     def _cut_short(self, reason: str) -> None:
-        wave = self._settled_wave()
-        if wave.asks[0].call.key.step is not Step.ANALYSIS:
+        batch = self._settled_batch()
+        if batch.asks[0].call.key.step is not Step.ANALYSIS:
             super()._cut_short(reason)
-        elif self._hear_models(wave):
+        elif self._take_models(batch):
             self._end(f"stopped: {reason}")
         else:
             self._finish(skipped_report(self.task, self._facts(), reason))
 
-    def _hear_models(self, wave: CallBatch) -> bool:
+    def _take_models(self, batch: CallBatch) -> bool:
         """Each model's items under ids of its own, then joined across models; whether any model answered."""
-        heard = wave.in_order()
+        replies = batch.in_order()
         slugs = dict(zip(self._models, model_slugs(self._models), strict=True))
         raised: list[Entry] = []
         for model in self._models:
-            mine = [one for one in heard if one.ask.call.key.model == model]
+            mine = [one for one in replies if one.ask.call.key.model == model]
             if not any(one.ask.call.key.role is Role.EXPERT for one in mine):
                 continue
             self._used.append(model)
@@ -87,15 +87,15 @@ class MultiModelRun(RoundsRun):
                 mine, Ledger(f"{self.seat.id_prefix}-{slugs[model]}-", None, self._log), model
             )
         self._adopt(raised)
-        settle(self._run, wave)
+        settle(self._run, batch)
         return bool(self._used)
 
-    def _raise(self, heard: Iterable[Heard], ledger: Ledger, model: str) -> list[Entry]:
-        for one in heard:
+    def _raise(self, replies: Iterable[ReadReply], ledger: Ledger, model: str) -> list[Entry]:
+        for one in replies:
             key = one.ask.call.key
             owner = Owner(key.role, key.domain)
             placed, signals = items_of(one.value)
-            raised = take_items(
+            raised = enter_items(
                 ledger,
                 self._intake,
                 placed,

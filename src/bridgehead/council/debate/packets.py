@@ -35,9 +35,16 @@ class Conflict:
 
 def find_conflicts(live: Sequence[Entry]) -> list[Conflict]:
     """Items of different domains about one place or in the same words that cannot both be right; both owners hear."""
-    looks = [(entry, find_references(entry.output.evidence or ""), _wording(entry)) for entry in live]
+    compared = [
+        (
+            entry,
+            find_references(entry.output.evidence or ""),
+            Wording.of(entry.output.title, entry.output.description),
+        )
+        for entry in live
+    ]
     conflicts: list[Conflict] = []
-    for (one, one_refs, one_words), (other, other_refs, other_words) in combinations(looks, 2):
+    for (one, one_refs, one_words), (other, other_refs, other_words) in combinations(compared, 2):
         if one.output.domain == other.output.domain or not _disagree(one, other):
             continue
         nearby = relate(one_refs, other_refs) is Relation.SAME_LINES
@@ -103,7 +110,7 @@ def synthesis_text(round_number: int, findings: int, challenged: int, added: int
     return " ".join(filter(None, sentences))
 
 
-def told_conflicts(conflicts: Sequence[Conflict], debate: Debate) -> list[dict[str, Any]]:
+def conflict_entries(conflicts: Sequence[Conflict], debate: Debate) -> list[dict[str, Any]]:
     """Conflicts as an expert is told of them: the other finding without its author."""
     told: list[dict[str, Any]] = []
     for conflict in conflicts[:MOST_CONFLICTS]:
@@ -124,7 +131,7 @@ def told_conflicts(conflicts: Sequence[Conflict], debate: Debate) -> list[dict[s
     return told
 
 
-def told_history(debate: Debate) -> list[dict[str, Any]]:
+def history_entries(debate: Debate) -> list[dict[str, Any]]:
     """The newest challenges and answers, each cut to a length one can read, with a mark where something is missing."""
     history = debate.history()
     kept = [
@@ -164,10 +171,6 @@ def _challenge(challenge: Challenge, debate: Debate) -> dict[str, Any]:
         "challenge_text": challenge.text,
         "directed_at_domain": entry.output.domain,
     }
-
-
-def _wording(entry: Entry) -> Wording:
-    return Wording.of(entry.output.title, entry.output.description)
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Which experts sit in a bridge, and who is called in when a finding points to another domain (council §9.5)."""
+"""Which experts sit in a seat, and who is called in when a finding points to another domain (council §9.5)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Roster:
     log: Log
     experts: dict[str, Expert] = field(default_factory=dict)
     waiting: list[NewExpert] = field(default_factory=list)
-    """Called in, not heard yet."""
+    """Called in, not asked yet."""
     unexplored: list[str] = field(default_factory=list)
     passed_on: list[Signal] = field(default_factory=list)
     """Signals for a domain that sits already; they reach its expert as conflicts."""
@@ -81,13 +81,13 @@ class Roster:
                 self._call_in(signal, trigger)
 
     def pass_over(self, signals: Iterable[Signal]) -> None:
-        """There is no round in which experts for these could be heard."""
+        """There is no round in which experts for these could be asked."""
         for signal in signals:
             if self._is_new(signal.domain):
                 self.unexplored.append(signal.domain)
 
-    def leave_unheard(self) -> None:
-        """The debate ends before these experts were heard."""
+    def leave_unexplored(self) -> None:
+        """The debate ends before these experts were asked."""
         for new in self.waiting:
             self.experts.pop(new.expert.domain, None)
             self.unexplored.append(new.expert.domain)
@@ -133,8 +133,4 @@ def _read_signal(fields: Mapping[str, Any], raised: Mapping[int, Entry]) -> Sign
 def _trigger(index: object, raised: Mapping[int, Entry]) -> str | None:
     if isinstance(index, int) and index in raised:
         return raised[index].id
-    return _first_id(by_severity(raised.values()))
-
-
-def _first_id(entries: Iterable[Entry]) -> str | None:
-    return next((entry.id for entry in entries), None)
+    return next((entry.id for entry in by_severity(raised.values())), None)

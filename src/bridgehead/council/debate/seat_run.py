@@ -26,11 +26,11 @@ from bridgehead.council.calls import (
 )
 from bridgehead.council.debate.answers import (
     consolidated,
-    hear_items,
-    hear_responses,
-    hear_rulings,
     note_trouble,
     settle,
+    take_items,
+    take_responses,
+    take_rulings,
 )
 from bridgehead.council.debate.asks import (
     challenge_asks,
@@ -45,7 +45,7 @@ from bridgehead.council.debate.first_round import (
     CHALLENGER,
     FIRST_ROUND,
     covered_domains,
-    first_look_asks,
+    first_round_asks,
     usual_failure,
 )
 from bridgehead.council.debate.ledger import Ledger, domains_with_items
@@ -62,6 +62,7 @@ NO_ANSWER: Final = "no_answer"
 INTERRUPTED: Final = "interrupted"
 
 SeatInput = Reply | CallFailed | DeadlineReached | GivenUp | Interrupted
+BUDGET: Final = "budget"
 
 
 class SeatRun(ABC):
@@ -71,7 +72,7 @@ class SeatRun(ABC):
         self,
         seat: Seat,
         task: BridgeInput,
-        surroundings: RunInputs,
+        inputs: RunInputs,
         *,
         budget: Budget | None = None,
         seating: int = 1,
@@ -79,13 +80,13 @@ class SeatRun(ABC):
         self.seat = seat
         self.task = task
         self.report: BridgeReport | None = None
-        self._surroundings = surroundings
+        self._inputs = inputs
         self._seating = seating
         self._budget = budget or Budget()
         self._tally = Tally()
         self._budget.watch(self._tally)
-        material = surroundings.material.for_seat(reads_files=seat.reads_files)
-        self._scene = PromptContext(task, material, surroundings.secret)
+        material = inputs.material.for_seat(reads_files=seat.reads_files)
+        self._context = PromptContext(task, material, inputs.secret)
         self._intake = Intake(task)
         self._warnings: list[str] = [*seat.warnings, *material.warnings]
         self._sessions: dict[str, str] = {}
@@ -95,25 +96,25 @@ class SeatRun(ABC):
         self._events: list[SeatEvent] = []
         self._calls: list[Call] = []
         self._cancelled: tuple[CallKey, ...] = ()
-        self._wave: CallBatch | None = None
+        self._batch: CallBatch | None = None
         self._then: Callable[[], None] | None = None
 
     def start(self, at: str) -> Turn:
         """Begin; returns the calls of Round 1."""
         self._started_at = self._at = at
-        self._log("bridge_start", bridge=self.seat.bridge, session_id=self.task.session_id, timestamp=at)
+        self._log("bridge_start", bridge=self.seat.name, session_id=self.task.session_id, timestamp=at)
         self._begin()
         return self._turn()
 
     def feed(self, happened: SeatInput) -> Turn:
         """Something happened; returns what is to be done now. After the report everything is ignored."""
-        if self.report is not None or self._wave is None:
+        if self.report is not None or self._batch is None:
             return Turn()
         self._at = happened.at
         if isinstance(happened, Reply) and happened.model and happened.model not in self._models_seen:
             self._models_seen.append(happened.model)
         if isinstance(happened, Reply | CallFailed):
-            self._calls += self._wave.received(happened)
+            self._calls += self._batch.received(happened)
             self._go_on()
         else:
             self._stop_waiting(happened)
@@ -122,7 +123,7 @@ class SeatRun(ABC):
     @property
     def outstanding(self) -> tuple[CallKey, ...]:
         """Keys of the calls that have no result yet."""
-        return self._wave.outstanding if self._wave is not None and self.report is None else ()
+        return self._batch.outstanding if self._batch is not None and self.report is None else ()
 
     @abstractmethod
     def _begin(self) -> None:
@@ -130,7 +131,7 @@ class SeatRun(ABC):
 
     @abstractmethod
     def _cut_short(self, reason: str) -> None:
-        """Time is up and the wave has been settled: finish with what is there. `reason`: why a seat is skipped."""
+        """Time is up and the batch has been settled: finish with what is there. `reason`: why a seat is skipped."""
 
     def _stop_waiting(self, happened: DeadlineReached | GivenUp | Interrupted) -> None:
         if isinstance(happened, DeadlineReached):
@@ -138,13 +139,13 @@ class SeatRun(ABC):
             self._log("deadline_reached", detail=f"after {self.seat.deadline_seconds} s")
         else:
             reason = NO_ANSWER if isinstance(happened, GivenUp) else INTERRUPTED
-        if self._wave is not None:
-            self._cancelled = self._wave.give_up(reason)
+        if self._batch is not None:
+            self._cancelled = self._batch.give_up(reason)
         self._cut_short(reason)
 
     def _ask(self, asks: Sequence[Ask], then: Callable[[], None]) -> None:
         """Put questions together; `then` goes on when all are settled."""
-        self._wave = CallBatch(
+        self._batch = CallBatch(
             asks,
             self._log,
             self._tally,
@@ -153,17 +154,17 @@ class SeatRun(ABC):
             sessions=self._sessions,
         )
         self._then = then
-        self._calls += self._wave.start()
+        self._calls += self._batch.start()
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._wave is not None and self._wave.is_done and self._then is not None and self.report is None:
+        if self._batch is not None and self._batch.is_done and self._then is not None and self.report is None:
             then, self._then = self._then, None
             then()
 
     def _key(self, *, round_number: int, step: Step, role: Role, domain: str, **more: Any) -> CallKey:
         return CallKey(
-            bridge=self.seat.bridge,
+            seat=self.seat.name,
             round=round_number,
             step=step,
             role=role,
@@ -173,10 +174,10 @@ class SeatRun(ABC):
         )
 
     def _repair(self, key: CallKey, previous: Safe, answer: str) -> Safe:
-        return repair_prompt(self._scene, key, previous, answer)
+        return repair_prompt(self._context, key, previous, answer)
 
     def _log(self, event: str, **fields: Any) -> None:
-        self._events.append(SeatEvent(self.seat.bridge, event, fields))
+        self._events.append(SeatEvent(self.seat.name, event, fields))
 
     def _warn(self, code: str) -> None:
         if code not in self._warnings:
@@ -188,7 +189,7 @@ class SeatRun(ABC):
         seen = {"models_used": tuple(self._models_seen)} if self._models_seen else {}
         extra = {**seen, **seat.extra, **more.pop("extra", {})}
         return SeatFacts(
-            bridge=seat.bridge,
+            name=seat.name,
             model_family=seat.model_family,
             connection=seat.connection,
             timeout_seconds=seat.timeout_seconds,
@@ -216,7 +217,7 @@ class SeatRun(ABC):
     def _turn(self) -> Turn:
         turn = Turn(
             events=tuple(self._events),
-            bridge_reports=(self.report,) if self.report is not None else (),
+            seat_reports=(self.report,) if self.report is not None else (),
             cancelled=self._cancelled,
             calls=tuple(self._calls),
         )
@@ -224,24 +225,21 @@ class SeatRun(ABC):
         return turn
 
 
-BUDGET: Final = "budget"
-
-
 class RoundsRun(SeatRun):
     """The usual seat: one model, experts, a Challenger and an Integration Checker."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        around = self._surroundings
-        ledger = Ledger(self.seat.id_prefix, around.tree, self._log)
+        inputs = self._inputs
+        ledger = Ledger(self.seat.id_prefix, inputs.tree, self._log)
         self._run = SeatState(
             seat=self.seat,
-            scene=self._scene,
-            around=around,
+            context=self._context,
+            inputs=inputs,
             intake=self._intake,
             ledger=ledger,
-            debate=Debate(ledger, self._intake, self._log, withdrawal_guard=around.withdrawal_guard),
-            roster=Roster(around.registry, self.task, self._log),
+            debate=Debate(ledger, self._intake, self._log, withdrawal_guard=inputs.withdrawal_guard),
+            roster=Roster(inputs.registry, self.task, self._log),
             log=self._log,
             seating=self._seating,
             sessions=self._sessions,
@@ -256,16 +254,16 @@ class RoundsRun(SeatRun):
             self._finish(skipped_report(self.task, self._facts(), f"budget_exhausted: {refusal}"))
             return
         self._log_dispatch()
-        asks = first_look_asks(self.seat, self._scene, self._run.roster.experts, seating=self._seating)
-        self._ask(asks, self._after_first_look)
+        asks = first_round_asks(self.seat, self._context, self._run.roster.experts, seating=self._seating)
+        self._ask(asks, self._after_first_round)
 
-    def _after_first_look(self) -> None:
-        run, wave = self._run, self._settled_wave()
-        if not covered_domains(wave):
-            self._finish(skipped_report(self.task, self._facts(), usual_failure(wave)))
+    def _after_first_round(self) -> None:
+        run, batch = self._run, self._settled_batch()
+        if not covered_domains(batch):
+            self._finish(skipped_report(self.task, self._facts(), usual_failure(batch)))
             return
-        hear_items(run, wave.in_order())
-        settle(run, wave)
+        take_items(run, batch.in_order())
+        settle(run, batch)
         if self.task.intensity is Intensity.QUICK:
             self._begin_consolidation()
         elif not run.ledger.live() and not run.roster.waiting:
@@ -283,9 +281,9 @@ class RoundsRun(SeatRun):
         self._ask(consolidation_asks(self._run), self._after_consolidation)
 
     def _after_consolidation(self) -> None:
-        wave = self._settled_wave()
-        hear_items(self._run, wave.in_order())
-        settle(self._run, wave)
+        batch = self._settled_batch()
+        take_items(self._run, batch.in_order())
+        settle(self._run, batch)
         self._end(None)
 
     # -- a debate round: challenge, response
@@ -308,11 +306,11 @@ class RoundsRun(SeatRun):
         return challenge + len(roster.active) + STANDING_AGENTS + 1
 
     def _after_challenges(self) -> None:
-        run, wave = self._run, self._settled_wave()
-        heard = wave.in_order()
-        hear_items(run, heard)
-        settle(run, wave)
-        spoken = [one for one in heard if one.ask.call.key.role is Role.CHALLENGER]
+        run, batch = self._run, self._settled_batch()
+        replies = batch.in_order()
+        take_items(run, replies)
+        settle(run, batch)
+        spoken = [one for one in replies if one.ask.call.key.role is Role.CHALLENGER]
         missing = run.debate.owed(shown for one in spoken for shown in one.ask.shown_ids)
         if spoken and missing:
             self._ask([reminder_ask(run, spoken[-1], missing)], self._after_reminder)
@@ -320,10 +318,10 @@ class RoundsRun(SeatRun):
             self._begin_responses()
 
     def _after_reminder(self) -> None:
-        wave = self._settled_wave()
-        note_trouble(self._run, wave)
-        for heard in wave.in_order():
-            self._run.debate.take_challenges(heard.value["challenges"], self._run.round, by=CHALLENGER)
+        batch = self._settled_batch()
+        note_trouble(self._run, batch)
+        for reply in batch.in_order():
+            self._run.debate.take_challenges(reply.value["challenges"], self._run.round, by=CHALLENGER)
         self._begin_responses()
 
     def _begin_responses(self) -> None:
@@ -334,17 +332,17 @@ class RoundsRun(SeatRun):
         self._ask(asks, self._after_responses)
 
     def _after_responses(self) -> None:
-        run, wave = self._run, self._settled_wave()
-        hear_responses(run, wave.in_order())
-        settle(run, wave)
-        stop = self._stop_reason()
+        run, batch = self._run, self._settled_batch()
+        take_responses(run, batch.in_order())
+        settle(run, batch)
+        stop = self.stop_reason()
         run.debate.finish_round(run.round, stop)
         if stop is None:
             self._begin_round()
         else:
             self._begin_ruling(stop)
 
-    def _stop_reason(self) -> str | None:
+    def stop_reason(self) -> str | None:
         """The first reason to end the debate (council §9.6)."""
         run = self._run
         if run.debate_round >= MAX_ROUNDS[self.task.intensity]:
@@ -359,29 +357,29 @@ class RoundsRun(SeatRun):
 
     def _begin_ruling(self, stop: str) -> None:
         self._ending = stop
-        self._run.roster.leave_unheard()
+        self._run.roster.leave_unexplored()
         if self._run.debate.awaits_ruling:
             self._ask(ruling_asks(self._run), self._after_ruling)
         else:
             self._end(stop)
 
     def _after_ruling(self) -> None:
-        wave = self._settled_wave()
-        note_trouble(self._run, wave)
-        hear_rulings(self._run, wave.in_order())
+        batch = self._settled_batch()
+        note_trouble(self._run, batch)
+        take_rulings(self._run, batch.in_order())
         self._end(self._ending)
 
     def _cut_short(self, reason: str) -> None:
         """Keep what arrived of the step that was running; its round does not count as finished."""
-        run, wave = self._run, self._settled_wave()
-        step = next((ask.call.key.step for ask in wave.asks), Step.ANALYSIS)
-        if step is Step.ANALYSIS and not covered_domains(wave):
+        run, batch = self._run, self._settled_batch()
+        step = next((ask.call.key.step for ask in batch.asks), Step.ANALYSIS)
+        if step is Step.ANALYSIS and not covered_domains(batch):
             self._finish(skipped_report(self.task, self._facts(), reason))
             return
-        hear = {Step.RESPONSE: hear_responses, Step.RULING: hear_rulings}.get(step, hear_items)
-        hear(run, wave.in_order())
-        settle(run, wave)
-        run.roster.leave_unheard()
+        take = {Step.RESPONSE: take_responses, Step.RULING: take_rulings}.get(step, take_items)
+        take(run, batch.in_order())
+        settle(run, batch)
+        run.roster.leave_unexplored()
         self._end(f"stopped: {reason}")
 
     def _end(self, reason: str | None) -> None:
@@ -398,10 +396,10 @@ class RoundsRun(SeatRun):
     def _report(self, facts: SeatFacts) -> BridgeReport:
         return completed_report(self.task, facts, consolidated(self._run))
 
-    def _settled_wave(self) -> CallBatch:
-        if self._wave is None:
+    def _settled_batch(self) -> CallBatch:
+        if self._batch is None:
             raise AssertionError("a step ends only after its questions were put")
-        return self._wave
+        return self._batch
 
     def _log_dispatch(self, mode: str = "multi-agent") -> None:
         run = self._run

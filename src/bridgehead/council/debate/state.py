@@ -1,4 +1,4 @@
-"""The state of one seat's debate: who sits, what was raised, what was said about it. Shared by asking and hearing."""
+"""The state of one seat's debate: who sits, what was raised, what was said about it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class SeatState:
     """What questions are made from and what answers change."""
 
     seat: Seat
-    scene: PromptContext
-    around: RunInputs
+    context: PromptContext
+    inputs: RunInputs
     intake: Intake
     ledger: Ledger
     debate: Debate
@@ -45,7 +45,7 @@ class SeatState:
 
     @property
     def task(self) -> BridgeInput:
-        return self.scene.task
+        return self.context.task
 
     @property
     def round(self) -> int:
@@ -70,7 +70,7 @@ class SeatState:
 
     def key(self, owner: Owner, step: Step, *, shard: int = 1) -> CallKey:
         return CallKey(
-            bridge=self.seat.bridge,
+            seat=self.seat.name,
             round=self.round,
             step=step,
             role=owner.role,

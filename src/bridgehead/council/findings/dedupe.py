@@ -43,6 +43,14 @@ _CJK_RANGES: Final = (
     (0xF900, 0xFAFF),
     (0x20000, 0x3FFFF),
 )
+ALIKE: Final = Fraction(7, 10)
+ALIKE_AT_SAME_LINES: Final = Fraction(35, 100)
+
+_ANYWHERE: Final = "*"
+_SHARED_WORDS: Final = 4
+_LINES_PER_SLOT: Final = 16
+_WIDE_RANGE: Final = 2_000
+_GAP_FAMILY: Final = frozenset({OutputType.FINDING, OutputType.COMPLIANCE_GAP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +132,6 @@ def _is_cjk(character: str) -> bool:
     return any(first <= point <= last for first, last in _CJK_RANGES)
 
 
-ALIKE: Final = Fraction(7, 10)
-ALIKE_AT_SAME_LINES: Final = Fraction(35, 100)
-
-_ANYWHERE: Final = "*"
-_SHARED_WORDS: Final = 4
-_LINES_PER_SLOT: Final = 16
-_WIDE_RANGE: Final = 2_000
-_GAP_FAMILY: Final = frozenset({OutputType.FINDING, OutputType.COMPLIANCE_GAP})
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """What matching looks at in one output."""
@@ -187,7 +185,7 @@ class Cluster:
 
 
 def matches(one: Candidate, other: Candidate, *, same_domain: bool) -> bool:
-    """Whether two outputs describe the same problem. `same_domain`: inside a bridge domains must be equal."""
+    """Whether two outputs describe the same problem. `same_domain`: inside a seat domains must be equal."""
     return one.part(same_domain) == other.part(same_domain) and _are_alike(one, other)
 
 
@@ -203,7 +201,7 @@ def _are_alike(one: Candidate, other: Candidate) -> bool:
 
 
 def by_severity_then_id(candidate: Candidate) -> tuple[object, ...]:
-    """The clustering order inside a bridge: severity descending, then id."""
+    """The clustering order inside a seat: severity descending, then id."""
     return -severity_rank(candidate.severity), id_sort_key(candidate.id)
 
 
@@ -263,8 +261,9 @@ class _RareWords:
 
     def traits(self, candidate: Candidate) -> _Traits:
         wording = candidate.wording
+        names = list(dict.fromkeys(reference.name for reference in candidate.references))
         prefixes = [self._prefix("title", wording.title), self._prefix("text", wording.description)]
-        return _Traits(candidate, _file_names(candidate), prefixes)
+        return _Traits(candidate, names, prefixes)
 
     def _prefix(self, text: str, words: frozenset[str]) -> _Prefix:
         needed = ALIKE.numerator * len(words) // (2 * ALIKE.denominator - ALIKE.numerator) + 1
@@ -313,10 +312,6 @@ def _sharing(prefix: _Prefix, held: Sequence[Mapping[int, Sequence[int]]]) -> It
     """Who is held under enough words of the prefix."""
     numbers = [number for words in held for rank in prefix.ranks for number in words.get(rank, ())]
     return [number for number, count in Counter(numbers).items() if count >= prefix.enough]
-
-
-def _file_names(candidate: Candidate) -> list[str]:
-    return list(dict.fromkeys(reference.name for reference in candidate.references))
 
 
 def _places_held(candidate: Candidate) -> Iterator[tuple[object, ...]]:

@@ -17,6 +17,11 @@ from bridgehead.council.findings.evidence import Anchor
 from bridgehead.council.findings.fingerprint import FAMILIES, STRONG, places, start_line
 from bridgehead.council.findings.tree import Tree, current_name, earlier_names
 
+MOST_CODE_LINES: Final = 20
+RAISED_STEPS: Final = 2
+
+_FINGERPRINT: Final = re.compile(r"(v1|t1):[0-9a-f]{16}")
+
 
 def matches_glob(path: str, glob: str) -> bool:
     """Whether the whole path fits the glob."""
@@ -53,12 +58,6 @@ def _translated(piece: str) -> str:
         characters = re.escape(inside[negated:]).replace(r"\-", "-")
         return f"(?!/)[{'^' if negated else ''}{characters}]"
     return re.escape(piece)
-
-
-MOST_CODE_LINES: Final = 20
-RAISED_STEPS: Final = 2
-
-_FINGERPRINT: Final = re.compile(r"(v1|t1):[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)

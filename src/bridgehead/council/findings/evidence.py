@@ -18,6 +18,9 @@ _BACKTICKS: Final = re.compile(r"`+")
 _DOUBLE_QUOTED: Final = re.compile(r'"([^"\n]*)"|“([^”]*)”')
 # `order_id`, `os.path.join`, `parse()`, `CWE-89`: a name proves nothing and fails nothing.
 _BARE_NAME: Final = re.compile(r"[\w.:$-]+(\(\))?")
+NEAR_LINES: Final = 40
+_DIFF_SIGN: Final = re.compile(r"((?:^|[\r\n])[^\S\r\n]*)[+-]")
+_ELLIPSIS: Final = re.compile(r"\.\.\.|…")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +122,7 @@ def _is_reference(text: str) -> bool:
     return any(found.start == 0 and found.end == len(bare) for found in locate_references(bare))
 
 
-NEAR_LINES: Final = 40
-
 Lines = tuple[int, int]
-
-_DIFF_SIGN: Final = re.compile(r"((?:^|[\r\n])[^\S\r\n]*)[+-]")
-_ELLIPSIS: Final = re.compile(r"\.\.\.|…")
 
 
 class EvidenceOutcome(StrEnum):

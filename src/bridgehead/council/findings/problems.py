@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.report import Output
 from bridgehead.contract.verdict import Counted
 from bridgehead.contract.words import OutputState, OutputType, Severity
 from bridgehead.council.findings.dedupe import Candidate, cluster
+
+_Member = TypeVar("_Member")
 
 
 def distinct_problems(outputs: Iterable[Output]) -> list[Counted]:
@@ -19,19 +22,20 @@ def distinct_problems(outputs: Iterable[Output]) -> list[Counted]:
         if output.status is not OutputState.WITHDRAWN and output.severity is not None
     ]
     groups = [list(found.members) for found in cluster(live, same_domain=False)]
-    problems = [_problem(group) for group in _join_same_requirement(groups)]
+    problems = [_problem(group) for group in join_same_requirement(groups, _gap_requirements)]
     return sorted(problems, key=lambda problem: (-problem.severity.rank, id_sort_key(problem.ids[0])))
 
 
-def _join_same_requirement(groups: list[list[Candidate]]) -> list[list[Candidate]]:
-    """Join groups that hold compliance gaps on the same requirement, transitively."""
-    joined: list[list[Candidate]] = []
+def join_same_requirement(
+    groups: Iterable[list[_Member]], gaps_of: Callable[[list[_Member]], set[str]]
+) -> list[list[_Member]]:
+    """Join groups that hold compliance gaps on the same requirement, transitively; `gaps_of` names the requirements."""
+    joined: list[list[_Member]] = []
     for group in groups:
-        wanted = _gap_requirements(group)
-        related = [other for other in joined if wanted & _gap_requirements(other)]
-        merged = [candidate for other in related for candidate in other] + group
+        wanted = gaps_of(group)
+        related = [other for other in joined if wanted & gaps_of(other)]
         joined = [other for other in joined if other not in related]
-        joined.append(merged)
+        joined.append([*(member for other in related for member in other), *group])
     return joined
 
 

@@ -16,14 +16,13 @@ from bridgehead.contract.fencing import Fence, neutralise
 from bridgehead.contract.words import Trust
 from bridgehead.council.calls import CallKey
 
+_SLOT: Final = re.compile(r"\{([a-z_]+)\}")
+
 
 def fence_for(secret: bytes, key: CallKey) -> Fence:
     """The fence of one prompt; two calls never share a marker."""
     digest = iter(hmac.new(secret, str(key).encode(), hashlib.sha256).digest())
     return Fence(lambda alphabet: alphabet[next(digest) % len(alphabet)])
-
-
-_SLOT: Final = re.compile(r"\{([a-z_]+)\}")
 
 
 class Safe(str):
@@ -40,11 +39,11 @@ def own(text: str) -> Safe:
 def joined(*parts: Safe) -> Safe:
     """Safe texts one after the other."""
     if not all(isinstance(part, Safe) for part in parts):
-        raise TypeError("only text that went through the ink can be joined")
+        raise TypeError("only text that went through the writer can be joined")
     return Safe("".join(parts))
 
 
-class Ink:
+class PromptWriter:
     """What writes foreign and user's text into one prompt; every prompt has its own, with its own fence."""
 
     def __init__(self, fence: Fence) -> None:
@@ -90,7 +89,7 @@ class Template:
             raise TypeError(f"prompt {self.name}: slots do not fit: {', '.join(unfit)}")
         for slot, value in values.items():
             if not isinstance(value, Safe):
-                raise TypeError(f"prompt {self.name}: {slot} did not go through the ink")
+                raise TypeError(f"prompt {self.name}: {slot} did not go through the writer")
         return Safe("\n".join(self._filled_lines(values)).strip())
 
     def _filled_lines(self, values: dict[str, Safe]) -> Iterable[str]:

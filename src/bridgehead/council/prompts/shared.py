@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bridgehead.contract.task import BridgeInput, Requirement
+from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import CapabilityProfile, ContextPolicy, OutputType, TaskType, Trust
 from bridgehead.council.calls import CallKey, Role
-from bridgehead.council.prompts.fences import Ink, Safe, fence_for, joined, own, template
+from bridgehead.council.prompts.fences import PromptWriter, Safe, fence_for, joined, own, template
 from bridgehead.council.request.plan import NEVER_RATED, PROPOSING_MODES, item_types
 from bridgehead.council.scope.material import Material
 
@@ -46,8 +46,8 @@ class PromptContext:
     def is_minimal(self) -> bool:
         return self.task.context_policy is ContextPolicy.MINIMAL_NON_LEADING
 
-    def ink(self, key: CallKey) -> Ink:
-        return Ink(fence_for(self.secret, key))
+    def writer(self, key: CallKey) -> PromptWriter:
+        return PromptWriter(fence_for(self.secret, key))
 
     def profile_of(self, key: CallKey) -> CapabilityProfile:
         """One agent makes an implementation, the expert of the first domain; two would write over each other."""
@@ -56,48 +56,48 @@ class PromptContext:
 
     def setting(self, key: CallKey) -> Safe:
         """Scope and task, for prompts after Round 1 that must stand alone."""
-        task, ink, allowed = self.task, self.ink(key), self.allowed(key)
-        scope, words = ink.line(task.scope_text), ink.words(task.task_description)
+        task, writer, allowed = self.task, self.writer(key), self.allowed(key)
+        scope, words = writer.line(task.scope_text), writer.words(task.task_description)
         if self.is_minimal:
             return template("setting_minimal").fill(scope=scope, task_description=words, allowed=allowed)
         return template("setting").fill(
-            scope=scope, task_description=words, context_summary=self.context(ink), allowed=allowed
+            scope=scope, task_description=words, context_summary=self.summary(writer), allowed=allowed
         )
 
     def allowed(self, key: CallKey) -> Safe:
         return _ALLOWED[self.profile_of(key)]
 
-    def context(self, ink: Ink) -> Safe:
+    def summary(self, writer: PromptWriter) -> Safe:
         """Background somebody else may have written."""
-        text = ink.fenced(self.task.context_summary, origin="context summary", trust=Trust.UNVERIFIED)
+        text = writer.fenced(self.task.context_summary, origin="context summary", trust=Trust.UNVERIFIED)
         return joined(own("\n"), text) if text else NONE
 
-    def requirements(self, ink: Ink) -> Safe:
+    def requirements(self, writer: PromptWriter) -> Safe:
         if not self.task.requirements:
             return NOTHING
-        listed = "\n".join(map(_requirement_line, self.task.requirements))
-        fenced = ink.fenced(listed, origin="requirements of the audit", trust=Trust.UNVERIFIED)
+        listed = "\n".join(f"{one.id} ({one.level}): {one.text}" for one in self.task.requirements)
+        fenced = writer.fenced(listed, origin="requirements of the audit", trust=Trust.UNVERIFIED)
         return joined(own("Requirements\n"), fenced)
 
-    def shown_material(self, ink: Ink) -> Safe:
+    def shown_material(self, writer: PromptWriter) -> Safe:
         """The passages, each in its fence, and the names of those that did not fit."""
         shown = [
-            joined(ink.fenced(passage.text, origin=passage.origin), own("\n\n"))
+            joined(writer.fenced(passage.text, origin=passage.origin), own("\n\n"))
             for passage in self.material.passages
         ]
         if self.material.left_out:
-            named = ink.fenced("\n".join(self.material.left_out), origin="names of files")
+            named = writer.fenced("\n".join(self.material.left_out), origin="names of files")
             shown += [own("Too large to be shown; say so if your judgement depends on them:\n"), named]
         return joined(*shown)
 
-    def output_contract(self, ink: Ink, *, agent: str, domain: str) -> Safe:
+    def output_contract(self, writer: PromptWriter, *, agent: str, domain: str) -> Safe:
         task = self.task
         types = item_types(task.task_type, task.mode)
         is_audit = task.task_type is TaskType.AUDIT
         return template("output_contract").fill(
-            expert_role=ink.line(agent),
-            domain=ink.line(domain),
-            output_types=ink.line(" | ".join(types)),
+            expert_role=writer.line(agent),
+            domain=writer.line(domain),
+            output_types=writer.line(" | ".join(types)),
             severity_values=_NO_SEVERITY if set(types) <= NEVER_RATED else _SEVERITIES,
             more_keys=_more_keys(types, is_audit=is_audit),
             severity_rules=_severity_rules(types, is_audit=is_audit),
@@ -127,7 +127,3 @@ def _severity_rules(types: Sequence[OutputType], *, is_audit: bool) -> Safe:
     if OutputType.PROPOSAL in types:
         return joined(template("proposal_fields").fill(), template("severity_rules_open").fill())
     return template("severity_rules").fill()
-
-
-def _requirement_line(requirement: Requirement) -> str:
-    return f"{requirement.id} ({requirement.level}): {requirement.text}"

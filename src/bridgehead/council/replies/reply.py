@@ -20,6 +20,17 @@ _MOST_EVENT_LINES: Final = 200_000
 _ANSWER_LISTS: Final = (
     "outputs findings rulings challenges responses challenge_notes messages positions".split()
 )
+PARSE_FAILURE: Final = "parse_failure"
+WRAPPERS: Final = ("result", "response", "data", "output")
+
+_ITEM_WORDS: Final = ("type", "severity")
+_DEBATE_WORDS: Final = (*_ITEM_WORDS, "ruling", "mechanism", "status", "outcome", "kind", "position")
+
+_FENCED: Final = re.compile(r"^```[^\n]*\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
+# Looking again behind a bracket that is never closed costs a scan each; prose has few of those.
+_MOST_FALSE_STARTS: Final = 16
+# The beginning of JSON proper, as opposed to a bracket in prose.
+_CUT_OFF: Final = re.compile(r'[{\[]\s*(?:"|[{\[]\s*")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +136,6 @@ def _object(text: str) -> dict[str, Any] | None:
         return None
     return document if isinstance(document, dict) else None
 
-
-PARSE_FAILURE: Final = "parse_failure"
-WRAPPERS: Final = ("result", "response", "data", "output")
-
-_ITEM_WORDS: Final = ("type", "severity")
-_DEBATE_WORDS: Final = (*_ITEM_WORDS, "ruling", "mechanism", "status", "outcome", "kind", "position")
-
-_FENCED: Final = re.compile(r"^```[^\n]*\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
-# Looking again behind a bracket that is never closed costs a scan each; prose has few of those.
-_MOST_FALSE_STARTS: Final = 16
 
 T = TypeVar("T")
 
@@ -257,10 +258,6 @@ def _spans(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
             return  # what stands inside a reply that was cut off is not an answer of its own
         else:
             position, false_starts = start + 1, false_starts + 1
-
-
-# The beginning of JSON proper, as opposed to a bracket in prose.
-_CUT_OFF: Final = re.compile(r'[{\[]\s*(?:"|[{\[]\s*")')
 
 
 def _is_stray_empty_list(span: str, following: str) -> bool:

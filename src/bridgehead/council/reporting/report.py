@@ -1,4 +1,4 @@
-"""Part."""
+"""The report of a council as data: findings, requirements, comparison, participants; and that of an aborted one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StatedPosition(msgspec.Struct, frozen=True):
 
 
 class Confirmation(msgspec.Struct, frozen=True):
-    """Agreement by kind: two model families, two bridges, or the cited text checked by code (Q4)."""
+    """Agreement by kind: two model families, two seats, or the cited text checked by code (Q4)."""
 
     model: bool
     runtime: bool
@@ -74,7 +74,7 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     domains: tuple[str, ...]
     confirmed_by: tuple[str, ...]
     source_bridge: str | None
-    """Set when one bridge alone reports it."""
+    """Set when one seat alone reports it."""
     source_findings: tuple[SourceFinding, ...]
     severity_votes: dict[str, Severity | None]
     confirmation: Confirmation
@@ -82,7 +82,7 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     shared_cli_path: bool
     da_challenged: bool
     challenges: int
-    """How many challenges were raised against it, inside the bridges and in Stage B."""
+    """How many challenges were raised against it, inside the seats and in Stage B."""
     fingerprint: str
     fingerprints: tuple[str, ...]
     evidence_check: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Part."""
+"""The report of one seat (council §12): made from what it analysed, or for a seat that was skipped or halted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,6 @@ from bridgehead.council.request.plan import is_judged
 
 EXCERPT_CHARACTERS: Final = 500
 CUT_MARK: Final = " [...]"
-
-
-def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
-    """The beginning of `text`, marked when it was cut."""
-    stripped = text.strip()
-    return stripped if len(stripped) <= limit else stripped[:limit] + CUT_MARK
-
-
 MODEL_FAMILY: Final = {
     "claude": "anthropic/claude",
     "gemini": "google/gemini",
@@ -33,11 +25,17 @@ MODEL_FAMILY: Final = {
 }
 
 
+def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
+    """The beginning of `text`, marked when it was cut."""
+    stripped = text.strip()
+    return stripped if len(stripped) <= limit else stripped[:limit] + CUT_MARK
+
+
 @dataclass(frozen=True, slots=True)
 class SeatFacts:
     """What a report says about the seat itself, whatever its status."""
 
-    bridge: str
+    name: str
     timeout_seconds: int
     started_at: str
     finished_at: str
@@ -123,8 +121,8 @@ def decide_confidence(
 
 def _common(task: BridgeInput, facts: SeatFacts) -> dict[str, Any]:
     return {
-        "bridge": facts.bridge,
-        "model_family": facts.model_family or MODEL_FAMILY.get(facts.bridge, "unknown"),
+        "bridge": facts.name,
+        "model_family": facts.model_family or MODEL_FAMILY.get(facts.name, "unknown"),
         "session_id": task.session_id,
         "task_type": task.task_type,
         "capability_profile": task.capability_profile,

@@ -77,6 +77,10 @@ INTENT_TASK: Final[dict[str, TaskType]] = {
     "research": TaskType.RESEARCH,
     "explore": TaskType.ANALYSIS,
 }
+MOST_QUESTIONS: Final = 3
+ARTIFACT: Final = "artifact"
+INTENT: Final = "intent"
+DOMAINS: Final = "domains"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +161,6 @@ def find_intent(text: str) -> str | None:
     return next(
         (intent for intent, words in _INTENTS.items() if any(says(text, word) for word in words)), None
     )
-
-
-MOST_QUESTIONS: Final = 3
-ARTIFACT: Final = "artifact"
-INTENT: Final = "intent"
-DOMAINS: Final = "domains"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,45 @@ if TYPE_CHECKING:
 
 
 SECURITY_DOMAIN: Final = "security"
+# In these modes a council recommends instead of judging.
+PROPOSING_MODES: Final = frozenset({Mode.BRAINSTORM, Mode.DESIGN})
+
+TASK_ITEM_TYPES: Final[dict[TaskType, tuple[OutputType, ...]]] = {
+    TaskType.REVIEW: (OutputType.FINDING, OutputType.RECOMMENDATION),
+    TaskType.ANALYSIS: (OutputType.FINDING, OutputType.OBSERVATION),
+    TaskType.PLANNING: (OutputType.PLAN_ITEM,),
+    TaskType.IMPLEMENTATION: (OutputType.IMPLEMENTATION_NOTE,),
+    TaskType.RESEARCH: (OutputType.OBSERVATION, OutputType.RECOMMENDATION),
+    TaskType.AUDIT: (OutputType.FINDING, OutputType.COMPLIANCE_GAP),
+}
+PROPOSING_ITEM_TYPES: Final = (
+    OutputType.PROPOSAL,
+    OutputType.QUESTION,
+    OutputType.CONSTRAINT,
+    OutputType.ASSUMPTION,
+    OutputType.RISK,
+    OutputType.EXPERIMENT,
+)
+NEVER_RATED: Final = frozenset({OutputType.PLAN_ITEM, OutputType.IMPLEMENTATION_NOTE})
+"""Every other type may have a severity and needs none."""
+DEEP_COUNCIL: Final = "deep-council"
+DEBATE_PROTOCOL: Final = "debate-protocol"
+PARALLEL_WORKFLOW: Final = "parallel-workflow"
+
+DEBATE_AT_DOMAINS: Final = 3
+_COUNCIL_WORDS: Final = ("multi-model", "multiple models", "council", "cross-model")
+_HIGH_STAKES: Final = (
+    "production",
+    "incident",
+    "breach",
+    "compliance",
+    "audit",
+    "lawsuit",
+    "financial risk",
+)
+_CARE_WORDS: Final = ("thorough", "critical", "high-stakes", "careful", "deep")
+_THOROUGH_WORDS: Final = ("thorough", "critical")
+_QUICK_WORDS: Final = ("quick", "fast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +84,6 @@ SECURITY_ELEVATED: Final = Preset(
 PRESETS: Final = {preset.name: preset for preset in (DEFAULT, SECURITY_ELEVATED)}
 
 
-# In these modes a council recommends instead of judging.
-PROPOSING_MODES: Final = frozenset({Mode.BRAINSTORM, Mode.DESIGN})
-
-TASK_ITEM_TYPES: Final[dict[TaskType, tuple[OutputType, ...]]] = {
-    TaskType.REVIEW: (OutputType.FINDING, OutputType.RECOMMENDATION),
-    TaskType.ANALYSIS: (OutputType.FINDING, OutputType.OBSERVATION),
-    TaskType.PLANNING: (OutputType.PLAN_ITEM,),
-    TaskType.IMPLEMENTATION: (OutputType.IMPLEMENTATION_NOTE,),
-    TaskType.RESEARCH: (OutputType.OBSERVATION, OutputType.RECOMMENDATION),
-    TaskType.AUDIT: (OutputType.FINDING, OutputType.COMPLIANCE_GAP),
-}
-PROPOSING_ITEM_TYPES: Final = (
-    OutputType.PROPOSAL,
-    OutputType.QUESTION,
-    OutputType.CONSTRAINT,
-    OutputType.ASSUMPTION,
-    OutputType.RISK,
-    OutputType.EXPERIMENT,
-)
-NEVER_RATED: Final = frozenset({OutputType.PLAN_ITEM, OutputType.IMPLEMENTATION_NOTE})
-"""Every other type may have a severity and needs none."""
-
-
 def item_types(task_type: TaskType, mode: Mode | None) -> tuple[OutputType, ...]:
     """The types asked for; the first is what an item of unknown type becomes."""
     return PROPOSING_ITEM_TYPES if mode in PROPOSING_MODES else TASK_ITEM_TYPES[task_type]
@@ -76,26 +92,6 @@ def item_types(task_type: TaskType, mode: Mode | None) -> tuple[OutputType, ...]
 def is_judged(task_type: TaskType, mode: Mode | None) -> bool:
     """Whether such a run ends in a verdict."""
     return task_type in JUDGED_TASKS and mode not in PROPOSING_MODES
-
-
-DEEP_COUNCIL: Final = "deep-council"
-DEBATE_PROTOCOL: Final = "debate-protocol"
-PARALLEL_WORKFLOW: Final = "parallel-workflow"
-
-DEBATE_AT_DOMAINS: Final = 3
-_COUNCIL_WORDS: Final = ("multi-model", "multiple models", "council", "cross-model")
-_HIGH_STAKES: Final = (
-    "production",
-    "incident",
-    "breach",
-    "compliance",
-    "audit",
-    "lawsuit",
-    "financial risk",
-)
-_CARE_WORDS: Final = ("thorough", "critical", "high-stakes", "careful", "deep")
-_THOROUGH_WORDS: Final = ("thorough", "critical")
-_QUICK_WORDS: Final = ("quick", "fast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +140,10 @@ class CouncilOptions(msgspec.Struct, frozen=True, kw_only=True):
     context_policy: ContextPolicy | None = None
     runtimes: tuple[str, ...] = ()
     host_seat: str | None = None
-    """The bridge the calling agent sits for; empty until it is found out which agent that is."""
+    """The seat the calling agent sits for; empty until it is found out which agent that is."""
     fallback: bool = False
     seed_findings: tuple[Output, ...] = ()
-    """What the caller found already; a pseudo bridge `caller` in Stage A (council §14.7)."""
+    """What the caller found already; a pseudo seat `caller` in Stage A (council §14.7)."""
     interactive: bool = False
     reconfigure: bool = False
     write_settings: bool = False
@@ -177,10 +173,10 @@ class Dismissals:
 
 @dataclass(frozen=True, slots=True)
 class CouncilPlan:
-    """One council. The task's `session_id` is the review id; `bridges` are in dispatch order."""
+    """One council. The task's `session_id` is the review id; `seats` are in dispatch order."""
 
     task: BridgeInput
-    bridges: tuple[str, ...]
+    seats: tuple[str, ...]
     today: dt.date
     route: str = DEEP_COUNCIL
     options: CouncilOptions = field(default_factory=CouncilOptions)
@@ -202,12 +198,12 @@ class CouncilPlan:
 
     @property
     def is_parallel_workflow(self) -> bool:
-        """One available bridge and the static seat, Round 1 only, no Stage B (council §16)."""
+        """One available seat and the static seat, Round 1 only, no Stage B (council §16)."""
         return self.route == PARALLEL_WORKFLOW
 
     @property
     def is_debate(self) -> bool:
-        """One available bridge debates in five phases (council §17)."""
+        """One available seat debates in five phases (council §17)."""
         return self.route == DEBATE_PROTOCOL
 
     @property
@@ -216,5 +212,5 @@ class CouncilPlan:
 
     @property
     def skips_stage_b(self) -> bool:
-        """Exactly one `--runtime` was named, or one bridge is enough (council §20)."""
+        """Exactly one `--runtime` was named, or one seat is enough (council §20)."""
         return len(self.options.runtimes) == 1 or self.takes_first_available

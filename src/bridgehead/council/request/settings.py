@@ -21,6 +21,30 @@ WRONG_FORMAT: Final = "not in provider/model format"
 NOT_FOUND: Final = "not found in provider model list"
 
 _PROVIDER_MODEL: Final = re.compile(r"[^/\s]+/\S+")
+DEFAULT_RUNTIMES: Final = ("claude", "gemini", "codex", "opencode")
+OPTIONAL_RUNTIMES: Final = ("static", "openai")
+RIG_MARK: Final = "rig:"
+REASONING_LEVELS: Final = ("medium", "high", "xhigh")
+DEFAULT_TTL_HOURS: Final = 24
+
+_TOP_KEYS: Final = frozenset(
+    "bridges reasoning_level updated ttl_hours coordinator withdrawal_guard max_concurrency".split()
+)
+_RUNTIME_KEYS: Final = frozenset("enabled model on_missing continuity extra_args path".split())
+_OWN_KEYS: Final = {
+    "opencode": frozenset({"models", "debate_merged"}),
+    "static": frozenset({"tools"}),
+    "openai": frozenset({"base_url", "family", "api_key_env"}),
+    RIG_MARK: frozenset({"thread"}),
+}
+# These choose a program, its arguments, an address or the variable a key is read from (design §9).
+UNTRUSTED_KEYS: Final = ("path", "extra_args", "base_url", "api_key_env")
+_STATIC_TASKS: Final = frozenset({TaskType.REVIEW, TaskType.ANALYSIS, TaskType.AUDIT})
+MEDIUM, HIGH, XHIGH = REASONING_LEVELS
+MANY_FILES: Final = 20
+MANY_DOMAINS: Final = 3
+_GRAVE_WORDS: Final = re.compile(r"\b(critical|security|cryptographic|financial|compliance)\b", re.IGNORECASE)
+_GRAVE_DOMAINS: Final = frozenset({"security", "cryptographic", "compliance", "finance", "data-integrity"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +54,10 @@ class ModelChoice:
     model_warnings: tuple[ModelWarning, ...] = ()
 
 
-def choose_models(bridge: str, model: Any, models: Any, known: Sequence[str] | None) -> ModelChoice:
+def choose_models(runtime: str, model: Any, models: Any, known: Sequence[str] | None) -> ModelChoice:
     """Settle `model` and, for opencode, `models`; `known` is the provider's list where it could be had."""
-    if bridge != "opencode":
-        return _single(bridge, model, known)
+    if runtime != "opencode":
+        return _single(runtime, model, known)
     warnings: list[str] = []
     if models is not None and not isinstance(models, list):
         warnings.append("models_not_a_list:opencode")
@@ -44,11 +68,11 @@ def choose_models(bridge: str, model: Any, models: Any, known: Sequence[str] | N
     return _several(wanted, known, warnings)
 
 
-def _single(bridge: str, model: Any, known: Sequence[str] | None) -> ModelChoice:
+def _single(runtime: str, model: Any, known: Sequence[str] | None) -> ModelChoice:
     if _is_unset(model):
         return ModelChoice()
     if not isinstance(model, str):
-        return ModelChoice(warnings=(f"model_not_a_string:{bridge}",))
+        return ModelChoice(warnings=(f"model_not_a_string:{runtime}",))
     if known is not None and model not in known:
         return ModelChoice(model_warnings=(ModelWarning(model, NOT_FOUND),))
     return ModelChoice(models=(model,))
@@ -74,30 +98,9 @@ def _is_unset(model: Any) -> bool:
     return model is None or (isinstance(model, str) and not model.strip())
 
 
-DEFAULT_BRIDGES: Final = ("claude", "gemini", "codex", "opencode")
-OPTIONAL_BRIDGES: Final = ("static", "openai")
-RIG_MARK: Final = "rig:"
-REASONING_LEVELS: Final = ("medium", "high", "xhigh")
-DEFAULT_TTL_HOURS: Final = 24
-
-_TOP_KEYS: Final = frozenset(
-    "bridges reasoning_level updated ttl_hours coordinator withdrawal_guard max_concurrency".split()
-)
-_BRIDGE_KEYS: Final = frozenset("enabled model on_missing continuity extra_args path".split())
-_OWN_KEYS: Final = {
-    "opencode": frozenset({"models", "debate_merged"}),
-    "static": frozenset({"tools"}),
-    "openai": frozenset({"base_url", "family", "api_key_env"}),
-    RIG_MARK: frozenset({"thread"}),
-}
-# These choose a program, its arguments, an address or the variable a key is read from (design §9).
-UNTRUSTED_KEYS: Final = ("path", "extra_args", "base_url", "api_key_env")
-_STATIC_TASKS: Final = frozenset({TaskType.REVIEW, TaskType.ANALYSIS, TaskType.AUDIT})
-
-
 @dataclass(frozen=True, slots=True)
-class BridgeSettings:
-    """One bridge's entry. `models` has one entry per invocation, None for the provider's default."""
+class RuntimeSettings:
+    """One runtime's entry. `models` has one entry per invocation, None for the provider's default."""
 
     enabled: bool = True
     models: tuple[str | None, ...] = (None,)
@@ -123,7 +126,7 @@ class BridgeSettings:
 class Settings:
     """The whole file, read; `warnings` are codes of council §13."""
 
-    bridges: Mapping[str, BridgeSettings]
+    runtimes: Mapping[str, RuntimeSettings]
     stale: bool = True
     reasoning_level: str = REASONING_LEVELS[0]
     ttl_hours: float = DEFAULT_TTL_HOURS
@@ -134,8 +137,8 @@ class Settings:
 
     @property
     def model_validation_warnings(self) -> dict[str, tuple[ModelWarning, ...]]:
-        """By bridge; those without any are left out."""
-        return {name: entry.model_warnings for name, entry in self.bridges.items() if entry.model_warnings}
+        """By runtime; those without any are left out."""
+        return {name: entry.model_warnings for name, entry in self.runtimes.items() if entry.model_warnings}
 
 
 def load_settings(
@@ -144,34 +147,34 @@ def load_settings(
     """Read the file's text (None: there is no file); `known_models` are the provider lists that could be had."""
     document = _parse(file_text)
     if isinstance(document, str):
-        defaults = {name: BridgeSettings() for name in DEFAULT_BRIDGES}
-        return Settings(bridges=defaults, warnings=(document,))
+        defaults = {name: RuntimeSettings() for name in DEFAULT_RUNTIMES}
+        return Settings(runtimes=defaults, warnings=(document,))
     reader = _Reader(known_models or {})
     return reader.read(document, now)
 
 
 def seats_by_default(settings: Settings, task_type: TaskType) -> tuple[str, ...]:
-    """Who sits when nobody was named: the four bridges, `static` where it can help, and whom the file names."""
-    named = [name for name in settings.bridges if name not in DEFAULT_BRIDGES and name != "static"]
+    """Who sits when nobody was named: the four runtimes, `static` where it can help, and whom the file names."""
+    named = [name for name in settings.runtimes if name not in DEFAULT_RUNTIMES and name != "static"]
     static = ["static"] if task_type in _STATIC_TASKS else []
-    return (*DEFAULT_BRIDGES, *named, *static)
+    return (*DEFAULT_RUNTIMES, *named, *static)
 
 
 def without_untrusted(settings: Settings) -> Settings:
     """The same settings minus what an untrusted file may not decide, with a warning for each."""
     warnings = list(settings.warnings)
-    bridges: dict[str, BridgeSettings] = {}
-    for name, entry in settings.bridges.items():
+    runtimes: dict[str, RuntimeSettings] = {}
+    for name, entry in settings.runtimes.items():
         warnings += [
             f"untrusted_setting_ignored:{name}.{key}" for key in UNTRUSTED_KEYS if key in entry.options
         ]
         kept = {key: value for key, value in entry.options.items() if key not in UNTRUSTED_KEYS}
-        bridges[name] = replace(entry, options=kept)
-    return replace(settings, bridges=bridges, warnings=tuple(warnings))
+        runtimes[name] = replace(entry, options=kept)
+    return replace(settings, runtimes=runtimes, warnings=tuple(warnings))
 
 
-def is_rig(bridge: str) -> bool:
-    return bridge.startswith(RIG_MARK) and len(bridge) > len(RIG_MARK)
+def is_rig(runtime: str) -> bool:
+    return runtime.startswith(RIG_MARK) and len(runtime) > len(RIG_MARK)
 
 
 def _parse(file_text: str | None) -> dict[str, Any] | str:
@@ -198,10 +201,10 @@ class _Reader:
 
     def read(self, document: Mapping[str, Any], now: datetime) -> Settings:
         self._warn_unknown(document, _TOP_KEYS, owner="")
-        bridges = self._bridges(document.get("bridges", {}))
+        runtimes = self._runtimes(document.get("bridges", {}))
         ttl_hours = self._ttl_hours(document.get("ttl_hours", DEFAULT_TTL_HOURS))
         return Settings(
-            bridges=bridges,
+            runtimes=runtimes,
             stale=self._is_stale(document.get("updated"), ttl_hours, now),
             ttl_hours=ttl_hours,
             reasoning_level=self._reasoning_level(document.get("reasoning_level", REASONING_LEVELS[0])),
@@ -211,21 +214,22 @@ class _Reader:
             warnings=tuple(self._warnings),
         )
 
-    def _bridges(self, entries: object) -> dict[str, BridgeSettings]:
+    def _runtimes(self, entries: object) -> dict[str, RuntimeSettings]:
         if not isinstance(entries, dict):
             self._warnings.append("bridges_not_an_object")
             entries = {}
         named = [name for name in entries if not name.startswith("_")]
-        unknown = [name for name in named if not _is_known(name)]
+        known = (*DEFAULT_RUNTIMES, *OPTIONAL_RUNTIMES)
+        unknown = [name for name in named if name not in known and not is_rig(name)]
         self._warnings += [f"unknown_bridge:{name}" for name in unknown]
-        extra = [name for name in named if name not in DEFAULT_BRIDGES and name not in unknown]
-        return {name: self._bridge(name, entries.get(name, {})) for name in (*DEFAULT_BRIDGES, *extra)}
+        extra = [name for name in named if name not in DEFAULT_RUNTIMES and name not in unknown]
+        return {name: self._runtime(name, entries.get(name, {})) for name in (*DEFAULT_RUNTIMES, *extra)}
 
-    def _bridge(self, name: str, entry: object) -> BridgeSettings:
+    def _runtime(self, name: str, entry: object) -> RuntimeSettings:
         if not isinstance(entry, dict):
             self._warnings.append(f"bridge_not_an_object:{name}")
-            return BridgeSettings()
-        known = _BRIDGE_KEYS | _OWN_KEYS.get(RIG_MARK if is_rig(name) else name, frozenset())
+            return RuntimeSettings()
+        known = _RUNTIME_KEYS | _OWN_KEYS.get(RIG_MARK if is_rig(name) else name, frozenset())
         self._warn_unknown(entry, known, owner=f"{name}.")
         enabled = entry.get("enabled", True)
         if not isinstance(enabled, bool):
@@ -233,7 +237,7 @@ class _Reader:
             enabled = True
         options = {key: entry[key] for key in entry if key in known - {"enabled", "model", "models"}}
         choice = self._models(name, entry)
-        return BridgeSettings(enabled, choice.models, options, choice.model_warnings)
+        return RuntimeSettings(enabled, choice.models, options, choice.model_warnings)
 
     def _models(self, name: str, entry: Mapping[str, Any]) -> ModelChoice:
         listed = entry.get("models") if name == "opencode" else None
@@ -284,10 +288,6 @@ class _Reader:
         self._warnings += [f"unknown_key:{owner}{key}" for key in unknown]
 
 
-def _is_known(bridge: str) -> bool:
-    return bridge in DEFAULT_BRIDGES or bridge in OPTIONAL_BRIDGES or is_rig(bridge)
-
-
 def _moment(value: object) -> datetime | None:
     if not isinstance(value, str):
         return None
@@ -296,13 +296,6 @@ def _moment(value: object) -> datetime | None:
         return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-
-
-MEDIUM, HIGH, XHIGH = REASONING_LEVELS
-MANY_FILES: Final = 20
-MANY_DOMAINS: Final = 3
-_GRAVE_WORDS: Final = re.compile(r"\b(critical|security|cryptographic|financial|compliance)\b", re.IGNORECASE)
-_GRAVE_DOMAINS: Final = frozenset({"security", "cryptographic", "compliance", "finance", "data-integrity"})
 
 
 def choose_reasoning_level(task: BridgeInput, *, cap: str, may_use_most: bool = False) -> str:

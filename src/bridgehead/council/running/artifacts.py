@@ -28,6 +28,12 @@ COUNCIL: Final = "council"
 DEBATE: Final = "debate"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_SUFFIXES: Final = 10_000
+MASK: Final = "[masked]"
+_SECRET_NAME: Final = re.compile(r".*(_KEY|_TOKEN|_PASSWORD|_SECRET)$|^(KEY|TOKEN|PASSWORD)$", re.IGNORECASE)
+# A shorter value would be found in ordinary words.
+_SHORTEST: Final = 6
+BRIDGE_START: Final = "bridge_start"
+BRIDGE_COMPLETE: Final = "bridge_complete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class OutputFolder:
 
     def write_event(self, event: SeatEvent) -> dict[str, Any]:
         """Append one line to the seat's log; returns the line as it was written."""
-        log = self._log_of(event.bridge)
+        log = self._log_of(event.seat)
         log.seq += 1
         fields = self._masked(msgspec.to_builtins(event.fields))
         line = {"event": event.event, "ts": iso_ms(self._clock.now()), "seq": log.seq, **fields}
@@ -90,10 +96,10 @@ class OutputFolder:
         write_atomic(self._path(f"{log.stem}.md"), _encodable(self._mask(summary)), root=self._project)
         return artifacts
 
-    def new_seating(self, bridge: str) -> None:
-        """The bridge is seated again: its next event opens a new log."""
-        self._logs.pop(bridge, None)
-        self._seated_anew.add(bridge)
+    def new_seating(self, seat: str) -> None:
+        """The seat is seated again: its next event opens a new log."""
+        self._logs.pop(seat, None)
+        self._seated_anew.add(seat)
 
     def write_council(
         self, *, markdown: str, document: Mapping[str, Any], html: str, kind: str = COUNCIL
@@ -122,23 +128,23 @@ class OutputFolder:
             case _:
                 return value
 
-    def _log_of(self, bridge: str) -> _Log:
-        if bridge not in self._logs:
-            self._logs[bridge] = self._earlier_log(bridge) or self._new_log(bridge)
-        return self._logs[bridge]
+    def _log_of(self, seat: str) -> _Log:
+        if seat not in self._logs:
+            self._logs[seat] = self._earlier_log(seat) or self._new_log(seat)
+        return self._logs[seat]
 
-    def _new_log(self, bridge: str) -> _Log:
+    def _new_log(self, seat: str) -> _Log:
         stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
-        name = f"{_log_name(bridge)}-{stamp}-{self._session}"
+        name = f"{_log_name(seat)}-{stamp}-{self._session}"
         return _Log(self._free_stem(f"{FOLDER}/bridges", name, ".jsonl", ".md"))
 
-    def _earlier_log(self, bridge: str) -> _Log | None:
-        """The newest log of this bridge in this run."""
-        if not self._goes_on or bridge in self._seated_anew:
+    def _earlier_log(self, seat: str) -> _Log | None:
+        """The newest log of this seat in this run."""
+        if not self._goes_on or seat in self._seated_anew:
             return None
         # The whole name counts: another run's id may begin like ours.
         name = re.compile(
-            rf"{re.escape(_log_name(bridge))}-(\d{{8}}-\d{{6}})-{re.escape(self._session)}(?:-(\d+))?"
+            rf"{re.escape(_log_name(seat))}-(\d{{8}}-\d{{6}})-{re.escape(self._session)}(?:-(\d+))?"
         )
         folder = self._project / FOLDER / "bridges"
         matches = [match for path in folder.glob("*.jsonl") if (match := name.fullmatch(path.stem))]
@@ -169,8 +175,8 @@ class OutputFolder:
         return self._project / name
 
 
-def _log_name(bridge: str) -> str:
-    return _safe(bridge.replace(":", "-"))
+def _log_name(seat: str) -> str:
+    return _safe(seat.replace(":", "-"))
 
 
 def _safe(name: str) -> str:
@@ -180,12 +186,6 @@ def _safe(name: str) -> str:
 def _encodable(text: str) -> str:
     """Half characters cannot be written; they come from replies that were cut in the middle of one."""
     return text.encode("utf-8", "replace").decode()
-
-
-MASK: Final = "[masked]"
-_SECRET_NAME: Final = re.compile(r".*(_KEY|_TOKEN|_PASSWORD|_SECRET)$|^(KEY|TOKEN|PASSWORD)$", re.IGNORECASE)
-# A shorter value would be found in ordinary words.
-_SHORTEST: Final = 6
 
 
 class Mask:
@@ -206,10 +206,6 @@ class Mask:
         return text if self._pattern is None else self._pattern.sub(MASK, text)
 
 
-BRIDGE_START = "bridge_start"
-BRIDGE_COMPLETE = "bridge_complete"
-
-
 class RunLog:
     """Writes to the output folder, where there is one, and tells the observer."""
 
@@ -227,27 +223,25 @@ class RunLog:
     def write(self, event: SeatEvent) -> None:
         """One line. What pre-flight said about a seat comes right after the line that opens its log."""
         # The council's own events belong to no seat, so no seat's file has them.
-        if self._outputs is None or event.bridge == COUNCIL_LOG:
+        if self._outputs is None or event.seat == COUNCIL_LOG:
             line = {"event": event.event, "ts": iso_ms(self._clock.now()), **to_builtins(event.fields)}
         else:
             line = self._outputs.write_event(event)
-        self._observer.happened(event.bridge, line)
+        self._observer.happened(event.seat, line)
         if event.event == BRIDGE_START:
-            for held in self._held.pop(event.bridge, ()):
+            for held in self._held.pop(event.seat, ()):
                 self.write(held)
 
-    def hold(self, bridge: str, events: Sequence[SeatEvent]) -> None:
+    def hold(self, seat: str, events: Sequence[SeatEvent]) -> None:
         """Keep what was found out about a seat until its log begins."""
-        self._held[bridge] = tuple(events)
+        self._held[seat] = tuple(events)
 
     def write_own_report(self, report: BridgeReport, events: Sequence[SeatEvent]) -> None:
         """The log of a seat that never ran with us: opened, what was found out, closed."""
-        bridge, at = report.bridge, iso_ms(self._clock.now())
-        self.hold(bridge, (*self._held.get(bridge, ()), *events))
+        seat, at = report.bridge, iso_ms(self._clock.now())
+        self.hold(seat, (*self._held.get(seat, ()), *events))
         self.write(
-            SeatEvent(
-                bridge, BRIDGE_START, {"bridge": bridge, "session_id": report.session_id, "timestamp": at}
-            )
+            SeatEvent(seat, BRIDGE_START, {"bridge": seat, "session_id": report.session_id, "timestamp": at})
         )
         for output in report.outputs:
             facts = {
@@ -258,28 +252,28 @@ class RunLog:
                 "domain": output.domain,
                 "agent": output.agent,
             }
-            self.write(SeatEvent(bridge, "output", {**facts, "round": 1}))
+            self.write(SeatEvent(seat, "output", {**facts, "round": 1}))
         closing = {
             "status": report.status.value,
             "verdict": report.verdict,
             "output_count": len(report.outputs),
             "reason": report.skip_reason or report.halt_reason,
         }
-        self.write(SeatEvent(bridge, BRIDGE_COMPLETE, {**closing, "timestamp": at}))
+        self.write(SeatEvent(seat, BRIDGE_COMPLETE, {**closing, "timestamp": at}))
 
     def write_seat(self, report: BridgeReport) -> None:
         """The summary beside a seat's log."""
         if self._outputs is not None:
             self._outputs.write_seat(report)
 
-    def new_seating(self, bridge: str) -> None:
-        """The bridge sits down once more, with a log of its own."""
+    def new_seating(self, seat: str) -> None:
+        """The seat sits down once more, with a log of its own."""
         if self._outputs is not None:
-            self._outputs.new_seating(bridge)
+            self._outputs.new_seating(seat)
 
     def told(self, result: Result) -> None:
         """A runtime answered or refused; the last refusal is remembered until it answers again (council §19)."""
         if isinstance(result, CallFailed):
-            self._observer.refused(result.key.bridge, result)
+            self._observer.refused(result.key.seat, result)
         else:
-            self._observer.accepted(result.key.bridge)
+            self._observer.accepted(result.key.seat)

@@ -35,6 +35,10 @@ from bridgehead.host.command import Command, CommandResult
 if TYPE_CHECKING:
     import httpx
 
+MOST_STEPS: Final = 4
+MOST_REPLY_BYTES: Final = 32 * 1024 * 1024
+MOST_THREADS: Final = 256
+
 
 def as_result(
     call: Call, outcome: CallOutcome, *, at: str, duration_seconds: float, mask: Callable[[str], str]
@@ -61,10 +65,6 @@ def as_result(
         usage=outcome.usage,
     )
 
-
-MOST_STEPS: Final = 4
-MOST_REPLY_BYTES: Final = 32 * 1024 * 1024
-MOST_THREADS: Final = 256
 
 T = TypeVar("T")
 

@@ -52,21 +52,25 @@ from bridgehead.host.clock import Clock, SystemClock, iso_ms
 PROGRESS: Final = "progress"
 # These shut a seat out before it began: another connection may do, or a person must act (council §4.1, §19).
 _SHUT_OUT: Final = (ErrorClass.AUTH, ErrorClass.RETIRED)
+STOPPED_FROM_OUTSIDE: Final = signal.SIGINT.name
+"""A token that was cancelled counts as Ctrl-C: what is there is kept and reported."""
+PROGRESS_SECONDS: Final = 10.0
+DEFAULT_CONCURRENCY: Final = 8
 
 
 @dataclass
 class Seated:
-    """A bridge while it sits."""
+    """A seat while it sits."""
 
     ready: Ready
     places: anyio.CapacityLimiter
     deadline: anyio.CancelScope
-    was_heard: bool = False
+    has_answered: bool = False
     shut_out: bool = False
 
     @property
-    def bridge(self) -> str:
-        return self.ready.seat.bridge
+    def name(self) -> str:
+        return self.ready.seat.name
 
 
 @dataclass
@@ -81,12 +85,12 @@ class Running:
 @dataclass
 class ActiveCalls:
     checking: dict[str, None] = field(default_factory=dict)
-    """Bridges in pre-flight, and the static seat while it analyses, in the order they began."""
+    """Seats in pre-flight, and the static seat while it analyses, in the order they began."""
     seated: dict[str, Seated] = field(default_factory=dict)
     running: dict[CallKey, Running] = field(default_factory=dict)
 
-    def calls_of(self, bridge: str) -> list[Running]:
-        return [running for running in self.running.values() if running.call.key.bridge == bridge]
+    def calls_of(self, seat: str) -> list[Running]:
+        return [running for running in self.running.values() if running.call.key.seat == seat]
 
     def progress(self, now: float) -> Iterator[SeatEvent]:
         """A line per live seat. One that is still being looked at has no log yet; the council speaks for it."""
@@ -94,22 +98,18 @@ class ActiveCalls:
             yield SeatEvent(COUNCIL_LOG, PROGRESS, {"looking_at": list(self.checking)})
         oldest: dict[str, Running] = {}
         for running in self.running.values():
-            oldest.setdefault(running.call.key.bridge, running)
-        for bridge, running in oldest.items():
+            oldest.setdefault(running.call.key.seat, running)
+        for seat, running in oldest.items():
             key, elapsed = running.call.key, round(now - running.since, 1)
             facts = {"round": key.round, "role": key.role.value, "elapsed_s": elapsed}
-            yield SeatEvent(bridge, PROGRESS, facts)
+            yield SeatEvent(seat, PROGRESS, facts)
 
 
 def shut_out(call: Call, seated: Seated, outcome: CallOutcome) -> RuntimeRefusal | None:
-    """The refusal that ends a seat before anybody of it was heard."""
+    """The refusal that ends a seat before any of its calls was answered."""
     if isinstance(outcome, RuntimeRefusal) and outcome.error_class in _SHUT_OUT:
-        return None if seated.was_heard or call.key.step is Step.STAGE_B else outcome
+        return None if seated.has_answered or call.key.step is Step.STAGE_B else outcome
     return None
-
-
-STOPPED_FROM_OUTSIDE: Final = signal.SIGINT.name
-"""A token that was cancelled counts as Ctrl-C: what is there is kept and reported."""
 
 
 async def signals_to_stop() -> AsyncIterator[str]:
@@ -133,10 +133,6 @@ async def token_to_stop(token: Cancel) -> AsyncIterator[str]:
         yield STOPPED_FROM_OUTSIDE
 
 
-PROGRESS_SECONDS: Final = 10.0
-DEFAULT_CONCURRENCY: Final = 8
-
-
 @dataclass(frozen=True, slots=True)
 class Reported:
     """The run has a report; seats of rigs may still be pending."""
@@ -149,14 +145,14 @@ class Waiting:
     """Nothing more can be done without somebody's answer (exit 42)."""
 
     calls: tuple[Call, ...]
-    bridges: tuple[str, ...]
+    seats: tuple[str, ...]
 
 
 Ending = Reported | Waiting
 
 
 class AskUser(Protocol):
-    """Puts a halted bridge to the user and waits, until `cancel`; None is the end of input."""
+    """Puts a halted seat to the user and waits, until `cancel`; None is the end of input."""
 
     def __call__(self, question: UserQuestion, cancel: Cancel) -> str | None: ...
 
@@ -183,18 +179,18 @@ async def conduct(
 
     A seat is given up only when everything else is done and it still waits.
     """
-    async with CallRunner() as carrier:
-        return await Conductor(run, seats, means, carrier).conduct(wishes)
+    async with CallRunner() as runner:
+        return await Conductor(run, seats, means, runner).conduct(wishes)
 
 
 class Conductor:
     """One run in one process. Everything but waiting happens in the order in which it is fed."""
 
-    def __init__(self, run: CouncilRun, seats: Seats, means: Means, carrier: CallRunner) -> None:
+    def __init__(self, run: CouncilRun, seats: Seats, means: Means, runner: CallRunner) -> None:
         self._run = run
         self._seats = seats
         self._means = means
-        self._carrier = carrier
+        self._runner = runner
         self._work = ActiveCalls()
         self._posted: dict[CallKey, Call] = {}
         self._stopped: set[CallKey] = set()
@@ -226,7 +222,7 @@ class Conductor:
         self._go_on([first, *(self._run.feed(happened) for happened in earlier)], earlier)
         for wish in wishes:
             if isinstance(wish, GivenUp):
-                self._given_up.add(wish.bridge)
+                self._given_up.add(wish.seat)
             else:
                 self._feed(wish)
 
@@ -234,8 +230,8 @@ class Conductor:
         left = unfinished(
             turns, earlier, outstanding=self._run.outstanding, waiting_for=self._run.waiting_for
         )
-        for bridge, calls in left.calls.items():
-            self._start(self._sit_down_again, bridge, calls)
+        for seat, calls in left.calls.items():
+            self._start(self._sit_down_again, seat, calls)
         for seating in left.seatings:
             self._start(self._seat, seating)
         for pending in left.pending:
@@ -243,9 +239,9 @@ class Conductor:
         if left.question is not None:
             self._start(self._put_question, left.question)
 
-    async def _sit_down_again(self, bridge: str, calls: Sequence[Call]) -> None:
-        """A bridge that was ready in an earlier process: find its connection again, then make its calls."""
-        outcome = await self._checked(bridge)
+    async def _sit_down_again(self, seat: str, calls: Sequence[Call]) -> None:
+        """A seat that was ready in an earlier process: find its connection again, then make its calls."""
+        outcome = await self._checked(seat)
         if isinstance(outcome, Ready):
             self._take_seat(outcome)
             for call in calls:
@@ -255,7 +251,7 @@ class Conductor:
         reason = outcome.report.skip_reason if isinstance(outcome, OwnReport) else None
         for call in calls:
             self._deliver(
-                call, RuntimeRefusal(ErrorClass.OTHER, f"{bridge} is not there any more", reason=reason), 0.0
+                call, RuntimeRefusal(ErrorClass.OTHER, f"{seat} is not there any more", reason=reason), 0.0
             )
 
     def _fold_in_answers(self) -> None:
@@ -266,12 +262,12 @@ class Conductor:
 
     async def _look_for_answer(self, pending: SeatPending) -> None:
         """A rig that was asked in an earlier process."""
-        found = await self._carrier.in_thread(
-            lambda _cancel: self._seats.rig_answer(pending.bridge, pending.request)
+        found = await self._runner.in_thread(
+            lambda _cancel: self._seats.rig_answer(pending.seat, pending.request)
         )
         if isinstance(found, RigRejected):
             detail = f"rig_answer_rejected:{found.reason}"
-            self._means.log.write(SeatEvent(pending.bridge, "warning", {"detail": detail}))
+            self._means.log.write(SeatEvent(pending.seat, "warning", {"detail": detail}))
         elif found is not None:
             self._take_report(found)
 
@@ -285,7 +281,7 @@ class Conductor:
     def _carry_out(self, turn: Turn) -> None:
         for event in turn.events:
             self._means.log.write(event)
-        for report in turn.bridge_reports:
+        for report in turn.seat_reports:
             self._close_seat(report)
         for key in turn.cancelled:
             self._stop_call(key)
@@ -298,9 +294,9 @@ class Conductor:
 
     def _place(self, call: Call) -> None:
         """Give the call to whoever makes it: a task, or the desk of the agent that runs us."""
-        seated = self._work.seated.get(call.key.bridge)
+        seated = self._work.seated.get(call.key.seat)
         if seated is None:
-            self._start(self._sit_down_again, call.key.bridge, [call])
+            self._start(self._sit_down_again, call.key.seat, [call])
         elif not isinstance(seated.ready.connection, HostSeat):
             self._start(self._make_call, call, seated)
         elif self._means.desk is None:
@@ -319,39 +315,39 @@ class Conductor:
 
     async def _put_question(self, question: UserQuestion) -> None:
         ask = self._means.ask_user
-        answer = None if ask is None else await self._carrier.in_thread(lambda cancel: ask(question, cancel))
-        self._feed(UserAnswered(bridge=question.bridge, answer=answer, at=self._now()))
+        answer = None if ask is None else await self._runner.in_thread(lambda cancel: ask(question, cancel))
+        self._feed(UserAnswered(seat=question.seat, answer=answer, at=self._now()))
 
     # -- seats
 
     async def _seat(self, seating: Seating) -> None:
         if seating.number > 1:
-            self._means.log.new_seating(seating.bridge)
-        self._settle(seating.bridge, await self._checked(seating.bridge))
+            self._means.log.new_seating(seating.seat)
+        self._settle(seating.seat, await self._checked(seating.seat))
 
-    async def _checked(self, bridge: str) -> SeatOutcome:
-        self._work.checking[bridge] = None
+    async def _checked(self, seat: str) -> SeatOutcome:
+        self._work.checking[seat] = None
         try:
-            return await self._carrier.in_thread(lambda cancel: self._seats.check(bridge, cancel))
+            return await self._runner.in_thread(lambda cancel: self._seats.check(seat, cancel))
         finally:
-            del self._work.checking[bridge]
+            del self._work.checking[seat]
 
-    def _settle(self, bridge: str, outcome: SeatOutcome) -> None:
+    def _settle(self, seat: str, outcome: SeatOutcome) -> None:
         match outcome:
             case Ready():
-                self._means.log.hold(bridge, outcome.events)
+                self._means.log.hold(seat, outcome.events)
                 self._take_seat(outcome)
                 self._feed(SeatReady(seat=outcome.seat, at=self._now()))
             case OwnReport():
                 self._take_report(outcome)
             case Posted(request, events):
-                self._means.log.hold(bridge, events)
-                self._feed(SeatPending(bridge=bridge, request=request, at=self._now()))
+                self._means.log.hold(seat, events)
+                self._feed(SeatPending(seat=seat, request=request, at=self._now()))
 
     def _take_seat(self, ready: Ready) -> None:
         places = anyio.CapacityLimiter(self._means.max_concurrency)
         seated = Seated(ready, places, anyio.CancelScope())
-        self._work.seated[seated.bridge] = seated
+        self._work.seated[seated.name] = seated
         # Time spent waiting for the host does not count against its seat (council §4).
         if not isinstance(ready.connection, HostSeat):
             self._tasks.start_soon(self._keep_deadline, seated)
@@ -359,7 +355,7 @@ class Conductor:
     async def _keep_deadline(self, seated: Seated) -> None:
         with seated.deadline:
             await anyio.sleep(seated.ready.seat.deadline_seconds)
-            self._feed(DeadlineReached(bridge=seated.bridge, at=self._now()))
+            self._feed(DeadlineReached(seat=seated.name, at=self._now()))
 
     def _take_report(self, own: OwnReport) -> None:
         self._means.log.write_own_report(own.report, own.events)
@@ -371,18 +367,18 @@ class Conductor:
             seated.deadline.cancel()
 
     async def _seat_otherwise(self, seated: Seated, call: Call, refused: RuntimeRefusal) -> None:
-        """Nobody of this seat was heard and it may not speak: try its next connection, else it is out."""
+        """No call of this seat was answered and it was refused: try its next connection, else it is out."""
         if seated.shut_out:
             return
         seated.shut_out = True
         self._means.log.told(self._result(call, refused, 0.0))
         seated.deadline.cancel()
-        for running in self._work.calls_of(seated.bridge):
+        for running in self._work.calls_of(seated.name):
             running.scope.cancel()
-        outcome = await self._carrier.in_thread(
-            lambda _cancel: self._seats.check_again(seated.bridge, refused, seated.ready.connection)
+        outcome = await self._runner.in_thread(
+            lambda _cancel: self._seats.check_again(seated.name, refused, seated.ready.connection)
         )
-        self._settle(seated.bridge, outcome)
+        self._settle(seated.name, outcome)
 
     # -- calls
 
@@ -395,9 +391,7 @@ class Conductor:
                 self._work.running[call.key] = Running(call, scope, since)
                 self._means.journal.started(call, self._now())
                 try:
-                    outcome = await self._carrier.carry(
-                        seated.ready.connection, call, self._ask(call, seated)
-                    )
+                    outcome = await self._runner.carry(seated.ready.connection, call, self._ask(call, seated))
                 finally:
                     self._work.running.pop(call.key, None)
             if scope.cancel_called:
@@ -405,7 +399,7 @@ class Conductor:
             if (refused := shut_out(call, seated, outcome)) is not None:
                 await self._seat_otherwise(seated, call, refused)
                 return
-            seated.was_heard |= not isinstance(outcome, RuntimeRefusal)
+            seated.has_answered |= not isinstance(outcome, RuntimeRefusal)
             self._deliver(call, outcome, anyio.current_time() - since)
 
     def _ask(self, call: Call, seated: Seated) -> RuntimeRequest:
@@ -441,12 +435,12 @@ class Conductor:
         await work(*arguments)
         self._under_way -= 1
         while self._under_way == 0 and self._ending is None:
-            waiting = [*self._run.waiting_for, *(key.bridge for key in self._posted)]
-            bridge = next((bridge for bridge in waiting if bridge in self._given_up), None)
-            if bridge is None:
+            waiting = [*self._run.waiting_for, *(key.seat for key in self._posted)]
+            seat = next((seat for seat in waiting if seat in self._given_up), None)
+            if seat is None:
                 self._end()
             else:
-                self._feed(GivenUp(bridge=bridge, at=self._now()))
+                self._feed(GivenUp(seat=seat, at=self._now()))
 
     def _end(self) -> None:
         """Nothing is under way any more: there is a report, or somebody outside this process has to act."""

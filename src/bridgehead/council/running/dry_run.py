@@ -18,7 +18,7 @@ from bridgehead.council.synthesis.cross_challenge import choose_coordinator, mos
 class PlannedSeat:
     """One seat: its certain first calls, and the most its later steps can need (a repair per call not counted)."""
 
-    bridge: str
+    name: str
     connection: str
     models: tuple[str | None, ...]
     first_calls: tuple[Call, ...]
@@ -37,9 +37,9 @@ class DryRun:
     coordinator: str | None
     stage_b_calls: int
     no_calls: Mapping[str, str]
-    """Bridges that make no model call, with the reason."""
+    """Seats that make no model call, with the reason."""
     refusals: Mapping[str, str] = field(default_factory=dict)
-    """Bridges whose last call was refused, with the reason (council §19)."""
+    """Seats whose last call was refused, with the reason (council §19)."""
 
     @property
     def first_calls(self) -> int:
@@ -52,7 +52,7 @@ class DryRun:
 
 def plan_calls(
     plan: CouncilPlan,
-    around: RunInputs,
+    inputs: RunInputs,
     ready: Sequence[Seat],
     no_calls: Mapping[str, str],
     *,
@@ -60,19 +60,23 @@ def plan_calls(
 ) -> DryRun:
     """List the calls for the seats that passed pre-flight; nothing is called."""
     seats = ready[:1] if plan.takes_first_available else ready
-    coordinator = choose_coordinator({seat.bridge: seat for seat in seats}, (), plan.coordinator)
+    coordinator = choose_coordinator({seat.name: seat for seat in seats}, (), plan.coordinator)
     debated = coordinator is not None and not plan.skips_stage_b
     return DryRun(
-        seats=tuple(_planned(seat, plan, around, at) for seat in seats),
-        coordinator=coordinator.bridge if coordinator is not None and debated else None,
+        seats=tuple(
+            PlannedSeat(
+                name=seat.name,
+                connection=seat.connection,
+                models=seat.models,
+                first_calls=run_for(seat, plan.task, inputs).start(at).calls,
+                most_later_calls=_later_calls(seat, plan),
+            )
+            for seat in seats
+        ),
+        coordinator=coordinator.name if coordinator is not None and debated else None,
         stage_b_calls=most_calls(plan.task.intensity) if debated else 0,
         no_calls=no_calls,
     )
-
-
-def _planned(seat: Seat, plan: CouncilPlan, around: RunInputs, at: str) -> PlannedSeat:
-    first = run_for(seat, plan.task, around).start(at).calls
-    return PlannedSeat(seat.bridge, seat.connection, seat.models, first, _later_calls(seat, plan))
 
 
 def _later_calls(seat: Seat, plan: CouncilPlan) -> int:

@@ -22,7 +22,7 @@ from bridgehead.council.calls import (
 @dataclass(frozen=True, slots=True)
 class Unfinished:
     calls: Mapping[str, tuple[Call, ...]]
-    """By bridge; a bridge that was ready has to be found again first."""
+    """By seat; a seat that was ready has to be found again first."""
     seatings: tuple[Seating, ...]
     pending: tuple[SeatPending, ...]
     """Rigs whose answers may have come in meanwhile."""
@@ -37,11 +37,11 @@ def unfinished(
     waiting_for: Sequence[str],
 ) -> Unfinished:
     """What is left of `turns` after `earlier`, given what the run still waits for."""
-    asked = {one.bridge: one for one in earlier if isinstance(one, SeatPending)}
+    asked = {one.seat: one for one in earlier if isinstance(one, SeatPending)}
     return Unfinished(
         calls=_calls(turns, outstanding, set(waiting_for)),
         seatings=_seatings(turns, earlier),
-        pending=tuple(one for one in asked.values() if one.bridge in waiting_for),
+        pending=tuple(one for one in asked.values() if one.seat in waiting_for),
         question=turns[-1].question,
     )
 
@@ -50,10 +50,10 @@ def _calls(
     turns: Sequence[Turn], outstanding: Sequence[CallKey], waiting: set[str]
 ) -> dict[str, tuple[Call, ...]]:
     # A seat that was shut out has left calls behind that nobody waits for.
-    wanted = {key for key in outstanding if key.step is Step.STAGE_B or key.bridge in waiting}
+    wanted = {key for key in outstanding if key.step is Step.STAGE_B or key.seat in waiting}
     latest = {call.key: call for turn in turns for call in turn.calls if call.key in wanted}
-    bridges = dict.fromkeys(key.bridge for key in latest)
-    return {bridge: tuple(call for key, call in latest.items() if key.bridge == bridge) for bridge in bridges}
+    seats = dict.fromkeys(key.seat for key in latest)
+    return {seat: tuple(call for key, call in latest.items() if key.seat == seat) for seat in seats}
 
 
 def _seatings(turns: Sequence[Turn], earlier: Sequence[Input]) -> tuple[Seating, ...]:
@@ -61,8 +61,8 @@ def _seatings(turns: Sequence[Turn], earlier: Sequence[Input]) -> tuple[Seating,
     answered = [_checked_bridge(happened) for happened in earlier]
     left = []
     for seating in (one for turn in turns for one in turn.seatings):
-        if seating.bridge in answered:
-            answered.remove(seating.bridge)
+        if seating.seat in answered:
+            answered.remove(seating.seat)
         else:
             left.append(seating)
     return tuple(left)
@@ -71,10 +71,10 @@ def _seatings(turns: Sequence[Turn], earlier: Sequence[Input]) -> tuple[Seating,
 def _checked_bridge(happened: Input) -> str | None:
     match happened:
         case SeatReady(seat=seat):
-            return seat.bridge
+            return seat.name
         case SeatReported(report=report):
             return report.bridge
-        case SeatPending(bridge=bridge):
-            return bridge
+        case SeatPending(seat=name):
+            return name
         case _:
             return None

@@ -20,17 +20,17 @@ BUILT_IN: Final = {
 _RIG: Final = "rig:"
 
 
-def find_runtime(bridge: str, *, outside: bool = True) -> type[Runtime]:
-    """The runtime behind a bridge name, imported when first asked for; `outside` lets plug-ins take part."""
-    if bridge.startswith(_RIG) and len(bridge) > len(_RIG):
+def find_runtime(runtime: str, *, outside: bool = True) -> type[Runtime]:
+    """The runtime of a name, imported when first asked for; `outside` lets plug-ins take part."""
+    if runtime.startswith(_RIG) and len(runtime) > len(_RIG):
         return _import("rig", "rig")
-    if bridge in BUILT_IN:
-        return _import(bridge, BUILT_IN[bridge])
-    if outside and bridge not in registered():
+    if runtime in BUILT_IN:
+        return _import(runtime, BUILT_IN[runtime])
+    if outside and runtime not in registered():
         load_plug_ins()
-    found = None if bridge == "rig" else registered().get(bridge)
+    found = None if runtime == "rig" else registered().get(runtime)
     if found is None:
-        raise UnknownRuntime(bridge, runtime_names(outside=outside))
+        raise UnknownRuntime(runtime, runtime_names(outside=outside))
     return found
 
 

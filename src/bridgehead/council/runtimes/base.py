@@ -1,6 +1,6 @@
 """What a runtime is: one family of models, and the connections by which it can be reached, in order of preference.
 
-A connection says what to run or to post and how to read what comes back; `dispatch.py` carries it out under the
+A connection says what to run or to post and how to read what comes back; `running` carries it out under the
 deadline, `preflight.py` chooses it. So an adapter is tested with strings. A new runtime is one file with a class under
 `@runtime("name")`, its module in the list in `runtimes/__init__.py`, and a recorded answer among the tests; outsiders
 use the entry-point group `bridgehead.runtimes`.
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status
 from bridgehead.council.calls import Call
-from bridgehead.council.request.settings import BridgeSettings
+from bridgehead.council.request.settings import RuntimeSettings
 from bridgehead.council.runtimes.exchange import CallOutcome, Received, Request, RuntimeRequest
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.errors import NotFound
@@ -42,17 +42,17 @@ class NativeDispatcher(Protocol):
 class SeatSetup:
     """What is known about a seat before anything was looked at."""
 
-    bridge: str
-    settings: BridgeSettings = field(default_factory=BridgeSettings)
+    runtime: str
+    settings: RuntimeSettings = field(default_factory=RuntimeSettings)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     pass_env: tuple[str, ...] = ()
     """Further variables the user lets through to the runtime (`[council] pass_env`)."""
     native: NativeDispatcher | None = None
     host_seat: bool = False
-    """The agent that started us answers for this bridge (council §4)."""
+    """The agent that started us answers for this runtime (council §4)."""
     project: Path | None = None
     retired: bool = False
-    """The bridge's first program was refused for good the last time it was asked."""
+    """The runtime's first program was refused for good the last time it was asked."""
 
     def with_options(self, options: Mapping[str, Any]) -> SeatSetup:
         """The same seat with other options in its settings."""
@@ -204,7 +204,7 @@ _registry: dict[str, type[Runtime]] = {}
 
 
 def runtime(name: str) -> Callable[[RuntimeT], RuntimeT]:
-    """Register the decorated class as the runtime behind the bridge `name`."""
+    """Register the decorated class as the runtime `name`."""
 
     def register(adapter: RuntimeT) -> RuntimeT:
         known = _registry.get(name)
@@ -218,7 +218,7 @@ def runtime(name: str) -> Callable[[RuntimeT], RuntimeT]:
 
 
 class UnknownRuntime(NotFound):
-    """A bridge name that nobody answers to."""
+    """A runtime name that nobody answers to."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__(

@@ -15,6 +15,13 @@ from bridgehead.council.reporting.seat_report import excerpt
 
 DETAIL_CHARACTERS: Final = 64 * 1024
 CLI_NOT_FOUND: Final = "cli_not_found"
+_BY_STATUS: Final = {
+    401: ErrorClass.AUTH,
+    403: ErrorClass.AUTH,
+    404: ErrorClass.UNKNOWN_MODEL,
+    413: ErrorClass.TOO_LONG,
+    429: ErrorClass.RATE_LIMIT,
+}
 
 
 class _Row(NamedTuple):
@@ -27,7 +34,7 @@ def _row(error_class: ErrorClass, *alternatives: str) -> _Row:
 
 
 # Texts that say more than the status they came with: 400 and 429 have several meanings each.
-_TELLING: Final = (
+_DECISIVE: Final = (
     _row(ErrorClass.RETIRED, "IneligibleTierError", r"has been (?:retired|discontinued|sunset)"),
     _row(
         ErrorClass.TOO_LONG,
@@ -49,13 +56,6 @@ _TELLING: Final = (
     ),
     _row(ErrorClass.AUTH, "API_KEY_INVALID", r"invalid api key", r"not logged in", r"please run /login"),
 )
-_BY_STATUS: Final = {
-    401: ErrorClass.AUTH,
-    403: ErrorClass.AUTH,
-    404: ErrorClass.UNKNOWN_MODEL,
-    413: ErrorClass.TOO_LONG,
-    429: ErrorClass.RATE_LIMIT,
-}
 _VAGUE: Final = (
     _row(
         ErrorClass.AUTH,
@@ -106,7 +106,7 @@ _VAGUE: Final = (
 
 def classify(text: str, status: int | None = None) -> ErrorClass:
     """The class of an error `text`, with the HTTP status where the runtime says it."""
-    if told := _first_match(_TELLING, text):
+    if told := _first_match(_DECISIVE, text):
         return told
     if status is not None and status >= 500:
         return ErrorClass.SERVER_ERROR

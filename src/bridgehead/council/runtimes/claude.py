@@ -50,6 +50,13 @@ STARTUP_ERRORS: Final[StartupErrors] = (
     (re.compile(r"No conversation found with session ID"), ErrorClass.UNKNOWN_SESSION),
     (re.compile(r"Input must be provided"), ErrorClass.NO_PROMPT),
 )
+READING_TOOLS: Final = "Read,Grep,Glob"
+# No shell: a command could reach beyond the worktree (design §5 item 5).
+WRITING_TOOLS: Final = "Read,Grep,Glob,Edit,Write,NotebookEdit"
+API_URL: Final = "https://api.anthropic.com"
+API_VERSION: Final = "2023-06-01"
+API_MAX_TOKENS: Final = 8192
+LOGIN_HINT: Final = "run `claude` once and log in with /login, or set ANTHROPIC_API_KEY"
 
 
 def read_claude(result: CommandResult) -> CallOutcome:
@@ -105,15 +112,6 @@ def _usage(record: Mapping[str, Any]) -> CallUsage:
 def _tokens_in(counts: Mapping[str, Any]) -> int:
     names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
     return sum(count_at(counts, name) for name in names)
-
-
-READING_TOOLS: Final = "Read,Grep,Glob"
-# No shell: a command could reach beyond the worktree (design §5 item 5).
-WRITING_TOOLS: Final = "Read,Grep,Glob,Edit,Write,NotebookEdit"
-API_URL: Final = "https://api.anthropic.com"
-API_VERSION: Final = "2023-06-01"
-API_MAX_TOKENS: Final = 8192
-LOGIN_HINT: Final = "run `claude` once and log in with /login, or set ANTHROPIC_API_KEY"
 
 
 class ClaudeCli(CliConnection):

@@ -55,6 +55,15 @@ STARTUP_ERRORS: Final[StartupErrors] = (
     (re.compile(r"no rollout found for thread id", re.IGNORECASE), ErrorClass.UNKNOWN_SESSION),
     (re.compile(r"Not inside a trusted directory"), ErrorClass.UNTRUSTED_FOLDER),
 )
+LOGIN_HINT: Final = "run `codex login`, or set the variable that holds your provider's key"
+# Without these an unreachable server is waited for without end, and memory files of the tree enter the prompt.
+FIXED_CONFIG: Final = (
+    "features.unbounded_connection_retries=false",
+    "check_for_update_on_startup=false",
+    "analytics.enabled=false",
+    "project_doc_max_bytes=0",
+)
+_MULTI_AGENT: Final = re.compile(r"^multi_agent\s+.*\btrue\s*$", re.MULTILINE)
 
 
 def read_codex(result: CommandResult, *, earlier: CallUsage = NOTHING_REPORTED) -> CallOutcome:
@@ -120,17 +129,6 @@ def _usage(counts: Mapping[str, Any], earlier: CallUsage) -> CallUsage:
         tokens_in=max(count_at(counts, "input_tokens") - (earlier.tokens_in or 0), 0),
         tokens_out=max(count_at(counts, "output_tokens") - (earlier.tokens_out or 0), 0),
     )
-
-
-LOGIN_HINT: Final = "run `codex login`, or set the variable that holds your provider's key"
-# Without these an unreachable server is waited for without end, and memory files of the tree enter the prompt.
-FIXED_CONFIG: Final = (
-    "features.unbounded_connection_retries=false",
-    "check_for_update_on_startup=false",
-    "analytics.enabled=false",
-    "project_doc_max_bytes=0",
-)
-_MULTI_AGENT: Final = re.compile(r"^multi_agent\s+.*\btrue\s*$", re.MULTILINE)
 
 
 class CodexCli(CliConnection):

@@ -62,6 +62,12 @@ _HTTP_ERRORS: Final = range(400, 600)
 _EXIT_CLASSES: Final = {EXIT_AUTH: ErrorClass.AUTH, EXIT_UNTRUSTED: ErrorClass.UNTRUSTED_FOLDER}
 # A node trace on stderr ends with the fields of the error object; the HTTP status is among them.
 _TRACE_STATUS: Final = re.compile(r"^\s*(?:code|status): (\d{3}),?$", re.MULTILINE)
+API_URL: Final = "https://generativelanguage.googleapis.com"
+BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
+KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+VERTEX_VARIABLES: Final = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
+LOGIN_HINT: Final = "run `gemini` once and log in, or set GEMINI_API_KEY"
+REASONING_UNSUPPORTED: Final = "reasoning_level_unsupported:gemini"
 
 
 def read_gemini(result: CommandResult) -> CallOutcome:
@@ -161,14 +167,6 @@ def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:
     # Thoughts are in the total only.
     total, tokens_in = count_at(stats, "total_tokens"), count_at(stats, "input_tokens")
     return CallUsage(tokens_in=tokens_in, tokens_out=max(total - tokens_in, 0))
-
-
-API_URL: Final = "https://generativelanguage.googleapis.com"
-BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
-KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-VERTEX_VARIABLES: Final = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
-LOGIN_HINT: Final = "run `gemini` once and log in, or set GEMINI_API_KEY"
-REASONING_UNSUPPORTED: Final = "reasoning_level_unsupported:gemini"
 
 
 class GeminiCli(CliConnection):

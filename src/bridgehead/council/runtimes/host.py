@@ -14,7 +14,7 @@ from bridgehead.council.runtimes.machine import Machine
 
 
 class _Spoken(Connection):
-    """Prompts are handed over, not sent: dispatch.py knows how."""
+    """Prompts are handed over, not sent: running/conductor.py knows how."""
 
     kind = "native-dispatch"
     exchange_mode = "coordinator-mediated"

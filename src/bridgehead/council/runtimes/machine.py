@@ -30,6 +30,8 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _USER_FILE_BYTES: Final = 1024 * 1024
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 _FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+MOST_PROBES: Final = 64
+_MOST_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +165,6 @@ def _problem(result: CommandResult, limit_seconds: float) -> str:
             return f"exit code {result.exit_code}" + (f": {said[0][:200]}" if said else "")
         case _:
             return f"no answer within {limit_seconds:g} s"
-
-
-MOST_PROBES: Final = 64
-_MOST_BYTES: Final = 1024 * 1024
 
 
 class ProbeFile(MutableMapping[str, Probe]):

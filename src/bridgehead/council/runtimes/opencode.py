@@ -62,6 +62,20 @@ STARTUP_ERRORS: Final[StartupErrors] = (
     (re.compile(r"You must provide a message"), ErrorClass.NO_PROMPT),
     (re.compile(r"^opencode run \[message\.\.\]|Positionals:|^Options:", re.MULTILINE), ErrorClass.BAD_USAGE),
 )
+# Offered even without any credentials; using it would send the code to a service nobody chose (council §4.2).
+HOSTED_PROVIDER: Final = "opencode"
+NO_PROVIDER: Final = "no_provider_configured"
+LOGIN_HINT: Final = "run `opencode auth login`, or name a provider in your opencode configuration"
+
+# `--agent plan` alone runs shell commands (runtimes §6).
+READ_ONLY: Final = {"edit": "deny", "bash": "deny", "webfetch": "deny", "external_directory": "deny"}
+# No shell: a command could reach beyond the worktree.
+MAY_EDIT: Final = {"edit": "allow", "bash": "deny", "webfetch": "deny", "external_directory": "deny"}
+PROVIDER_KEYS: Final = (
+    *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY"),
+    *("GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
+    *("TOGETHER_API_KEY", "CEREBRAS_API_KEY", "FIREWORKS_API_KEY", "MOONSHOT_API_KEY", "ZHIPU_API_KEY"),
+)
 
 
 class LoopGuard:
@@ -160,17 +174,6 @@ def _last_words(events: list[dict[str, Any]]) -> str:
 
 def _reason(event: Mapping[str, Any]) -> str:
     return text_at(mapping_at(event, "part"), "reason")
-
-
-# Offered even without any credentials; using it would send the code to a service nobody chose (council §4.2).
-HOSTED_PROVIDER: Final = "opencode"
-NO_PROVIDER: Final = "no_provider_configured"
-LOGIN_HINT: Final = "run `opencode auth login`, or name a provider in your opencode configuration"
-
-# `--agent plan` alone runs shell commands (runtimes §6).
-READ_ONLY: Final = {"edit": "deny", "bash": "deny", "webfetch": "deny", "external_directory": "deny"}
-# No shell: a command could reach beyond the worktree.
-MAY_EDIT: Final = {"edit": "allow", "bash": "deny", "webfetch": "deny", "external_directory": "deny"}
 
 
 class OpencodeServer(Connection):
@@ -303,13 +306,6 @@ def _rules(permissions: Mapping[str, str]) -> list[dict[str, str]]:
 def _basic_auth(password: str) -> dict[str, str]:
     token = base64.b64encode(f"opencode:{password}".encode()).decode()
     return {"authorization": f"Basic {token}"}
-
-
-PROVIDER_KEYS: Final = (
-    *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY"),
-    *("GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
-    *("TOGETHER_API_KEY", "CEREBRAS_API_KEY", "FIREWORKS_API_KEY", "MOONSHOT_API_KEY", "ZHIPU_API_KEY"),
-)
 
 
 class OpencodeCli(CliConnection):

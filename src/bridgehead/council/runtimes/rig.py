@@ -135,7 +135,7 @@ def _in_our_words(
         else 0,
         confidence=Confidence.MEDIUM if answer.verified else Confidence.LOW,
         local_council_type=LocalCouncilType.RUNTIME_NATIVE_REVIEW,
-        runtime=facts.bridge,
+        runtime=facts.name,
     )
     return completed_report(task, seated, found)
 

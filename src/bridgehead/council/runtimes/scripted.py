@@ -40,13 +40,13 @@ class ScriptedConnection(InProcess):
         return RuntimeAnswer(said) if isinstance(said, str) else said
 
 
-def scripted_seat(bridge: str, **facts: Any) -> Seat:
+def scripted_seat(runtime: str, **facts: Any) -> Seat:
     """A seat for a script, with facts that a test does not care about filled in."""
     usual: dict[str, Any] = {
-        "bridge": bridge,
-        "model_family": f"scripted/{bridge}",
+        "name": runtime,
+        "model_family": f"scripted/{runtime}",
         "connection": "cli",
-        "id_prefix": {"claude": "C", "gemini": "G", "codex": "X", "opencode": "O"}.get(bridge, "N"),
+        "id_prefix": {"claude": "C", "gemini": "G", "codex": "X", "opencode": "O"}.get(runtime, "N"),
         "timeout_seconds": 60,
         "deadline_seconds": 600,
         "runtime": "scripted",

@@ -61,13 +61,13 @@ class Git:
         environment: Mapping[str, str],
         *,
         settings: Sequence[str] = (),
-        surroundings: Mapping[str, str] | None = None,
+        inputs: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory
         self.environment = environment
         self.settings = tuple(settings)
-        fixed = {**_ENVIRONMENT, **(surroundings or {})}
-        self._surroundings = process.child_environment(fixed, base=environment)
+        fixed = {**_ENVIRONMENT, **(inputs or {})}
+        self._inputs = process.child_environment(fixed, base=environment)
 
     def run(
         self,
@@ -81,7 +81,7 @@ class Git:
         command = Command(
             ["git", *settings, *arguments],
             stdin=stdin,
-            env={**self._surroundings, **(extra or {})},
+            env={**self._inputs, **(extra or {})},
             cwd=self.directory,
             stdout_cap=_MOST_OUTPUT_BYTES,
         )

@@ -32,6 +32,10 @@ from bridgehead.host.files import read_bounded, write_atomic
 _NOT_SOURCE: Final = frozenset(
     {"node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".hg", ".svn"}
 )
+PATCH_NOT_APPLIED: Final = "patch_not_applied"
+_GITLINK: Final = "160000"
+_SYMLINK: Final = "120000"
+THE_WHOLE: Final = "the whole project"
 
 
 def take_from_disk(sieve: ScopeFilter, root: Path, path: str) -> None:
@@ -67,11 +71,6 @@ def walk(root: Path, start: str) -> Iterator[str]:
         folders[:] = sorted(name for name in folders if name not in _NOT_SOURCE | OWN_FOLDERS)
         for name in names:
             yield (Path(folder) / name).relative_to(root).as_posix()
-
-
-PATCH_NOT_APPLIED: Final = "patch_not_applied"
-_GITLINK: Final = "160000"
-_SYMLINK: Final = "120000"
 
 
 class Change:
@@ -230,9 +229,6 @@ def _try_patch(folder: Path, git: Git, patch: str) -> bool:
             continue
         return True
     return False
-
-
-THE_WHOLE: Final = "the whole project"
 
 
 class NoRepository(UserError):

@@ -22,6 +22,9 @@ _NAMES: Final = re.compile(
 _HEADER: Final = re.compile(r"^diff --git (?P<old>.+) (?P<new>\S+|\"[^\"]+\")$", re.MULTILINE)
 _HUNK: Final = re.compile(r"^@@ ", re.MULTILINE)
 _NO_FILE: Final = "/dev/null"
+_ESCAPES: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
+MOST_TEXT_BYTES: Final = 128 * 1024 * 1024
+NAMED_IN_NOTES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +97,6 @@ def _unquoted(name: str) -> str:
         name.encode(),
     )
     return plain.decode("utf-8", "replace")
-
-
-_ESCAPES: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
-
-
-MOST_TEXT_BYTES: Final = 128 * 1024 * 1024
-NAMED_IN_NOTES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,31 +15,6 @@ from typing import Final
 from bridgehead.host.secrets_scan import scan
 
 LARGEST_FILE_BYTES: Final = 2 * 1024 * 1024
-
-
-class Reason(StrEnum):
-    IGNORED = "ignored"
-    """Ignored by git; a folder that is ignored as a whole is named once, with a slash."""
-    SECRET = "secret"
-    AGENT_CONFIGURATION = "agent-configuration"
-    BINARY = "binary"
-    TOO_LARGE = "too-large"
-    SYMLINK = "symlink"
-    SUBMODULE = "submodule"
-    UNREADABLE = "unreadable"
-    TOO_MUCH = "too-much"
-    """The scope as a whole is larger than what is read."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A file of the scope that nobody is shown."""
-
-    path: str
-    reason: Reason
-    detail: str = ""
-
-
 # Ours: never part of a scope, of its counts or of its fingerprint (council §18).
 OWN_FOLDERS: Final = frozenset({".outputs", ".bridgehead", ".git"})
 OWN_FILES: Final = frozenset(
@@ -84,6 +59,29 @@ _SECRET_SUFFIXES: Final = (
     ".tfvars",
 )
 _EXAMPLE: Final = re.compile(r"[._-](example|sample|template|dist|defaults?)$")
+
+
+class Reason(StrEnum):
+    IGNORED = "ignored"
+    """Ignored by git; a folder that is ignored as a whole is named once, with a slash."""
+    SECRET = "secret"
+    AGENT_CONFIGURATION = "agent-configuration"
+    BINARY = "binary"
+    TOO_LARGE = "too-large"
+    SYMLINK = "symlink"
+    SUBMODULE = "submodule"
+    UNREADABLE = "unreadable"
+    TOO_MUCH = "too-much"
+    """The scope as a whole is larger than what is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file of the scope that nobody is shown."""
+
+    path: str
+    reason: Reason
+    detail: str = ""
 
 
 def is_ours(path: str) -> bool:

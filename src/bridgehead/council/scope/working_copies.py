@@ -24,6 +24,15 @@ _COMPLETE: Final = "complete"
 _TREE: Final = "tree"
 _EMPTY: Final = "empty"
 _MARK_BYTES: Final = 1024
+BRANCH_PREFIX: Final = "bridgehead/"
+IGNORE_RULES: Final = "*\n!dismissals.toml\n"
+_IDENTITY: Final = {
+    "GIT_AUTHOR_NAME": "bridgehead",
+    "GIT_AUTHOR_EMAIL": "bridgehead@localhost",
+    "GIT_COMMITTER_NAME": "bridgehead",
+    "GIT_COMMITTER_EMAIL": "bridgehead@localhost",
+}
+_HIDDEN: Final = (Reason.AGENT_CONFIGURATION, Reason.SECRET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,7 @@ def take_snapshot(scope: Scope, *, folder: Path, review_id: str) -> Snapshot:
     make_private_dir(snapshot.tree)
     make_private_dir(snapshot.empty)
     for path, text in scope.texts.items():
-        _put(snapshot.tree, path, _encoded(text))
+        _put(snapshot.tree, path, text.encode("utf-8", "replace"))
     write_atomic(mark, scope.fingerprint, private=True)
     return snapshot
 
@@ -71,21 +80,6 @@ def _put(tree: Path, path: str, content: bytes) -> None:
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
-
-
-BRANCH_PREFIX: Final = "bridgehead/"
-IGNORE_RULES: Final = "*\n!dismissals.toml\n"
-_IDENTITY: Final = {
-    "GIT_AUTHOR_NAME": "bridgehead",
-    "GIT_AUTHOR_EMAIL": "bridgehead@localhost",
-    "GIT_COMMITTER_NAME": "bridgehead",
-    "GIT_COMMITTER_EMAIL": "bridgehead@localhost",
-}
-_HIDDEN: Final = (Reason.AGENT_CONFIGURATION, Reason.SECRET)
 
 
 class NothingCommitted(UserError):
@@ -174,10 +168,8 @@ def _without_hidden(worktree: Worktree) -> Worktree:
 def _pointed_at(worktree: Worktree) -> Git:
     """git for this checkout, told where everything is instead of asking the checkout."""
     common = worktree.git.run("rev-parse", "--path-format=absolute", "--git-common-dir").decode().strip()
-    surroundings: Mapping[str, str] = {
+    inputs: Mapping[str, str] = {
         "GIT_DIR": str(Path(common) / "worktrees" / worktree.path.name),
         "GIT_WORK_TREE": str(worktree.path),
     }
-    return Git(
-        worktree.path, worktree.git.environment, settings=worktree.git.settings, surroundings=surroundings
-    )
+    return Git(worktree.path, worktree.git.environment, settings=worktree.git.settings, inputs=inputs)

@@ -47,6 +47,9 @@ _BRIDGE_OF_EXECUTOR: Final = {
     "gemini": "gemini",
 }
 UNKNOWN: Final = "unknown"
+TEAMS_VARIABLE: Final = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
+TEAM_DOMAINS: Final = 3
+NO_TEAM: Final = "agent teams were asked for and the dispatcher passes no messages"
 
 
 def executor_type(environment: Mapping[str, str], client_name: str | None = None) -> str:
@@ -59,7 +62,7 @@ def executor_type(environment: Mapping[str, str], client_name: str | None = None
 
 
 def host_bridge(executor: str) -> str | None:
-    """The bridge the agent that runs us would sit for."""
+    """The runtime the agent that runs us would sit for."""
     return _BRIDGE_OF_EXECUTOR.get(executor)
 
 
@@ -89,11 +92,6 @@ def _recommended(native: NativeDispatcher | None, programs: Mapping[str, str | N
     return "cli" if any(programs.values()) else "none"
 
 
-TEAMS_VARIABLE: Final = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
-TEAM_DOMAINS: Final = 3
-NO_TEAM: Final = "agent teams were asked for and the dispatcher passes no messages"
-
-
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """What the run as a whole asks of every seat."""
@@ -106,7 +104,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A bridge that can sit."""
+    """A runtime that can sit."""
 
     seat: Seat
     connection: Connection
@@ -116,7 +114,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class NotSeated:
-    """A bridge that cannot: SKIPPED with a skip reason, or HALTED with a halt reason and what to do."""
+    """A runtime that cannot: SKIPPED with a skip reason, or HALTED with a halt reason and what to do."""
 
     status: Status
     reason: str
@@ -135,12 +133,12 @@ def check_seat(
     *,
     barred_before: frozenset[str] = frozenset(),
 ) -> Ready | NotSeated:
-    """Take a bridge through pre-flight; runtimes in `barred_before` refused their first call and are passed over."""
+    """Take a runtime through pre-flight; runtimes in `barred_before` refused their first call and are passed over."""
     return _Preflight(runtime, setup, task, machine, wishes).check(barred_before)
 
 
 class _Preflight:
-    """One bridge's way through the steps; collects an event for each."""
+    """One runtime's way through the steps; collects an event for each."""
 
     def __init__(
         self, runtime: type[Runtime], setup: SeatSetup, task: BridgeInput, machine: Machine, wishes: Wishes
@@ -208,7 +206,7 @@ class _Preflight:
         team = self._team(connection)
         taken = Taken(self._task, self._setup, connection, models, reasoning, has_agents, team is True)
         seat = Seat(
-            bridge=self._setup.bridge,
+            name=self._setup.runtime,
             model_family=self._setup.text_option("family") or self._runtime.model_family,
             connection=connection.kind,
             id_prefix=self._runtime.id_prefix,
@@ -247,7 +245,7 @@ class _Preflight:
             files=self._task.files,
             loc=self._task.loc,
             intensity=self._task.intensity,
-            bridge=self._setup.bridge,
+            bridge=self._setup.runtime,
             multi_agent_enabled=multi_agent,
         )
         if self._runtime.name not in BUILT_IN:
@@ -272,7 +270,7 @@ class _Preflight:
 
     def _team(self, connection: Connection) -> bool | None:
         """claude's Agent Teams (council §4.1): None when none is asked for, else whether messages can be passed."""
-        if self._setup.bridge != "claude" or not isinstance(connection, NativeDispatch):
+        if self._setup.runtime != "claude" or not isinstance(connection, NativeDispatch):
             return None
         switched_on = self._setup.environment.get(TEAMS_VARIABLE) == "1"
         worth_it = len(self._task.domains) >= TEAM_DOMAINS or self._task.intensity is Intensity.THOROUGH
@@ -286,7 +284,7 @@ class _Preflight:
     def _note(self, step: str, result: str, **fields: Any) -> None:
         told = {name: value for name, value in fields.items() if value not in (None, "", {})}
         self._events.append(
-            SeatEvent(self._setup.bridge, "preflight", {"step": step, "result": result, **told})
+            SeatEvent(self._setup.runtime, "preflight", {"step": step, "result": result, **told})
         )
 
 

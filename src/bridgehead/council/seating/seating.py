@@ -1,6 +1,6 @@
-"""From a bridge's name to a seat: pre-flight for those who take prompts, a report from those who make their own.
+"""From a runtime's name to a seat: pre-flight for those who take prompts, a report from those who make their own.
 
-Everything here blocks and is run in a worker thread by dispatch.py.
+Everything here blocks and is run in a worker thread by running/conductor.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bridgehead.council.reporting.seat_report import (
     halted_report,
     skipped_report,
 )
-from bridgehead.council.request.settings import BridgeSettings, Settings
+from bridgehead.council.request.settings import RuntimeSettings, Settings
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OwnReport:
-    """A bridge that has made its report without being asked by us: static, SKIPPED, HALTED, a rig's answer."""
+    """A runtime that has made its report without being asked by us: static, SKIPPED, HALTED, a rig's answer."""
 
     report: BridgeReport
     events: tuple[SeatEvent, ...] = ()
@@ -83,12 +83,12 @@ SeatOutcome = Ready | OwnReport | Posted
 class Seats(Protocol):
     """What dispatch knows of seats."""
 
-    def check(self, bridge: str, cancel: Cancel) -> SeatOutcome:
-        """Take the bridge through pre-flight."""
+    def check(self, runtime: str, cancel: Cancel) -> SeatOutcome:
+        """Take the runtime through pre-flight."""
         ...
 
-    def check_again(self, bridge: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
-        """The bridge's first call was refused for want of a login or for good: another connection, or its report."""
+    def check_again(self, runtime: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
+        """The runtime's first call was refused for want of a login or for good: another connection, or its report."""
         ...
 
     def workspace(self, connection: Connection, call: Call) -> Path:
@@ -99,7 +99,7 @@ class Seats(Protocol):
         """A file with the JSON Schema of what a call asks for, for programs that take one."""
         ...
 
-    def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
+    def rig_answer(self, runtime: str, request: str) -> OwnReport | RigRejected | None:
         """What became of a request to a rig."""
         ...
 
@@ -122,33 +122,33 @@ class LocalSeats:
     project: Path | None = None
     transport: SeatTransport | None = None
     retired: frozenset[str] = frozenset()
-    """Bridges whose first program was refused for good in an earlier run."""
+    """Runtimes whose first program was refused for good in an earlier run."""
     outside: bool = True
     """Whether runtimes of other packages may sit."""
 
-    def check(self, bridge: str, cancel: Cancel) -> SeatOutcome:
-        """Never raises: whatever goes wrong with one bridge is that bridge's report (council §1)."""
+    def check(self, runtime: str, cancel: Cancel) -> SeatOutcome:
+        """Never raises: whatever goes wrong with one runtime is that runtime's report (council §1)."""
         try:
-            if bridge == STATIC:
+            if runtime == STATIC:
                 return self._examine(cancel)
-            if bridge.startswith(RIG_MARK):
-                return self._post(bridge)
-            return self._settled(bridge, self.preflight(self.setup(bridge)))
+            if runtime.startswith(RIG_MARK):
+                return self._post(runtime)
+            return self._settled(runtime, self.preflight(self.setup(runtime)))
         except Exception as error:  # a runtime from outside is a guest and must not end the council
-            logger.warning("the check of %s failed", bridge, exc_info=True)
-            return OwnReport(skipped_report(self.task, self._facts(bridge), f"cli_error: {error}"))
+            logger.warning("the check of %s failed", runtime, exc_info=True)
+            return OwnReport(skipped_report(self.task, self._facts(runtime), f"cli_error: {error}"))
 
-    def check_again(self, bridge: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
-        setup = replace(self.setup(bridge), retired=refused.error_class == "retired")
+    def check_again(self, name: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
+        setup = replace(self.setup(name), retired=refused.error_class == "retired")
         again = self.preflight(setup, barred=frozenset({connection.runtime_name}))
         if isinstance(again, Ready):
             return again
-        runtime = find_runtime(bridge, outside=self.outside)
+        runtime = find_runtime(name, outside=self.outside)
         message = f"{refused.message}; {runtime.login_hint}"
         halts = refused.error_class == "auth" and runtime.login_refused is Status.HALTED
         kind = "auth_probe_failed" if refused.error_class == "auth" else "cli_error"
         return self._settled(
-            bridge,
+            name,
             replace(
                 again,
                 status=Status.HALTED if halts else Status.SKIPPED,
@@ -162,8 +162,8 @@ class LocalSeats:
         """Nothing, the private copy, or the checkout where an implementation is made and, once made, looked at."""
         if not connection.reads_files:
             return self.snapshot.empty
-        is_first_look = call.key.step is Step.ANALYSIS and call.profile is not CapabilityProfile.MODIFY
-        if self.worktree is not None and not is_first_look:
+        is_first_round = call.key.step is Step.ANALYSIS and call.profile is not CapabilityProfile.MODIFY
+        if self.worktree is not None and not is_first_round:
             return self.worktree
         return self.snapshot.tree
 
@@ -173,32 +173,32 @@ class LocalSeats:
             write_atomic(path, json.dumps(schema_of(answer)), private=True)
         return path
 
-    def rig_answer(self, bridge: str, request: str) -> OwnReport | RigRejected | None:
+    def rig_answer(self, runtime: str, request: str) -> OwnReport | RigRejected | None:
         """The report of a pending rig, if it has answered; a rejected answer leaves the seat pending."""
         if self.transport is None:
             return None
-        answer = self.transport.answer(bridge.removeprefix(RIG_MARK), request)
+        answer = self.transport.answer(runtime.removeprefix(RIG_MARK), request)
         if not isinstance(answer, RigAnswer):
             return answer
-        read = read_answer(answer, self.task, self.scope.commit, self._facts(bridge))
+        read = read_answer(answer, self.task, self.scope.commit, self._facts(runtime))
         if isinstance(read, RigRejected):
             return read
         return OwnReport(read, verified=answer.verified)
 
     def preflight(self, setup: SeatSetup, barred: frozenset[str] = frozenset()) -> Ready | NotSeated:
-        """The steps of council §4 for a bridge that takes prompts."""
-        runtime = find_runtime(setup.bridge, outside=self.outside)
+        """The steps of council §4 for a runtime that takes prompts."""
+        runtime = find_runtime(setup.runtime, outside=self.outside)
         return check_seat(runtime, setup, self.task, self.machine, self.wishes, barred_before=barred)
 
-    def _settled(self, bridge: str, outcome: Ready | NotSeated) -> SeatOutcome:
+    def _settled(self, runtime: str, outcome: Ready | NotSeated) -> SeatOutcome:
         if isinstance(outcome, Ready):
             return outcome
         facts = self._facts(
-            bridge,
-            model_family=find_runtime(bridge, outside=self.outside).model_family,
+            runtime,
+            model_family=find_runtime(runtime, outside=self.outside).model_family,
             timeout_seconds=outcome.timeout_seconds,
             connection=outcome.connection,
-            model_validation_warnings=self.entry(bridge).model_warnings,
+            model_validation_warnings=self.entry(runtime).model_warnings,
         )
         if outcome.status is Status.HALTED:
             report = halted_report(self.task, facts, outcome.reason, outcome.message or outcome.reason)
@@ -206,22 +206,22 @@ class LocalSeats:
             report = skipped_report(self.task, facts, outcome.reason)
         return OwnReport(report, outcome.events)
 
-    def setup(self, bridge: str) -> SeatSetup:
+    def setup(self, runtime: str) -> SeatSetup:
         """What is known about a seat before anything was looked at."""
         return SeatSetup(
-            bridge=bridge,
-            settings=self.entry(bridge),
+            runtime=runtime,
+            settings=self.entry(runtime),
             environment=self.machine.environment,
             pass_env=self.pass_env,
-            native=self.native.get(bridge),
-            host_seat=self.host_seat == bridge,
+            native=self.native.get(runtime),
+            host_seat=self.host_seat == runtime,
             project=self.project,
-            retired=bridge in self.retired,
+            retired=runtime in self.retired,
         )
 
-    def entry(self, bridge: str) -> BridgeSettings:
-        """The bridge's part of the settings file."""
-        return self.settings.bridges.get(bridge) or BridgeSettings()
+    def entry(self, runtime: str) -> RuntimeSettings:
+        """The runtime's part of the settings file."""
+        return self.settings.runtimes.get(runtime) or RuntimeSettings()
 
     def _examine(self, cancel: Cancel) -> SeatOutcome:
         """The static seat: analysers instead of a model (council §23)."""
@@ -262,23 +262,23 @@ class LocalSeats:
         )
         return OwnReport(report, (event,))
 
-    def _post(self, bridge: str) -> SeatOutcome:
+    def _post(self, runtime: str) -> SeatOutcome:
         """A rig: send the request, and let the council go on without it."""
-        rig_id = bridge.removeprefix(RIG_MARK)
-        setup = self.setup(bridge)
+        rig_id = runtime.removeprefix(RIG_MARK)
+        setup = self.setup(runtime)
         if not setup.settings.enabled:
-            return OwnReport(skipped_report(self.task, self._facts(bridge), DISABLED))
+            return OwnReport(skipped_report(self.task, self._facts(runtime), DISABLED))
         if self.transport is None or not self.transport.knows(rig_id):
-            return OwnReport(skipped_report(self.task, self._facts(bridge), NO_CONNECTION))
+            return OwnReport(skipped_report(self.task, self._facts(runtime), NO_CONNECTION))
         title = f"council {self.task.session_id}: {self.task.task_type} of {self.task.scope_text}"[:200]
         body = request_body(self.task, self.scope.commit)
         thread = setup.text_option("thread")
         return Posted(self.transport.ask(rig_id, thread=thread, title=title, body=body))
 
-    def _facts(self, bridge: str, **facts: Any) -> SeatFacts:
+    def _facts(self, runtime: str, **facts: Any) -> SeatFacts:
         now = iso_ms(self.clock.now())
         timeout = estimate_timeout(
-            files=self.task.files, loc=self.task.loc, intensity=self.task.intensity, bridge=bridge
+            files=self.task.files, loc=self.task.loc, intensity=self.task.intensity, bridge=runtime
         )
         usual: dict[str, Any] = {"timeout_seconds": timeout.timeout_s, "started_at": now, "finished_at": now}
-        return SeatFacts(bridge=bridge, **(usual | facts))
+        return SeatFacts(name=runtime, **(usual | facts))

@@ -50,20 +50,22 @@ from bridgehead.council.request.plan import CouncilPlan, is_judged
 from bridgehead.council.synthesis.cross_challenge import COMPLETED, FAILED
 from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.finding_entry import finding_entry
-from bridgehead.council.synthesis.proposals import told_proposals
+from bridgehead.council.synthesis.proposals import proposal_entries
 from bridgehead.council.synthesis.synthesis import CrossDebate
 from bridgehead.council.synthesis.verdict import council_verdict
 
+UNMET, DISPUTED, MET, NOT_MENTIONED = "unmet", "disputed", "met", "not_mentioned"
+
 
 def apply_to_entries(
-    plan: CouncilPlan, around: RunInputs, standing: Sequence[FindingEntry], tree: Tree
+    plan: CouncilPlan, inputs: RunInputs, standing: Sequence[FindingEntry], tree: Tree
 ) -> Dismissed:
     """What the dismissals file says about the findings that stand."""
     candidates = [
         Dismissable(entry.id, entry.severity, entry.title, entry.fingerprints, anchor_of(entry))
         for entry in standing
     ]
-    return apply_dismissals(plan.dismissals.tables, candidates, tree, around.renames, plan.today)
+    return apply_dismissals(plan.dismissals.tables, candidates, tree, inputs.renames, plan.today)
 
 
 def counts_for_gate(entry: FindingEntry, plan: CouncilPlan, dismissed: Dismissed) -> bool:
@@ -122,7 +124,7 @@ def annotated(
 
 def compare_entries(
     plan: CouncilPlan,
-    around: RunInputs,
+    inputs: RunInputs,
     seats: Sequence[SeatReport],
     standing: Sequence[FindingEntry],
     tree: Tree,
@@ -131,14 +133,14 @@ def compare_entries(
     completed = [seat for seat in seats if seat.report.status == "COMPLETED"]
     run = Run(
         findings={entry.id: _found(entry) for entry in standing},
-        seats_completed=frozenset(seat.bridge for seat in completed),
+        seats_completed=frozenset(seat.name for seat in completed),
         files=frozenset(tree.paths),
         domains_covered=frozenset(domain for seat in completed for domain in seat.report.domains_covered),
         scope=plan.task.scope_entries,
     )
     if plan.task.task_type not in JUDGED_TASKS:
         return None, run
-    return compare(plan.records, run, tree, around.renames), run
+    return compare(plan.records, run, tree, inputs.renames), run
 
 
 def _found(entry: FindingEntry) -> FoundAgain:
@@ -157,7 +159,7 @@ def _found(entry: FindingEntry) -> FoundAgain:
     )
 
 
-def told_comparison(
+def comparison_entry(
     plan: CouncilPlan, comparison: Comparison | None, standing: Sequence[FindingEntry]
 ) -> RunComparison:
     """The comparison as the report lists it; empty when there is nothing to compare with."""
@@ -181,10 +183,7 @@ def told_comparison(
     )
 
 
-UNMET, DISPUTED, MET, NOT_MENTIONED = "unmet", "disputed", "met", "not_mentioned"
-
-
-def told_requirements(
+def requirement_entries(
     requirements: Sequence[Requirement], seats: Iterable[SeatReport], standing: Sequence[FindingEntry]
 ) -> tuple[RequirementEntry, ...]:
     """One entry per requirement, in the order of the audit."""
@@ -223,7 +222,7 @@ class Assembled:
 
 def assemble_report(
     plan: CouncilPlan,
-    around: RunInputs,
+    inputs: RunInputs,
     seats: Sequence[SeatReport],
     attendance: Attendance,
     findings: Sequence[CouncilFinding],
@@ -234,12 +233,12 @@ def assemble_report(
     at: str,
 ) -> Assembled:
     """The report on the findings after Stage B."""
-    tree = around.tree or Tree.of({})
+    tree = inputs.tree or Tree.of({})
     failed = debated.outcome == FAILED
-    entries = [finding_entry(one, around.tree, around.renames, coordinator_failed=failed) for one in findings]
+    entries = [finding_entry(one, inputs.tree, inputs.renames, coordinator_failed=failed) for one in findings]
     standing = [entry for entry in entries if entry.cls is not FindingClass.WITHDRAWN]
-    dismissed = apply_to_entries(plan, around, standing, tree)
-    comparison, run = compare_entries(plan, around, seats, standing, tree)
+    dismissed = apply_to_entries(plan, inputs, standing, tree)
+    comparison, run = compare_entries(plan, inputs, seats, standing, tree)
     standing = [annotated(entry, plan, dismissed, comparison) for entry in standing]
     left = [entry for entry in standing if entry.id not in dismissed.dismissed]
     tasks = _Verdicts(plan, seats, findings)
@@ -282,7 +281,7 @@ def assemble_report(
             for entry in standing
             if entry.id in dismissed.dismissed
         ),
-        comparison=told_comparison(plan, comparison, standing),
+        comparison=comparison_entry(plan, comparison, standing),
         challenge_notes=tuple(note.to_json() for note in debated.notes),
         synthesis_notes=plan.notes,
         stage_b=debated.outcome,
@@ -291,16 +290,16 @@ def assemble_report(
         diversity_sources=_union(seat.report.diversity_sources for seat in used),
         participants=tuple(map(_participant, seats)),
         models_used=_union(_models(seat) for seat in used),
-        runtimes_used=_union((seat.report.runtime or seat.bridge,) for seat in used),
+        runtimes_used=_union((seat.report.runtime or seat.name,) for seat in used),
         toolchains_used=_union((seat.report.toolchain,) for seat in used if seat.report.toolchain),
         exchange_modes_used=_union(
             (seat.report.exchange_mode,) for seat in used if seat.report.exchange_mode
         ),
         debate_layers=_layers(seats, debated),
-        requirements=told_requirements(plan.task.requirements, used, standing),
+        requirements=requirement_entries(plan.task.requirements, used, standing),
         context_policy=plan.task.context_policy,
         context_overflow=tuple(
-            {"bridge": seat.bridge, **one} for seat in seats for one in seat.report.context_overflow
+            {"bridge": seat.name, **one} for seat in seats for one in seat.report.context_overflow
         ),
         supersedes=None,
         usage=_total_usage([*(seat.report.usage for seat in seats), debated.usage]),
@@ -308,7 +307,7 @@ def assemble_report(
         files=plan.task.files,
         loc=plan.task.loc,
         recommendation=debated.recommendation,
-        proposals=told_proposals(plan, findings, debated),
+        proposals=proposal_entries(plan, findings, debated),
         contradictions=debated.contradictions,
     )
     records = carry_forward(plan.records, run, comparison) if comparison is not None else plan.records
@@ -316,7 +315,7 @@ def assemble_report(
 
 
 def aborted(plan: CouncilPlan, attendance: Attendance, *, at: str) -> AbortedReport:
-    """The report of a council that came to nothing; converted bridges are listed as halted (council §14.8)."""
+    """The report of a council that came to nothing; converted seats are listed as halted (council §14.8)."""
     return AbortedReport(
         type=COUNCIL,
         status="ABORTED",
@@ -350,12 +349,12 @@ class _Verdicts:
             findings,
             task_type=self.plan.task.task_type,
             mode=self.plan.task.mode,
-            several_bridges=several_bridges(self.plan, self.seats),
+            several_seats=several_seats(self.plan, self.seats),
         )
 
 
-def several_bridges(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
-    """Whether the table for several bridges applies (council §14.4)."""
+def several_seats(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
+    """Whether the table for several seats applies (council §14.4)."""
     counting = [seat for seat in seats if seat.report.status == "COMPLETED" and seat.makes_a_council]
     return len(counting) > 1 and not plan.options.fallback and not plan.takes_first_available
 
@@ -386,7 +385,7 @@ def _models(seat: SeatReport) -> tuple[str, ...]:
 
 def _council_type(seats: Sequence[SeatReport]) -> str:
     completed = [seat for seat in seats if seat.report.status == "COMPLETED"]
-    models = [seat for seat in completed if seat.bridge != STATIC]
+    models = [seat for seat in completed if seat.name != STATIC]
     if not models:
         return "static-analysis"
     return "multi-runtime-council" if len(models) > 1 else "single-runtime-council"

@@ -13,7 +13,7 @@ from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Intensity, TaskType
 from bridgehead.council.calls import Answer, Call, CallKey, Result, Role, Seat, Step
-from bridgehead.council.debate.call_batch import Ask, CallBatch, Heard, Tally, next_attempt
+from bridgehead.council.debate.call_batch import Ask, CallBatch, ReadReply, Tally, next_attempt
 from bridgehead.council.debate.first_round import items_of, make_ask
 from bridgehead.council.debate.ledger import Log
 from bridgehead.council.findings.dedupe import Candidate, matches
@@ -44,6 +44,12 @@ from bridgehead.council.synthesis.cross_challenge_notes import (
 from bridgehead.council.synthesis.finding import ID_PREFIX, CouncilFinding, as_output, highest_number
 
 PREFERENCE: Final = ("claude", "codex", "gemini", "opencode", "openai")
+COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+
+ROUNDS: Final = {Intensity.QUICK: 1, Intensity.STANDARD: 2, Intensity.THOROUGH: 3}
+_READ_NOTES: Final = read_lists("challenge_notes")
 
 
 def choose_coordinator(
@@ -55,7 +61,7 @@ def choose_coordinator(
     if wanted is not None and wanted in seats:
         return seats[wanted]
     majority = _majority_family(findings)
-    ordered = sorted(seats.values(), key=lambda seat: _place(seat.bridge))
+    ordered = sorted(seats.values(), key=lambda seat: _place(seat.name))
     return next((seat for seat in ordered if seat.model_family != majority), ordered[0])
 
 
@@ -64,22 +70,14 @@ def _majority_family(findings: Sequence[CouncilFinding]) -> str | None:
     counts = Counter(
         source.seat.report.model_family
         for finding in findings
-        for source in {source.bridge: source for source in finding.sources}.values()
+        for source in {source.seat.name: source for source in finding.sources}.values()
         if source.families
     )
     return counts.most_common(1)[0][0] if counts else None
 
 
-def _place(bridge: str) -> tuple[int, str]:
-    return (PREFERENCE.index(bridge) if bridge in PREFERENCE else len(PREFERENCE)), bridge
-
-
-COMPLETED: Final = "completed"
-FAILED: Final = "failed"
-SKIPPED: Final = "skipped"
-
-ROUNDS: Final = {Intensity.QUICK: 1, Intensity.STANDARD: 2, Intensity.THOROUGH: 3}
-_READ_NOTES: Final = read_lists("challenge_notes")
+def _place(seat: str) -> tuple[int, str]:
+    return (PREFERENCE.index(seat) if seat in PREFERENCE else len(PREFERENCE)), seat
 
 
 def most_calls(intensity: Intensity) -> int:
@@ -95,7 +93,7 @@ class CrossChallenge:
         findings: Sequence[CouncilFinding],
         seat: Seat,
         task: BridgeInput,
-        around: RunInputs,
+        inputs: RunInputs,
         tally: Tally,
         log: Log,
         *,
@@ -112,14 +110,14 @@ class CrossChallenge:
         self._classified = tuple(findings)
         self._seat = seat
         self._task = task
-        self._around = around
+        self._inputs = inputs
         self._tally = tally
         self._log = log
         self._seating = attempt
-        material = around.material.for_seat(reads_files=seat.reads_files)
-        self._scene = PromptContext(task, material, around.secret)
+        material = inputs.material.for_seat(reads_files=seat.reads_files)
+        self._context = PromptContext(task, material, inputs.secret)
         self._reminded: set[str] = set()
-        self._wave: CallBatch | None = None
+        self._batch: CallBatch | None = None
         self._then: Callable[[], None] = self._end
         self._calls: list[Call] = []
 
@@ -130,22 +128,22 @@ class CrossChallenge:
 
     def received(self, result: Result) -> tuple[Call, ...]:
         """Take a result in; returns the next calls. Look at `is_done` afterwards."""
-        if self._wave is None or self.is_done:
+        if self._batch is None or self.is_done:
             return ()
-        self._calls += self._wave.received(result)
-        if self._wave.is_done:
+        self._calls += self._batch.received(result)
+        if self._batch.is_done:
             self._then()
         return self._drain()
 
     def give_up(self, reason: str) -> tuple[CallKey, ...]:
         """Stop now; what Stage A said stands."""
-        abandoned = self._wave.give_up(reason) if self._wave is not None else ()
+        abandoned = self._batch.give_up(reason) if self._batch is not None else ()
         self._fail()
         return abandoned
 
     @property
     def outstanding(self) -> tuple[CallKey, ...]:
-        return self._wave.outstanding if self._wave is not None and not self.is_done else ()
+        return self._batch.outstanding if self._batch is not None and not self.is_done else ()
 
     # -- Devil's Advocate
 
@@ -155,20 +153,21 @@ class CrossChallenge:
         self._put(asks, self._after_advocate)
 
     def _after_advocate(self) -> None:
-        heard = self._heard()
-        if not heard:
+        replies = self._replies()
+        if not replies:
             self._fail()
             return
-        self._take_notes(heard, {finding.id for finding in self.findings})
-        missing = owed_notes([one for one in self.findings if one.id in _shown_ids(heard)])
+        self._take_notes(replies, {finding.id for finding in self.findings})
+        shown = {finding_id for one in replies for finding_id in one.ask.shown_ids}
+        missing = owed_notes([one for one in self.findings if one.id in shown])
         if missing:
             self._reminded = {finding.id for finding in missing}
-            self._put([self._reminder(heard[-1], missing)], self._after_reminder)
+            self._put([self._reminder(replies[-1], missing)], self._after_reminder)
         else:
             self._after_notes()
 
     def _after_reminder(self) -> None:
-        self._take_notes(self._heard(), self._reminded)
+        self._take_notes(self._replies(), self._reminded)
         missing = owed_notes(self.findings)
         if missing:
             self.warnings.append("da_challenge_missing:" + ",".join(finding.id for finding in missing))
@@ -182,10 +181,10 @@ class CrossChallenge:
         else:
             self._end()
 
-    def _take_notes(self, heard: Sequence[Heard], wanted: set[str]) -> None:
+    def _take_notes(self, replies: Sequence[ReadReply], wanted: set[str]) -> None:
         known = {finding.id: place for place, finding in enumerate(self.findings) if finding.id in wanted}
         after = list(self.findings)
-        for one in heard:
+        for one in replies:
             for fields in one.value["challenge_notes"]:
                 note = read_note(fields, known)
                 if note is None:
@@ -200,7 +199,7 @@ class CrossChallenge:
 
     def _cites(self, note: ChallengeNote) -> bool:
         """Whether the note names a file and line, or quotes a text, that is there (K26)."""
-        tree = self._around.tree
+        tree = self._inputs.tree
         texts = (note.response, note.challenge)
         return tree is not None and any(
             check_evidence(text, tree).outcome is EvidenceOutcome.PASSED for text in texts
@@ -224,13 +223,13 @@ class CrossChallenge:
         self._put(asks, self._after_integration)
 
     def _after_integration(self) -> None:
-        heard = self._heard()
-        if not heard:
+        replies = self._replies()
+        if not replies:
             self.warnings.append("stage_b_integration_failed")
             self._end()
             return
         intake = Intake(self._task)
-        entries = [entry for one in heard for _, entry in items_of(one.value)[0]]
+        entries = [entry for one in replies for _, entry in items_of(one.value)[0]]
         added = self._new_findings([intake.draft(entry) for entry in entries])
         self.findings += added
         if added and self._task.intensity is Intensity.THOROUGH:
@@ -280,19 +279,19 @@ class CrossChallenge:
             ids = tuple(
                 one["id"] if isinstance(one, dict) else one.partition(": ")[0] for one in shard[FINDINGS]
             )
-            prompt = build(self._scene, key, Debated({FINDINGS: shard[FINDINGS]}, reduced.annotated))
-            asks.append(make_ask(self._seat, self._scene, key, prompt, answer, read, shown_ids=ids))
+            prompt = build(self._context, key, Debated({FINDINGS: shard[FINDINGS]}, reduced.annotated))
+            asks.append(make_ask(self._seat, self._context, key, prompt, answer, read, shown_ids=ids))
         return asks
 
-    def _reminder(self, spoken: Heard, missing: Sequence[CouncilFinding]) -> Ask:
+    def _reminder(self, spoken: ReadReply, missing: Sequence[CouncilFinding]) -> Ask:
         key = next_attempt(spoken.ask.call.key)
         ids = [finding.id for finding in missing]
-        prompt = reminder_prompt(self._scene, key, spoken.ask.prompt, ids, stage_b=True)
-        return make_ask(self._seat, self._scene, key, prompt, Answer.NOTES, _READ_NOTES)
+        prompt = reminder_prompt(self._context, key, spoken.ask.prompt, ids, stage_b=True)
+        return make_ask(self._seat, self._context, key, prompt, Answer.NOTES, _READ_NOTES)
 
     def _key(self, role: Role, domain: str, *, shard: int) -> CallKey:
         return CallKey(
-            bridge=self._seat.bridge,
+            seat=self._seat.name,
             round=self.rounds,
             step=Step.STAGE_B,
             role=role,
@@ -302,17 +301,17 @@ class CrossChallenge:
         )
 
     def _put(self, asks: Sequence[Ask], then: Callable[[], None]) -> None:
-        self._wave = CallBatch(
+        self._batch = CallBatch(
             asks,
             self._log,
             self._tally,
-            lambda key, previous, answer: repair_prompt(self._scene, key, previous, answer),
+            lambda key, previous, answer: repair_prompt(self._context, key, previous, answer),
         )
         self._then = then
-        self._calls += self._wave.start()
+        self._calls += self._batch.start()
 
-    def _heard(self) -> list[Heard]:
-        return self._wave.in_order() if self._wave is not None else []
+    def _replies(self) -> list[ReadReply]:
+        return self._batch.in_order() if self._batch is not None else []
 
     def _drain(self) -> tuple[Call, ...]:
         calls, self._calls = tuple(self._calls), []
@@ -341,7 +340,7 @@ def _shown(finding: CouncilFinding) -> dict[str, Any]:
         "evidence": finding.evidence,
         "action": finding.action,
         "domains": list(finding.domains),
-        "reported_by": len(finding.confirming_bridges),
+        "reported_by": len(finding.confirming_seats),
         "same_path": finding.shared_cli_path,
     }
 
@@ -358,7 +357,3 @@ def _integration_finding(draft: Draft) -> CouncilFinding:
         domains=(INTEGRATION,),
         requirement_id=draft.requirement_id,
     )
-
-
-def _shown_ids(heard: Sequence[Heard]) -> set[str]:
-    return {shown for one in heard for shown in one.ask.shown_ids}

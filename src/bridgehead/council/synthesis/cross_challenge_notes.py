@@ -91,7 +91,7 @@ def apply_note(finding: CouncilFinding, note: ChallengeNote) -> CouncilFinding:
         case NoteOutcome.WITHDRAWN | NoteOutcome.DISPUTED:
             doubt = Position(COORDINATOR, note.new_severity, why or "doubts it")
             own = finding.positions or tuple(
-                Position(source.bridge, source.output.severity, f"reports it: {source.output.title}")
+                Position(source.seat.name, source.output.severity, f"reports it: {source.output.title}")
                 for source in finding.sources
             )
             return replace(

@@ -1,4 +1,4 @@
-"""A council finding: what one or several bridges say about one problem, and where the council stands on it."""
+"""A council finding: what one or several seats say about one problem, and where the council stands on it."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ ID_PREFIX: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SeatReport:
-    """A bridge's report as the council takes it; `verified` matters for rigs only (council §23)."""
+    """A seat's report as the council takes it; `verified` matters for rigs only (council §23)."""
 
     report: BridgeReport
     verified: bool = True
 
     @property
-    def bridge(self) -> str:
+    def name(self) -> str:
         return self.report.bridge
 
     @property
     def confirms(self) -> bool:
-        """Whether its word counts towards two bridges; the static seat and an unverified rig are evidence only."""
-        return self.bridge != STATIC and (self.verified or not self.bridge.startswith("rig:"))
+        """Whether its word counts towards two seats; the static seat and an unverified rig are evidence only."""
+        return self.name != STATIC and (self.verified or not self.name.startswith("rig:"))
 
     @property
     def makes_a_council(self) -> bool:
-        """Whether it counts when one asks how many bridges completed (council §14.4)."""
-        return self.confirms and self.bridge != CALLER
+        """Whether it counts when one asks how many seats completed (council §14.4)."""
+        return self.confirms and self.name != CALLER
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,13 @@ class Source:
     output: Output
 
     @property
-    def bridge(self) -> str:
-        return self.seat.bridge
-
-    @property
     def is_unverified(self) -> bool:
-        return not self.seat.confirms and self.bridge != STATIC
+        return not self.seat.confirms and self.seat.name != STATIC
 
     @property
     def families(self) -> frozenset[str]:
         """The model families that stand behind it; an unknown one stands for nobody."""
-        if not self.seat.confirms or self.bridge == CALLER:
+        if not self.seat.confirms or self.seat.name == CALLER:
             return frozenset()
         models = self.output.confirmed_by_models
         if isinstance(models, tuple) and models:
@@ -86,7 +82,7 @@ class Source:
 class Position:
     """What one side of a dispute holds."""
 
-    bridge: str
+    seat: str
     severity: Severity | None
     position: str
 
@@ -115,12 +111,12 @@ class CouncilFinding:
     """Why it was withdrawn or downgraded."""
 
     @property
-    def bridges(self) -> tuple[str, ...]:
-        return tuple(sorted({source.bridge for source in self.sources}))
+    def seats(self) -> tuple[str, ...]:
+        return tuple(sorted({source.seat.name for source in self.sources}))
 
     @property
-    def confirming_bridges(self) -> tuple[str, ...]:
-        return tuple(sorted({source.bridge for source in self.sources if source.seat.confirms}))
+    def confirming_seats(self) -> tuple[str, ...]:
+        return tuple(sorted({source.seat.name for source in self.sources if source.seat.confirms}))
 
     @property
     def model_families(self) -> frozenset[str]:
@@ -128,7 +124,7 @@ class CouncilFinding:
 
     @property
     def has_static_evidence(self) -> bool:
-        return any(source.bridge == STATIC for source in self.sources)
+        return any(source.seat.name == STATIC for source in self.sources)
 
     @property
     def is_quoted(self) -> bool:
@@ -138,7 +134,7 @@ class CouncilFinding:
     @property
     def is_high_depth(self) -> bool:
         return any(
-            (source.bridge, source.seat.report.connection_used) == HIGH_DEPTH for source in self.sources
+            (source.seat.name, source.seat.report.connection_used) == HIGH_DEPTH for source in self.sources
         )
 
     @property
@@ -148,20 +144,22 @@ class CouncilFinding:
 
     @property
     def disputed_in(self) -> tuple[str, ...]:
-        return tuple(sorted({source.bridge for source in self.sources if source.output.status == "disputed"}))
+        return tuple(
+            sorted({source.seat.name for source in self.sources if source.output.status == "disputed"})
+        )
 
     @property
     def votes(self) -> dict[str, Severity | None]:
-        """Per bridge its highest severity."""
+        """Per seat its highest severity."""
         votes: dict[str, Severity | None] = {}
         for source in self.sources:
-            known = votes.get(source.bridge)
-            votes[source.bridge] = max(known, source.output.severity, key=severity_rank)
+            known = votes.get(source.seat.name)
+            votes[source.seat.name] = max(known, source.output.severity, key=severity_rank)
         return votes
 
     def facts(self) -> dict[str, object]:
         """What a line of the log says about it."""
-        sources = [{"bridge": one.bridge, "finding_id": one.output.id} for one in self.sources]
+        sources = [{"bridge": one.seat.name, "finding_id": one.output.id} for one in self.sources]
         return {
             "id": self.id,
             "class": self.cls.value,
@@ -172,11 +170,13 @@ class CouncilFinding:
 
     @property
     def confidence(self) -> Confidence:
-        """Two bridges or checked evidence speak for a finding, a dispute or failed evidence against it."""
+        """Two seats or checked evidence speak for a finding, a dispute or failed evidence against it."""
         if self.cls is FindingClass.DISPUTED or self.is_unverified:
             return Confidence.LOW
         supported = (self.cls is FindingClass.MULTI) + (self.is_quoted or self.has_static_evidence)
-        doubted = all(_failed(source.output) for source in self.sources) and bool(self.sources)
+        doubted = all(_check(source.output).get("outcome") == "failed" for source in self.sources) and bool(
+            self.sources
+        )
         steps = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
         reached = steps[max(0, min(2, 1 + supported - 2 * doubted))]
         # Two stateless command lines share too much to count as independent (K24).
@@ -184,7 +184,7 @@ class CouncilFinding:
 
 
 def as_output(finding: CouncilFinding) -> Output:
-    """A council finding in the shape the table of one bridge counts."""
+    """A council finding in the shape the table of one seat counts."""
     return Output(
         id=finding.id,
         type=finding.type,
@@ -224,7 +224,3 @@ def _check(output: Output) -> dict[str, object]:
 def _passed_by_quote(output: Output) -> bool:
     check = _check(output)
     return check.get("outcome") == "passed" and check.get("strength") == "quote"
-
-
-def _failed(output: Output) -> bool:
-    return _check(output).get("outcome") == "failed"

@@ -46,16 +46,17 @@ def finding_entry(
         evidence=finding.evidence,
         remediation=finding.action,
         domains=finding.domains,
-        confirmed_by=finding.confirming_bridges if finding.cls is FindingClass.MULTI else (),
-        source_bridge=finding.bridges[0] if len(finding.bridges) == 1 else _only_confirming(finding),
+        confirmed_by=finding.confirming_seats if finding.cls is FindingClass.MULTI else (),
+        source_bridge=finding.seats[0] if len(finding.seats) == 1 else _only_confirming(finding),
         source_findings=tuple(
-            SourceFinding(source.bridge, source.output.id, source.is_unverified) for source in finding.sources
+            SourceFinding(source.seat.name, source.output.id, source.is_unverified)
+            for source in finding.sources
         ),
         severity_votes=finding.votes,
         confirmation=Confirmation(
             model=len(finding.model_families) >= 2,
-            runtime=len(finding.confirming_bridges) >= 2,
-            evidence=finding.is_quoted or finding.has_static_evidence or _quoted(best),
+            runtime=len(finding.confirming_seats) >= 2,
+            evidence=finding.is_quoted or finding.has_static_evidence or _evidence_rank(best) == 0,
         ),
         confidence=_ONE_STEP_DOWN[confidence] if coordinator_failed else confidence,
         shared_cli_path=finding.shared_cli_path,
@@ -66,7 +67,7 @@ def finding_entry(
         evidence_check=_check(best),
         anchor=best.anchor if isinstance(best.anchor, dict) else None,
         identity="weak" if is_weak(fingerprint) else "strong",
-        positions=tuple(StatedPosition(one.bridge, one.severity, one.position) for one in finding.positions),
+        positions=tuple(StatedPosition(one.seat, one.severity, one.position) for one in finding.positions),
         disputed_in=finding.disputed_in,
         unverified=finding.is_unverified,
         requirement_id=finding.requirement_id,
@@ -76,7 +77,7 @@ def finding_entry(
 
 
 def _only_confirming(finding: CouncilFinding) -> str | None:
-    return finding.confirming_bridges[0] if len(finding.confirming_bridges) == 1 else None
+    return finding.confirming_seats[0] if len(finding.confirming_seats) == 1 else None
 
 
 def _identity(output: Output) -> Identity:
@@ -91,10 +92,6 @@ def _challenges(output: Output) -> int:
 
 def _check(output: Output) -> dict[str, Any]:
     return output.evidence_check if isinstance(output.evidence_check, dict) else {}
-
-
-def _quoted(output: Output) -> bool:
-    return _evidence_rank(output) == 0
 
 
 def _evidence_rank(output: Output) -> int:

@@ -1,4 +1,4 @@
-"""Stage A: join what the bridges found and say of each problem who stands behind it (council §14.2). Mechanical."""
+"""Stage A: join what the seats found and say of each problem who stands behind it (council §14.2). Mechanical."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLI: Final = "cli"
 
 
 def stage_a(reports: Sequence[SeatReport], task_type: TaskType) -> list[CouncilFinding]:
-    """Every live item of the COMPLETED bridges, joined, classified and numbered."""
+    """Every live item of the COMPLETED seats, joined, classified and numbered."""
     completed = [seat for seat in reports if seat.report.status is Status.COMPLETED]
     live = [
         Source(seat, output)
@@ -64,17 +64,17 @@ def _numbering_order(finding: CouncilFinding) -> tuple[object, ...]:
     if not finding.sources:
         return -severity_rank(finding.severity), ("~", 0, ""), finding.title
     first = finding.sources[0]
-    return -severity_rank(finding.severity), id_sort_key(first.output.id), first.bridge
+    return -severity_rank(finding.severity), id_sort_key(first.output.id), first.seat.name
 
 
 def _clusters(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
-    """Same matcher as inside a bridge, domain not required; order severity, bridge, id."""
+    """Same matcher as inside a seat, domain not required; order severity, seat, id."""
     by_key = {f"{place}": source for place, source in enumerate(sources)}
     candidates = [replace(Candidate.of(source.output), id=key) for key, source in by_key.items()]
 
     def order(candidate: Candidate) -> tuple[object, ...]:
         source = by_key[candidate.id]
-        return -severity_rank(candidate.severity), source.bridge, id_sort_key(source.output.id)
+        return -severity_rank(candidate.severity), source.seat.name, id_sort_key(source.output.id)
 
     found: list[Cluster] = cluster(candidates, same_domain=False, order=order)
     return [tuple(by_key[key] for key in joined.ids) for joined in found]
@@ -103,9 +103,9 @@ def _classified(
     )
     against = _withdrawn_by_others(finding, withdrawn) + _met_by_others(finding, met)
     if against or _severities_apart(finding):
-        own = tuple(_held(source) for source in _one_per_bridge(members))
+        own = tuple(_held(source) for source in _one_per_seat(members))
         return replace(finding, cls=FindingClass.DISPUTED, positions=(*own, *against))
-    if len(finding.confirming_bridges) < 2:
+    if len(finding.confirming_seats) < 2:
         return finding
     return replace(finding, cls=FindingClass.MULTI, shared_cli_path=_shares_cli(members))
 
@@ -113,69 +113,71 @@ def _classified(
 def _withdrawn_by_others(
     finding: CouncilFinding, withdrawn: Sequence[tuple[Source, Candidate]]
 ) -> tuple[Position, ...]:
-    """Bridges that raised the same problem, have no live item of it left, and took it back (rule a)."""
+    """Seats that raised the same problem, have no live item of it left, and took it back (rule a)."""
     if not withdrawn:
         return ()
     leader = Candidate.of(finding.sources[0].output)
     return tuple(
-        Position(source.bridge, source.output.severity, _withdrawal_text(source))
+        Position(source.seat.name, source.output.severity, _withdrawal_text(source))
         for source, candidate in withdrawn
-        if source.bridge not in finding.bridges and matches(leader, candidate, same_domain=False)
+        if source.seat.name not in finding.seats and matches(leader, candidate, same_domain=False)
     )
 
 
 def _severities_apart(finding: CouncilFinding) -> bool:
-    """Confirming bridges so far apart that they cannot mean the same (rule b)."""
-    votes = [finding.votes[bridge] for bridge in finding.confirming_bridges]
+    """Confirming seats so far apart that they cannot mean the same (rule b)."""
+    votes = [finding.votes[seat] for seat in finding.confirming_seats]
     ranks = [severity.rank for severity in votes if severity is not None]
     return len(ranks) >= 2 and max(ranks) - min(ranks) >= DISPUTED_STEPS
 
 
 def _met_elsewhere(live: Sequence[Source]) -> list[Source]:
-    """Items that say a requirement is met which another bridge says is unmet (rule c): positions, no entries."""
+    """Items that say a requirement is met which another seat says is unmet (rule c): positions, no entries."""
     unmet: dict[str, set[str]] = {}
     for source in live:
         if isinstance(source.output.requirement_id, str) and source.output.met is not True:
-            unmet.setdefault(source.output.requirement_id, set()).add(source.bridge)
+            unmet.setdefault(source.output.requirement_id, set()).add(source.seat.name)
     return [
         source
         for source in live
         if source.output.met is True
         and source.seat.confirms
         and isinstance(source.output.requirement_id, str)
-        and unmet.get(source.output.requirement_id, set()) - {source.bridge}
+        and unmet.get(source.output.requirement_id, set()) - {source.seat.name}
     ]
 
 
 def _met_by_others(finding: CouncilFinding, met: Sequence[Source]) -> tuple[Position, ...]:
     unmet = {
-        (source.bridge, source.output.requirement_id)
+        (source.seat.name, source.output.requirement_id)
         for source in finding.sources
         if isinstance(source.output.requirement_id, str) and source.output.met is not True
     }
     return tuple(
-        Position(source.bridge, source.output.severity, f"says the requirement is met: {source.output.title}")
+        Position(
+            source.seat.name, source.output.severity, f"says the requirement is met: {source.output.title}"
+        )
         for source in met
-        if any(bridge != source.bridge and wanted == source.output.requirement_id for bridge, wanted in unmet)
+        if any(seat != source.seat.name and wanted == source.output.requirement_id for seat, wanted in unmet)
     )
 
 
 def _shares_cli(members: Sequence[Source]) -> bool:
     over_cli = {
-        source.bridge
+        source.seat.name
         for source in members
         if source.seat.confirms and source.seat.report.connection_used == CLI
     }
     return len(over_cli) >= 2
 
 
-def _one_per_bridge(members: Sequence[Source]) -> list[Source]:
-    ordered = sorted(members, key=lambda source: source.bridge)
-    return [next(group) for _, group in groupby(ordered, key=lambda source: source.bridge)]
+def _one_per_seat(members: Sequence[Source]) -> list[Source]:
+    ordered = sorted(members, key=lambda source: source.seat.name)
+    return [next(group) for _, group in groupby(ordered, key=lambda source: source.seat.name)]
 
 
 def _held(source: Source) -> Position:
-    return Position(source.bridge, source.output.severity, f"reports it: {source.output.title}")
+    return Position(source.seat.name, source.output.severity, f"reports it: {source.output.title}")
 
 
 def _withdrawal_text(source: Source) -> str:

@@ -16,6 +16,8 @@ from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote, No
 from bridgehead.council.synthesis.finding import CouncilFinding
 from bridgehead.council.synthesis.synthesis import CrossDebate
 
+PREFIX: Final = "P"
+
 
 class ProposalState(StrEnum):
     PROPOSED = "proposed"
@@ -117,10 +119,7 @@ def live_through(events: Sequence[ProposalEvent], *, chosen: bool) -> LivedPropo
     return LivedProposal(life.ended(chosen=chosen), tuple(ignored))
 
 
-PREFIX: Final = "P"
-
-
-def told_proposals(
+def proposal_entries(
     plan: CouncilPlan, findings: Sequence[CouncilFinding], debate: CrossDebate
 ) -> tuple[dict[str, Any], ...]:
     """One entry per proposal, numbered; other modes have none."""
@@ -155,7 +154,7 @@ def _told(
         "summary": said["summary"] or finding.description,
         "open_questions": [*said["open_questions"], *_open_texts(life, mine)],
         "lineage": {
-            "derived_from": [f"{source.bridge}:{source.output.id}" for source in finding.sources],
+            "derived_from": [f"{source.seat.name}:{source.output.id}" for source in finding.sources],
             "replaced_by": list(life.replaced_by),
         },
         "revision": max((_revision(source.output.revision) for source in finding.sources), default=0),

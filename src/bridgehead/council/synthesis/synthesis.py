@@ -1,4 +1,4 @@
-"""Layer 1: join the bridges' findings, have them challenged, and remember what was settled (council §14.2, §14.3).
+"""Layer 1: join the seats' findings, have them challenged, and remember what was settled (council §14.2, §14.3).
 
 It may run several times in the life of a council, whenever a late answer is folded in: a finding whose members have
 not changed keeps what an earlier Stage B said of it, so that finished calls are never made again (council §23).
@@ -29,7 +29,7 @@ from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.join import number, stage_a
 
 Signature = frozenset[tuple[str, str, str]]
-"""A joint finding by its members: bridge, id and wording of each."""
+"""A council finding by its members: seat, id and wording of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class CrossDebate:
 class Synthesis:
     """Feed it the reports, then results, until `is_done`; then read `findings` and `debate`."""
 
-    def __init__(self, plan: CouncilPlan, around: RunInputs, budget: Budget, log: Log) -> None:
+    def __init__(self, plan: CouncilPlan, inputs: RunInputs, budget: Budget, log: Log) -> None:
         self.findings: list[CouncilFinding] = []
         self.debate = CrossDebate()
         self.warnings: list[str] = []
         self.is_done = True
         self._plan = plan
-        self._around = around
+        self._inputs = inputs
         self._budget = budget
         self._log = log
         self._stage: CrossChallenge | None = None
@@ -111,10 +111,10 @@ class Synthesis:
     def _debate(self, seat: Seat, fresh: Sequence[CouncilFinding]) -> tuple[Call, ...]:
         self._runs += 1
         self._stage = CrossChallenge(
-            fresh, seat, self._plan.task, self._around, self._tally, self._log, attempt=self._runs
+            fresh, seat, self._plan.task, self._inputs, self._tally, self._log, attempt=self._runs
         )
         self.is_done = False
-        self._log("stage_b_start", findings=len(fresh), coordinator=seat.bridge)
+        self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
         return self._stage.start()
 
     def _take(self, stage: CrossChallenge) -> None:
@@ -130,7 +130,7 @@ class Synthesis:
                 outcome=stage.outcome,
                 rounds=stage.rounds,
                 notes=(*old, *stage.notes),
-                usage=self._usage(),
+                usage=self._tally.usage(),
                 recommendation=stage.recommendation,
                 contradictions=tuple(stage.contradictions),
             ),
@@ -139,9 +139,6 @@ class Synthesis:
     def _finish(self, findings: Sequence[CouncilFinding], debate: CrossDebate) -> None:
         self.findings, self.debate, self.is_done = list(findings), debate, True
         self._log("stage_b", outcome=debate.outcome, notes=len(debate.notes))
-
-    def _usage(self) -> Usage:
-        return self._tally.usage()
 
     def _may_spend(self) -> bool:
         if self._budget.refusal(most_calls(self._plan.task.intensity)) is None:
@@ -157,6 +154,6 @@ def _signature(finding: CouncilFinding) -> Signature:
     if not finding.sources:
         return frozenset({(FindingClass.INTEGRATION.value, finding.title, finding.description)})
     return frozenset(
-        (source.bridge, source.output.id, f"{source.output.title}\n{source.output.description}")
+        (source.seat.name, source.output.id, f"{source.output.title}\n{source.output.description}")
         for source in finding.sources
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 from bridgehead.contract.verdict import decide_verdict
 from bridgehead.contract.words import Mode, OutputType, Severity, Status, TaskType, Verdict
-from bridgehead.council.findings.problems import distinct_problems
+from bridgehead.council.findings.problems import distinct_problems, join_same_requirement
 from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.synthesis.finding import CouncilFinding, as_output, gap_requirements
@@ -19,16 +19,16 @@ _SERIOUS: Final = frozenset({Severity.CRITICAL, Severity.HIGH})
 
 
 def council_verdict(
-    findings: Sequence[CouncilFinding], *, task_type: TaskType, mode: Mode | None, several_bridges: bool
+    findings: Sequence[CouncilFinding], *, task_type: TaskType, mode: Mode | None, several_seats: bool
 ) -> Verdict | None:
     """The verdict on findings that are neither withdrawn nor dismissed; None for runs that are not judged.
 
-    `several_bridges`: at least two bridges whose word counts completed, and this is no fallback run.
+    `several_seats`: at least two seats whose word counts completed, and this is no fallback run.
     """
     if not is_judged(task_type, mode):
         return None
     left = [finding for finding in findings if finding.cls is not FindingClass.WITHDRAWN]
-    if not several_bridges:
+    if not several_seats:
         return decide_verdict(task_type, Status.COMPLETED, distinct_problems(map(as_output, left)))
     if _fails(left, task_type):
         return Verdict.FAIL
@@ -36,13 +36,18 @@ def council_verdict(
 
 
 def _fails(left: Sequence[CouncilFinding], task_type: TaskType) -> bool:
-    multi = _problems([finding for finding in left if finding.cls is FindingClass.MULTI])
+    multi = join_same_requirement(
+        ([finding] for finding in left if finding.cls is FindingClass.MULTI), gap_requirements
+    )
     count = Counter(_highest(group) for group in multi)
     deep = any(
         finding.cls is FindingClass.SINGLE and finding.severity is Severity.CRITICAL and finding.is_high_depth
         for finding in left
     )
-    high_gaps = sum(_highest(group) is Severity.HIGH and _holds_gap(group) for group in multi)
+    high_gaps = sum(
+        _highest(group) is Severity.HIGH and any(one.type is OutputType.COMPLIANCE_GAP for one in group)
+        for group in multi
+    )
     return (
         count[Severity.CRITICAL] > 0
         or deep
@@ -51,21 +56,6 @@ def _fails(left: Sequence[CouncilFinding], task_type: TaskType) -> bool:
     )
 
 
-def _problems(multi: Sequence[CouncilFinding]) -> list[list[CouncilFinding]]:
-    """Findings whose gaps are on the same requirement are one problem, transitively."""
-    groups: list[list[CouncilFinding]] = []
-    for finding in multi:
-        wanted = gap_requirements([finding])
-        related = [group for group in groups if wanted & gap_requirements(group)]
-        groups = [group for group in groups if group not in related]
-        groups.append([*(member for group in related for member in group), finding])
-    return groups
-
-
 def _highest(group: Sequence[CouncilFinding]) -> Severity | None:
     ranked = [finding.severity for finding in group if finding.severity is not None]
     return max(ranked, key=lambda severity: severity.rank, default=None)
-
-
-def _holds_gap(group: Sequence[CouncilFinding]) -> bool:
-    return any(finding.type is OutputType.COMPLIANCE_GAP for finding in group)

@@ -35,35 +35,6 @@ from bridgehead.council.reporting.report import (
 )
 
 _VOID: Final = frozenset({"meta", "br", "hr", "circle", "path", "line", "rect"})
-
-
-class Markup(str):
-    """Markup made by `element`; every other string is text."""
-
-    __slots__ = ()
-
-
-def element(name: str, /, *children: str, **attributes: str | int | float | None) -> Markup:
-    """One element. `class_` and `stroke_width` spell `class` and `stroke-width`; None leaves an attribute out."""
-    spelled = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(visible(str(value)), quote=True)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    if name in _VOID:
-        return Markup(f"<{name}{spelled}/>" if name not in ("meta", "br", "hr") else f"<{name}{spelled}>")
-    return Markup(f"<{name}{spelled}>{''.join(map(_child, children))}</{name}>")
-
-
-def joined(*children: str) -> Markup:
-    """Children one after the other, without an element around them."""
-    return Markup("".join(map(_child, children)))
-
-
-def _child(child: str) -> str:
-    return child if isinstance(child, Markup) else escape(visible(child), quote=False)
-
-
 MOST_DOTS: Final = 60
 LANE_HEIGHT: Final = 64
 RAISED_X: Final = 120
@@ -92,6 +63,36 @@ _OUTCOME_CLASS: Final = {
     OutputState.WITHDRAWN: "gone",
     None: "held",
 }
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+OPEN_FINDINGS: Final = 3
+UNKNOWN: Final = "–"
+
+
+class Markup(str):
+    """Markup made by `element`; every other string is text."""
+
+    __slots__ = ()
+
+
+def element(name: str, /, *children: str, **attributes: str | int | float | None) -> Markup:
+    """One element. `class_` and `stroke_width` spell `class` and `stroke-width`; None leaves an attribute out."""
+    spelled = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(visible(str(value)), quote=True)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in _VOID:
+        return Markup(f"<{name}{spelled}/>" if name not in ("meta", "br", "hr") else f"<{name}{spelled}>")
+    return Markup(f"<{name}{spelled}>{''.join(map(_child, children))}</{name}>")
+
+
+def joined(*children: str) -> Markup:
+    """Children one after the other, without an element around them."""
+    return Markup("".join(map(_child, children)))
+
+
+def _child(child: str) -> str:
+    return child if isinstance(child, Markup) else escape(visible(child), quote=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +224,8 @@ def _node(entry: FindingEntry, y: float) -> Markup:
     )
 
 
-POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-OPEN_FINDINGS: Final = 3
-UNKNOWN: Final = "–"
-
-
 def render_html(report: CouncilReport | AbortedReport, seats: Sequence[BridgeReport] = ()) -> str:
-    """The whole page; `seats` are the bridges' own reports, for the picture of the debate."""
+    """The whole page; `seats` are their own reports, for the picture of the debate."""
     body = _aborted(report) if isinstance(report, AbortedReport) else _council(report, seats)
     head = element(
         "head",
@@ -365,7 +361,7 @@ def _claimed(one: Participant) -> str:
 
 def _aborted(report: AbortedReport) -> Iterator[Markup]:
     yield element("h1", element("span", "ABORTED", class_="FAIL"), " ", report.abort_reason)
-    reasons = [f"{bridge}: {reason}" for bridge, reason in report.skip_reasons.items()]
+    reasons = [f"{seat}: {reason}" for seat, reason in report.skip_reasons.items()]
     yield joined(*_list("Seats", reasons))
 
 

@@ -25,6 +25,17 @@ from bridgehead.council.reporting.render.sentences import (
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|~])")
+_OWN_FIELDS: Final = (
+    *("agents_spawned", "dispatch_mode", "subagent_mode", "multi_agent_enabled", "reasoning_level"),
+    *(
+        "models_configured",
+        "models_used",
+        "instances_spawned",
+        "instances_completed",
+        "intra_bridge_confirmed",
+    ),
+)
+_CELL_CHARACTERS: Final = 200
 
 
 def render_markdown(report: CouncilReport | AbortedReport, *, context_summary: str = "") -> str:
@@ -211,26 +222,13 @@ def _aborted(report: AbortedReport, context_summary: str) -> Iterator[str]:
     yield f"# Council {escaped(report.review_id)}: ABORTED"
     yield ""
     yield escaped(report.abort_reason)
-    for bridge, reason in report.skip_reasons.items():
-        yield f"- {escaped(bridge)}: {escaped(reason)}"
+    for seat, reason in report.skip_reasons.items():
+        yield f"- {escaped(seat)}: {escaped(reason)}"
     yield from _json(report)
 
 
 def _known(value: object) -> str:
     return "unknown" if value is None else str(value)
-
-
-_OWN_FIELDS: Final = (
-    *("agents_spawned", "dispatch_mode", "subagent_mode", "multi_agent_enabled", "reasoning_level"),
-    *(
-        "models_configured",
-        "models_used",
-        "instances_spawned",
-        "instances_completed",
-        "intra_bridge_confirmed",
-    ),
-)
-_CELL_CHARACTERS: Final = 200
 
 
 def render_seat(report: BridgeReport, preflight: Sequence[Mapping[str, Any]], *, timestamp: str) -> str:

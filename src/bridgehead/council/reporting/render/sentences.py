@@ -31,22 +31,6 @@ _IN_REPORTS: Final = {
     "halted_bridge_skipped": "{detail} needed somebody and went on without; see bridgehead pending",
     "da_challenge_missing": "the second look left these unchallenged: {detail}",
 }
-
-
-def notes(warnings: Iterable[str], *, codes: bool = False) -> Iterator[str]:
-    """One sentence per kind of warning that has one; `codes`: for a report, which shows the others as they are."""
-    sentences = _IN_REPORTS if codes else _SENTENCES
-    told: dict[str, list[str]] = {}
-    for warning in warnings:
-        code, _, detail = warning.partition(":")
-        if code in sentences:
-            told.setdefault(code, []).append(detail.replace(":", " "))
-        elif codes:
-            told.setdefault(warning, [])
-    for code, details in told.items():
-        yield sentences.get(code, "{code}").format(detail=", ".join(filter(None, details)), code=code)
-
-
 MOST_SHOWN: Final = 60
 
 _WORDS: Final = {
@@ -70,6 +54,22 @@ _NOT_WORTH_TRYING: Final = (
     "budget_exhausted",
 )
 _TIMEOUT: Final = re.compile(r"timeout_after_(\d+)s")
+# All others are printable ASCII, line ends and tabs, which hide nothing.
+_UNUSUAL: Final = re.compile(r"[^\n\t -~]")
+
+
+def notes(warnings: Iterable[str], *, codes: bool = False) -> Iterator[str]:
+    """One sentence per kind of warning that has one; `codes`: for a report, which shows the others as they are."""
+    sentences = _IN_REPORTS if codes else _SENTENCES
+    told: dict[str, list[str]] = {}
+    for warning in warnings:
+        code, _, detail = warning.partition(":")
+        if code in sentences:
+            told.setdefault(code, []).append(detail.replace(":", " "))
+        elif codes:
+            told.setdefault(warning, [])
+    for code, details in told.items():
+        yield sentences.get(code, "{code}").format(detail=", ".join(filter(None, details)), code=code)
 
 
 def reason_in_words(reason: str) -> str:
@@ -87,10 +87,6 @@ def reason_in_words(reason: str) -> str:
 def can_be_tried_again(reason: str) -> bool:
     """Whether the same council could seat it once somebody has acted, or luck has changed."""
     return not reason.removeprefix("halted:").startswith(_NOT_WORTH_TRYING)
-
-
-# All others are printable ASCII, line ends and tabs, which hide nothing.
-_UNUSUAL: Final = re.compile(r"[^\n\t -~]")
 
 
 def visible(text: str) -> str:

@@ -169,8 +169,8 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
 
 def _aborted(report: AbortedReport) -> Iterator[str]:
     yield f"ABORTED   {one_line(report.abort_reason)}"
-    for bridge, reason in report.skip_reasons.items():
-        yield f"  {bridge:<10} {reason_in_words(one_line(reason))}"
+    for seat, reason in report.skip_reasons.items():
+        yield f"  {seat:<10} {reason_in_words(one_line(reason))}"
     yield "  bridgehead runtimes shows who could sit, and why not"
 
 

@@ -27,6 +27,7 @@ from bridgehead.host.command import Command, CommandResult
 _JOINED_BELOW: Final = Severity.MEDIUM
 _MOST_PLACES: Final = 10
 _LONGEST_QUOTE: Final = 300
+MOST_OUTPUTS: Final = 500
 
 
 def grouped(messages: Sequence[tuple[str, Message]]) -> list[tuple[str, list[Message]]]:
@@ -65,8 +66,6 @@ def _order(entry: tuple[str, Message]) -> tuple[int, str, int, str, str]:
     return -message.severity.rank, message.path, message.line, tool, message.rule
 
 
-MOST_OUTPUTS: Final = 500
-
 RunCommand = Callable[[Command], CommandResult]
 
 
@@ -88,7 +87,7 @@ class Examined:
     domains: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     failure: str | None = None
-    """Set when no analyser could be heard."""
+    """Set when no analyser gave an answer."""
 
 
 def available_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, ...]:
@@ -124,11 +123,13 @@ def examine(
         folder = Path(name).resolve()
         _write_texts(folder, texts)
         with ThreadPoolExecutor(max_workers=len(analysers) or 1) as pool:
-            heard = list(pool.map(lambda one: _hear(one, sorted(texts), folder, environment, run), analysers))
-    return _examined(analysers, heard, texts, withheld=scope.withheld_texts)
+            replies = list(
+                pool.map(lambda one: _answer_of(one, sorted(texts), folder, environment, run), analysers)
+            )
+    return _examined(analysers, replies, texts, withheld=scope.withheld_texts)
 
 
-def _hear(
+def _answer_of(
     analyser: Analyser, paths: Sequence[str], folder: Path, environment: Mapping[str, str], run: RunCommand
 ) -> list[Message] | UnreadableAnswer:
     messages: list[Message] = []
@@ -150,22 +151,22 @@ def _placed(message: Message, folder: Path) -> Message:
 
 def _examined(
     analysers: Sequence[Analyser],
-    heard: Sequence[list[Message] | UnreadableAnswer],
+    replies: Sequence[list[Message] | UnreadableAnswer],
     texts: Mapping[str, str],
     withheld: Mapping[str, str],
 ) -> Examined:
-    answered = [one for one, said in zip(analysers, heard, strict=True) if isinstance(said, list)]
+    answered = [one for one, said in zip(analysers, replies, strict=True) if isinstance(said, list)]
     failures = [
         f"analyser_failed:{one.name}"
-        for one, said in zip(analysers, heard, strict=True)
+        for one, said in zip(analysers, replies, strict=True)
         if not isinstance(said, list)
     ]
     if not answered:
-        says = "; ".join(str(said) for said in heard if not isinstance(said, list))
+        says = "; ".join(str(said) for said in replies if not isinstance(said, list))
         return Examined((), (), (), failure=f"cli_error: {says or 'no analyser is installed'}")
     by_tool = [
         (one.name, message)
-        for one, said in zip(analysers, heard, strict=True)
+        for one, said in zip(analysers, replies, strict=True)
         if isinstance(said, list)
         for message in said
         if message.path in texts

@@ -24,7 +24,7 @@ from bench import web_parts
 from bench.harness import Report, aligned
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.events import Event
-from bridgehead.contract.words import Part, RunState
+from bridgehead.contract.record_words import Part, RunState
 from bridgehead.control_plane.records import Run
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.dashboard.app import Dashboard

@@ -17,7 +17,7 @@ from bridgehead.bus.client.participant import Incoming, ItemAnswered, MessageRef
 from bridgehead.bus.interfaces import ItemAnswer, Notice, typed_answer
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import BRIDGE_ONLY, NOTICE
-from bridgehead.contract.words import PendingState
+from bridgehead.contract.record_words import PendingState
 from bus.support.pages import enter, page, told
 from bus.support.records import asked, assembled, kept, served_with_record
 from bus.support.running import run

@@ -16,7 +16,7 @@ from bridgehead.assembly.flows.recording import RecordingAnnouncer
 from bridgehead.assembly.flows.views import list_flows, view_flow, why_unfit
 from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.words import PendingState, RunState
+from bridgehead.contract.record_words import PendingState, RunState
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import NotFound

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridgehead.contract.pending import Answer, Question, refusal
-from bridgehead.contract.words import AnswerStatus, Part, PendingKind
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind
 
 FREE = Question(key="k", kind=PendingKind.FLOW_REQUEST, part=Part.FLOWS, origin="flow", title="t")
 CHOICE = Question(

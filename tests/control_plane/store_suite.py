@@ -16,7 +16,7 @@ import pytest
 
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, Question
-from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState, RunState
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
 from bridgehead.control_plane.questions import (
     AmbiguousReference,
     AnswerRefused,

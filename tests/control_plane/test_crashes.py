@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridgehead.contract.words import PendingState
+from bridgehead.contract.record_words import PendingState
 from bridgehead.control_plane.records import EventFilter
 from control_plane.store_suite import SENT, event, ids, question
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bridgehead.contract.pending import Answer, PendingItem
-from bridgehead.contract.words import Part, PendingKind, PendingState, RunState
+from bridgehead.contract.record_words import Part, PendingKind, PendingState, RunState
 from bridgehead.control_plane import questions
 from bridgehead.control_plane.questions import AmbiguousReference, ItemReference, UnknownItem
 from bridgehead.control_plane.records import ANY_EVENT, EventFilter, PendingFilter, RunFilter, supersedes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.words import RunState
+from bridgehead.contract.record_words import RunState
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.failures import RecordReadOnly
 from bridgehead.control_plane.stores.migrations import LATEST, MIGRATIONS

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState, RunState
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
 from bridgehead.control_plane.records import EventFilter, PendingFilter, QuestionKey, RunFilter
 from bridgehead.control_plane.stores.base import MAX_PAGE, Store
 from bridgehead.control_plane.stores.memory import MemoryStore

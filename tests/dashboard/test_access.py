@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from bridgehead.contract.words import PendingState
+from bridgehead.contract.record_words import PendingState
 from bridgehead.dashboard.access import MOST_BODY_BYTES
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.host.clock import ManualClock

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.words import Part, PendingState, RunState
+from bridgehead.contract.record_words import Part, PendingState, RunState
 from dashboard.support.browsing import FITS, INJECTED, NEEDS_CHROMIUM, OPEN_ALL, browsing, connected
 from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run
 from dashboard.support.hostile import CORPUS, EVERYTHING

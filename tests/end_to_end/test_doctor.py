@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from bridgehead.contract.events import Event
-from bridgehead.contract.words import Part
+from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.stores import open_store
 from bridgehead.doctor.diagnosis import Group
 from support.installed import Machine

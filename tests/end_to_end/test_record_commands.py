@@ -10,7 +10,7 @@ import pytest
 
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Question
-from bridgehead.contract.words import Part, PendingKind
+from bridgehead.contract.record_words import Part, PendingKind
 from bridgehead.control_plane.stores import open_store
 from support.installed import Machine
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from bridgehead.assembly.application import PART_OF_NOUN
 from bridgehead.contract.events import Event, RecordedEvent
-from bridgehead.contract.words import Part
+from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.host.clock import SystemClock, iso_ms
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.pending import Answer, PendingItem, refusal
-from bridgehead.contract.words import PendingKind, PendingState
+from bridgehead.contract.record_words import PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import AlreadyAnswered, UserError

@@ -10,33 +10,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
-
-__all__ = [
-    "UNRATED_RANK",
-    "AnswerStatus",
-    "CapabilityProfile",
-    "Confidence",
-    "ContextPolicy",
-    "ErrorClass",
-    "Intensity",
-    "LocalCouncilType",
-    "Mode",
-    "OutputState",
-    "OutputType",
-    "Part",
-    "PendingKind",
-    "PendingState",
-    "RequirementLevel",
-    "RunState",
-    "Severity",
-    "Status",
-    "TaskType",
-    "Trust",
-    "Verdict",
-    "severity_rank",
-]
-
 
 class Status(StrEnum):
     """How one bridge ended (council §3)."""

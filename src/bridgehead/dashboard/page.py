@@ -15,7 +15,7 @@ from bridgehead import __version__
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.pending import PendingList, pending_list
 from bridgehead.contract.pending import Answer, PendingItem
-from bridgehead.contract.words import AnswerStatus
+from bridgehead.contract.record_words import AnswerStatus
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.dashboard.access import Session

@@ -15,7 +15,7 @@ from bridgehead.assembly.council.views import council_now
 from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import PendingItem
-from bridgehead.contract.words import Part, RunState
+from bridgehead.contract.record_words import Part, RunState
 from bridgehead.control_plane.records import FINAL_STATES, EventFilter, Run, RunFilter
 from bridgehead.control_plane.stores.base import Store
 

@@ -16,7 +16,7 @@ from bridgehead.config.files import MAX_SETTINGS_BYTES, TrustedFiles
 from bridgehead.config.places import Places
 from bridgehead.config.resolve import Settings
 from bridgehead.contract.events import Event
-from bridgehead.contract.words import Part
+from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.council.reporting.render.sentences import reason_in_words
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State

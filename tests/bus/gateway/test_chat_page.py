@@ -14,7 +14,7 @@ import pytest
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion, Notice
-from bridgehead.contract.words import PendingState
+from bridgehead.contract.record_words import PendingState
 from bus.support.records import asked, assembled, kept, served_with_record
 from bus.support.running import run
 from bus.support.serving import served_bus

@@ -10,7 +10,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.bus import RecordApprovals
 from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.contract.pending import PendingItem, Question
-from bridgehead.contract.words import Part, PendingKind
+from bridgehead.contract.record_words import Part, PendingKind
 from bus.support.serving import Served, served_bus
 
 

@@ -3,7 +3,7 @@
 import sys
 
 from bridgehead.contract.events import Event
-from bridgehead.contract.words import Part
+from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.stores import open_store
 
 address, writer, count = sys.argv[1], sys.argv[2], int(sys.argv[3])

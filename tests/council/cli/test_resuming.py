@@ -14,7 +14,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.files import CouncilBusy, hold_council
 from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil
 from bridgehead.assembly.council.views import CouncilStatus, council_now, list_councils
-from bridgehead.contract.words import RunState
+from bridgehead.contract.record_words import RunState
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.host.clock import SystemClock

@@ -17,7 +17,7 @@ from bridgehead.assembly.flows.recording import RecordingAnnouncer
 from bridgehead.assembly.flows.views import FlowSummary, FlowView, OpenFlowRequest
 from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.words import Part, PendingState, RunState
+from bridgehead.contract.record_words import Part, PendingState, RunState
 from bridgehead.control_plane.records import PendingFilter, Run
 from bridgehead.dashboard.pages.flows import PAGE_LENGTH, shown_steps
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, RunResult, asking, run_flow

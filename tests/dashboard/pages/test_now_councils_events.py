@@ -11,7 +11,7 @@ import pytest
 
 from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.words import AnswerStatus, Part, PendingState, RunState
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingState, RunState
 from bridgehead.dashboard.plots import Plot, Series, bars, lines
 from bridgehead.dashboard.templating import static_file
 from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bridgehead.contract.events import Event
-from bridgehead.contract.words import Part, RunState
+from bridgehead.contract.record_words import Part, RunState
 from bridgehead.control_plane.records import Run
 from bridgehead.control_plane.stores.base import Store
 

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import PendingItem, Question
-from bridgehead.contract.words import Part, PendingKind
+from bridgehead.contract.record_words import Part, PendingKind
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.dashboard.serving import Server, WebRequest, bind

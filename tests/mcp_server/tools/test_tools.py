@@ -9,7 +9,8 @@ import pytest
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.pending import PendingItem, Question
-from bridgehead.contract.words import Intensity, Part, PendingKind, PendingState
+from bridgehead.contract.record_words import Part, PendingKind, PendingState
+from bridgehead.contract.words import Intensity
 from bridgehead.council.request.plan import CouncilOptions
 from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError
 from bridgehead.mcp_server.resources import list_resources, read_resource

@@ -20,7 +20,7 @@ from bridgehead.bus.settings import BusSettings
 from bridgehead.config.resolve import Origin
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
-from bridgehead.contract.words import Part, PendingKind, PendingState
+from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import QuestionKey
 from bridgehead.errors import ConfigError
 from bridgehead.host.clock import SystemClock, iso_ms

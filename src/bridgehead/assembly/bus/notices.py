@@ -16,7 +16,7 @@ from bridgehead.assembly.pending import pending_list
 from bridgehead.bus.interfaces import Notice
 from bridgehead.contract.events import RecordedEvent
 from bridgehead.contract.pending import PendingItem
-from bridgehead.contract.words import PendingKind, PendingState
+from bridgehead.contract.record_words import PendingKind, PendingState
 from bridgehead.control_plane.records import EventFilter, PendingFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError

@@ -24,8 +24,9 @@ from bridgehead.assembly.council.reports import write_context
 from bridgehead.assembly.council.request import CouncilRequest
 from bridgehead.assembly.council.run import Audience, CouncilProcess, Finished
 from bridgehead.assembly.council.seats import Workplace, forget_probes, local_seats, make_machine, rig_threads
+from bridgehead.contract.record_words import RunState
 from bridgehead.contract.report import BridgeReport
-from bridgehead.contract.words import RunState, Status, TaskType
+from bridgehead.contract.words import Status, TaskType
 from bridgehead.council.calls import GivenUp, Retried, Seat
 from bridgehead.council.reporting.gate import Gate
 from bridgehead.council.request.plan import is_judged
@@ -118,9 +119,9 @@ class Councils:
                 refuse_gate(council, gate)
                 process, retried = self._take_up(council, journal, retry)
                 now = iso_ms(self.clock.now())
-                wishes: list[Retried | GivenUp] = [Retried(seat=bridge, at=now) for bridge in retried]
+                wishes: list[Retried | GivenUp] = [Retried(seat=seat, at=now) for seat in retried]
                 if close:
-                    wishes += [GivenUp(seat=bridge, at=now) for bridge in council.bridges]
+                    wishes += [GivenUp(seat=seat, at=now) for seat in council.seats]
                 return process.conduct(audience, wishes)
 
     def dry_run(self, request: CouncilRequest, audience: Audience) -> DryRun:
@@ -214,10 +215,8 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
     """The calls of a council that was settled and not begun."""
     council, scope = opened.council, opened.scope
     seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
-    asked = [one for one in council.bridges if one not in _NO_CALLS and not one.startswith(RIG_MARK)]
-    no_calls = {
-        bridge: _NO_CALLS.get(bridge, BY_ENVELOPE) for bridge in council.bridges if bridge not in asked
-    }
+    asked = [one for one in council.seats if one not in _NO_CALLS and not one.startswith(RIG_MARK)]
+    no_calls = {bridge: _NO_CALLS.get(bridge, BY_ENVELOPE) for bridge in council.seats if bridge not in asked}
     ready: list[Seat] = []
     with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as threads:
         outcomes = list(threads.map(lambda bridge: seats.check(bridge, Cancel()), asked))
@@ -230,7 +229,7 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
     planned = plan_calls(council.plan, run_inputs(council, scope), ready, no_calls, at=iso_ms(clock.now()))
     refused = last_refusals(assembly)
     return replace(
-        planned, refusals={name: refused[name].reason for name in council.bridges if name in refused}
+        planned, refusals={name: refused[name].reason for name in council.seats if name in refused}
     )
 
 
@@ -242,20 +241,20 @@ def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:
 def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterable[BridgeReport]) -> None:
     """Only a seat that came back without a usable reply is seated again (council §3)."""
     status = {report.bridge: report.status for report in reports}
-    for bridge in wanted:
-        if bridge not in council.bridges:
+    for seat in wanted:
+        if seat not in council.seats:
             raise NotFound(
-                f"{bridge!r} has no seat in council {council.review_id}",
-                hint=f"seats: {', '.join(council.bridges)}",
+                f"{seat!r} has no seat in council {council.review_id}",
+                hint=f"seats: {', '.join(council.seats)}",
             )
-        if bridge not in status:
+        if seat not in status:
             raise UserError(
-                f"{bridge} has not come back yet in council {council.review_id}",
+                f"{seat} has not come back yet in council {council.review_id}",
                 hint=f"bridgehead council resume {council.review_id} looks for its answer",
             )
-        if status[bridge] is Status.COMPLETED:
+        if status[seat] is Status.COMPLETED:
             raise UserError(
-                f"{bridge} completed its seat in council {council.review_id}; there is nothing to retry"
+                f"{seat} completed its seat in council {council.review_id}; there is nothing to retry"
             )
 
 

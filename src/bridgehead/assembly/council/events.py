@@ -15,7 +15,7 @@ from bridgehead.assembly.event_writer import EventWriter
 from bridgehead.assembly.notices import NoticeStatus, announce_notice
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
-from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState, RunState
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
 from bridgehead.control_plane.records import FINAL_STATES, PendingFilter, QuestionKey, Run
 from bridgehead.council.calls import CallFailed
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
@@ -102,21 +102,21 @@ class CouncilRecord:
         """A converted bridge becomes something to answer; it does not hold the run open (council §3)."""
         with self._assembly.store() as store:
             for entry in halted:
-                bridge = entry["bridge"]
-                message, seating = calls.halt_message(bridge), calls.seating(bridge)
+                seat = entry["bridge"]
+                message, seating = calls.halt_message(seat), calls.seating(seat)
                 store.open_pending(
                     Question(
-                        key=self._halted_key(bridge, seating),
+                        key=self._halted_key(seat, seating),
                         kind=PendingKind.HALTED_RUNTIME,
                         part=Part.COUNCIL,
-                        origin=f"runtime {bridge}",
+                        origin=f"runtime {seat}",
                         title=f"halted: {entry['halt_reason']} (council {self._council.review_id})",
                         prompt=message,
                         choices=CHOICES,
                         project=self._assembly.project,
                         run_id=self._council.review_id,
                         advice=message or None,
-                        context={"bridge": bridge, "review_id": self._council.review_id, "seating": seating},
+                        context={"bridge": seat, "review_id": self._council.review_id, "seating": seating},
                     )
                 )
 
@@ -131,13 +131,13 @@ class CouncilRecord:
             items = store.pending(where)
         wanted = [item.question for item in items if item.answer and _says_retry(item.answer)]
         retries = [(str(asked.context["bridge"]), asked.context.get("seating")) for asked in wanted]
-        return [bridge for bridge, seating in retries if calls.seating(bridge) == seating]
+        return [seat for seat, seating in retries if calls.seating(seat) == seating]
 
     def withdraw_halted(self, bridges: Sequence[str], calls: StoredCalls) -> None:
         """These are seated again: nobody has to answer for them any more."""
         with self._assembly.store() as store:
-            for bridge in bridges:
-                asked = self._halted_key(bridge, calls.seating(bridge))
+            for seat in bridges:
+                asked = self._halted_key(seat, calls.seating(seat))
                 key = QuestionKey(part=Part.COUNCIL, key=asked, project=self._assembly.project)
                 try:
                     store.withdraw_pending(key, reason="the bridge was seated again")
@@ -196,7 +196,7 @@ def _settled(council: StoredCouncil) -> dict[str, Any]:
     task = council.task
     return {
         "scope": task.scope_text,
-        "bridges": list(council.bridges),
+        "bridges": list(council.seats),
         "task_type": task.task_type.value,
         "mode": task.mode.value if task.mode else None,
         "intensity": task.intensity.value,

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.journal import StoredCouncil
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
 from bridgehead.contract.timeouts import DEFAULT_CONCURRENCY, bridge_deadline, estimate_timeout
-from bridgehead.contract.words import AnswerStatus, ErrorClass, Part, PendingState
+from bridgehead.contract.words import ErrorClass
 from bridgehead.control_plane.records import QuestionKey
 from bridgehead.council.calls import Call, CallFailed, Reply, Result
 from bridgehead.errors import BridgeheadError

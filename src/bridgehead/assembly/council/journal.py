@@ -78,7 +78,7 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
         return self.plan.task
 
     @property
-    def bridges(self) -> tuple[str, ...]:
+    def seats(self) -> tuple[str, ...]:
         return self.plan.seats
 
     @property
@@ -195,7 +195,7 @@ def seat_reports(council: StoredCouncil, scope: Scope, inputs: Sequence[Input]) 
     run = make_run(council, scope)
     turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
     last = {report.bridge: report for turn in turns for report in turn.seat_reports}
-    return [last[bridge] for bridge in council.bridges if bridge in last]
+    return [last[seat] for seat in council.seats if seat in last]
 
 
 def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:

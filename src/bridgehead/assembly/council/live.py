@@ -127,7 +127,7 @@ class LiveCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
 def rebuild(bridges: Iterable[str], events: Iterable[Event]) -> LiveCouncil:
     """The picture after `events`, in the order in which they were recorded."""
-    picture = LiveCouncil(seats=tuple(LiveSeat(bridge=bridge) for bridge in bridges))
+    picture = LiveCouncil(seats=tuple(LiveSeat(bridge=seat) for seat in bridges))
     for event in events:
         if event.kind == "council.event":
             picture = picture_after(picture, str(event.data.get("bridge")), event.data)

@@ -140,7 +140,7 @@ def open_council(
     history = read_history(assembly)
     plan = CouncilPlan(
         task=task,
-        bridges=_bridges(options, settings, task_type, routed.route),
+        seats=_seats(options, settings, task_type, routed.route),
         today=now.date(),
         route=routed.route,
         options=options,
@@ -266,14 +266,14 @@ def _host_seat(options: CouncilOptions, executor: str) -> str | None:
     """The bridge the calling agent sits for; an empty name asks us to find out."""
     if options.host_seat is None:
         return None
-    bridge = options.host_seat or host_bridge(executor)
-    if bridge is None:
+    seat = options.host_seat or host_bridge(executor)
+    if seat is None:
         raise UnknownHost
-    find_runtime(bridge)
-    return bridge
+    find_runtime(seat)
+    return seat
 
 
-def _bridges(options: CouncilOptions, settings: Settings, task_type: TaskType, route: str) -> tuple[str, ...]:
+def _seats(options: CouncilOptions, settings: Settings, task_type: TaskType, route: str) -> tuple[str, ...]:
     """Who sits, in dispatch order."""
     if options.fallback:
         return ("claude",)

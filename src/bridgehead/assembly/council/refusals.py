@@ -31,10 +31,10 @@ def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
         kind, reason = event.data.get("error_class"), event.data.get("reason")
         refused = LastRefusal(str(kind), str(reason or kind), event.at) if kind else None
         last.setdefault(str(event.data.get("bridge")), refused)
-    return {bridge: refused for bridge, refused in last.items() if refused is not None}
+    return {seat: refused for seat, refused in last.items() if refused is not None}
 
 
 def retired_runtimes(assembly: Assembly) -> frozenset[str]:
     """Runtimes whose last word in the record is that their program is refused for good."""
     refused = last_refusals(assembly).items()
-    return frozenset(bridge for bridge, last in refused if last.error_class == ErrorClass.RETIRED)
+    return frozenset(seat for seat, last in refused if last.error_class == ErrorClass.RETIRED)

@@ -17,8 +17,9 @@ from bridgehead.assembly.application import Assembly, append_event
 from bridgehead.assembly.council.files import append_dismissal
 from bridgehead.assembly.council.journal import StoredCouncil
 from bridgehead.assembly.council.opening import Opened
+from bridgehead.contract.record_words import Part
 from bridgehead.contract.report import BridgeReport
-from bridgehead.contract.words import Part, Severity, Verdict
+from bridgehead.contract.words import Severity, Verdict
 from bridgehead.control_plane.records import Run, RunFilter
 from bridgehead.council.findings.dismissals import code_of
 from bridgehead.council.findings.tree import Tree

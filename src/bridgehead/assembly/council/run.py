@@ -29,7 +29,7 @@ from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import Written, write_report
 from bridgehead.assembly.council.seats import Workplace, local_seats
 from bridgehead.assembly.notices import NoticeStatus
-from bridgehead.contract.words import RunState
+from bridgehead.contract.record_words import RunState
 from bridgehead.council.calls import CallFailed, GivenUp, Retried
 from bridgehead.council.council import COUNCIL_LOG, CouncilRun, council_facts
 from bridgehead.council.interfaces import Observer
@@ -156,7 +156,7 @@ class CouncilProcess:
             before = len(self.calls.inputs())
             observer = RecordObserver(self.assembly, self.record, last_refusals(self.assembly))
             if self.resumed:
-                facts = council_facts(self.council.task, self.council.bridges)
+                facts = council_facts(self.council.task, self.council.seats)
                 AllWatchers(audience.watchers).happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
             try:
                 seats = local_seats(

@@ -232,7 +232,7 @@ def rig_threads(project: Path, council: StoredCouncil) -> frozenset[str]:
 
 
 def _has_rigs(council: StoredCouncil) -> bool:
-    return any(bridge.startswith(RIG_MARK) for bridge in council.bridges)
+    return any(seat.startswith(RIG_MARK) for seat in council.seats)
 
 
 def _transport(assembly: Assembly, council: StoredCouncil) -> SeatTransport | None:

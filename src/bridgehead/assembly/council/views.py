@@ -18,7 +18,7 @@ from bridgehead.assembly.council.files import was_left_behind
 from bridgehead.assembly.council.live import LiveCouncil, rebuild
 from bridgehead.assembly.council.reports import DismissedNow, DismissRequest, Reports
 from bridgehead.contract.events import Event
-from bridgehead.contract.words import Part, PendingKind, RunState
+from bridgehead.contract.record_words import Part, PendingKind, RunState
 from bridgehead.control_plane.records import EventFilter, PendingFilter, Run, RunFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.contract.words import Part, RunState
+from bridgehead.contract.record_words import Part, RunState
 from bridgehead.control_plane import records
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, NotFound

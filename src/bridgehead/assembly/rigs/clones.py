@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from bridgehead.contract.words import Part
+from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import NotFound

@@ -17,7 +17,8 @@ from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.assembly.rigs.views_cache import Inbox, cached_inbox
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.pending import Answer, PendingItem, Question
-from bridgehead.contract.words import AnswerStatus, Part, PendingKind, PendingState, Trust
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
+from bridgehead.contract.words import Trust
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, FileError
 from bridgehead.rigs.envelope.text import iso_timestamp

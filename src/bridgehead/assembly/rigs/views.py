@@ -14,7 +14,7 @@ from bridgehead.assembly.rigs.inbox import envelope_item_id
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.assembly.rigs.views_cache import ThreadSnapshot, cached_status, cached_thread, verifications
 from bridgehead.contract.pending import PendingItem
-from bridgehead.contract.words import PendingKind
+from bridgehead.contract.record_words import PendingKind
 from bridgehead.errors import BridgeheadError, NotFound, UserError
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.names import is_rig_id

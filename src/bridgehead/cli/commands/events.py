@@ -13,7 +13,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App, columns, one_line
 from bridgehead.contract.events import RecordedEvent
-from bridgehead.contract.words import Part
+from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.host.clock import parse_iso
 from bridgehead.host.terminal import escape_controls

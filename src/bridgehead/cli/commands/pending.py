@@ -15,7 +15,7 @@ from bridgehead.assembly.pending import pending_list
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App, ago, columns, one_line, read_named
 from bridgehead.contract.pending import Answer, PendingItem
-from bridgehead.contract.words import AnswerStatus, PendingKind, PendingState
+from bridgehead.contract.record_words import AnswerStatus, PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import UserError
 from bridgehead.host.clock import SystemClock, iso_ms, parse_iso

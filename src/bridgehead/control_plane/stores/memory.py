@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
-from bridgehead.contract.words import Part
+from bridgehead.contract.record_words import Part
 from bridgehead.control_plane import questions
 from bridgehead.control_plane.questions import Change, ItemReference, UnknownItem, item_number
 from bridgehead.control_plane.records import (

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bridgehead.contract.events import KINDS, RecordedEvent
-from bridgehead.contract.words import Part
+from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.dashboard.page import Page, PageContext
 from bridgehead.errors import UserError

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from bridgehead.assembly.flows.views import FlowView, OpenFlowRequest, list_flows, view_flow, why_unfit
 from bridgehead.assembly.pending import UnfitAnswer
 from bridgehead.contract.pending import Answer, PendingItem
-from bridgehead.contract.words import AnswerStatus, RunState
+from bridgehead.contract.record_words import AnswerStatus, RunState
 from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.flows.operations.inspect import Step

@@ -13,7 +13,7 @@ from bridgehead.assembly.council.run import Audience, Finished
 from bridgehead.assembly.council.views import council_now, list_councils
 from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer, PendingItem
-from bridgehead.contract.words import Part, PendingKind, PendingState
+from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.council.calls import CallFailed
 from bridgehead.council.request.plan import CouncilOptions

@@ -8,7 +8,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.flows.recording import RecordingAnnouncer, size_limits
 from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
-from bridgehead.contract.words import AnswerStatus, Part, PendingKind
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind
 from bridgehead.control_plane.records import QuestionKey
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import NotFound, UserError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer, PendingItem
-from bridgehead.contract.words import AnswerStatus, PendingKind, PendingState, Trust
+from bridgehead.contract.record_words import AnswerStatus, PendingKind, PendingState
+from bridgehead.contract.words import Trust
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import UserError
 from bridgehead.host.clock import SystemClock, iso_ms

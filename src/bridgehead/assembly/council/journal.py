@@ -65,10 +65,11 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
         document["request"] |= document["request"].pop("options")
         plan = document.pop("plan")
         del plan["options"]
-        dismissals = plan.pop("dismissals")
+        seats, dismissals = plan.pop("seats"), plan.pop("dismissals")
         return {
             **document,
             **plan,
+            "bridges": seats,
             "dismissals": dismissals["tables"],
             "base_dismissals": dismissals["base"],
         }

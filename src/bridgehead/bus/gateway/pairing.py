@@ -16,13 +16,13 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.access.credentials import NONCE_BYTES, certificate_binding
-from bridgehead.bus.access.enrolment import Enrolment, enrol
+from bridgehead.bus.access.enrolment import Enrolment, enrol, is_free, kept_table
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.actions import CloseCode
 from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, TOO_MANY, Gateway
 from bridgehead.bus.interfaces import ApprovalRequest, Approvals
-from bridgehead.bus.participants.record import check_participant_id
+from bridgehead.bus.participants.record import check_participant_id, parse_record
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, dial
 from bridgehead.bus.wire.frames import from_base64, to_base64
@@ -144,8 +144,8 @@ class PairingSocket:
             self._participant = check_participant_id(name)
         except ConfigError:
             return False
-        credential = self._endpoint.gateway.directory.credentials.get(name)
-        if credential is not None and not credential.revoked:
+        self._endpoint.gateway.reload()
+        if not is_free(self._endpoint.gateway.directory.credentials.get(name)):
             self._refuse("this name is taken")
             return True
         self._commitment = commitment
@@ -166,11 +166,18 @@ class PairingSocket:
 
     async def _wait_for_answer(self, code: str) -> None:
         approvals = self._endpoint.approvals
+        try:
+            table = await asyncio.to_thread(kept_table, self._endpoint.folder, self._participant)
+            rights = parse_record(self._participant, table).rights()
+        except BridgeheadError as error:
+            self._failed(error)
+            return
         request = ApprovalRequest(
             f"pair:{self._participant}:{secrets.token_hex(4)}",
             f"device {self._participant} wants to join the bus and shows {code}",
             f"A device at {self._address} asks to join as {self._participant!r}. "
-            f"Answer yes only if its display shows {code}.",
+            f"Answer yes only if its display shows {code}. "
+            f"It would get: {rights}.",
             self._endpoint.wait_s,
         )
         await asyncio.to_thread(approvals.ask, request)
@@ -182,22 +189,26 @@ class PairingSocket:
             if answer is None:
                 approvals.withdraw(request.key)
         if answer == "yes":
-            await self._admit()
+            await self._admit(table)
         else:
             self._refuse("refused by the operator")
 
-    async def _admit(self) -> None:
+    async def _admit(self, table: dict[str, Any]) -> None:
+        """Enrol the device with the record the person was shown, whatever the file says by now."""
         endpoint = self._endpoint
-        request = Enrolment(self._participant, {}, endpoint.url, endpoint.cert_sha256)
+        request = Enrolment(self._participant, table, endpoint.url, endpoint.cert_sha256, paired=True)
         try:
             join = await asyncio.to_thread(enrol, endpoint.folder, request, endpoint.clock)
         except BridgeheadError as error:
-            _log.error("pairing %s failed: %s", self._participant, error)
-            self._refuse("the bridge could not enrol it")
+            self._failed(error)
             return
         endpoint.gateway.reload()
         self._send({"l2": "paired", "join": msgspec.to_builtins(join)})
         self._peer.close(1000, "paired")
+
+    def _failed(self, error: BridgeheadError) -> None:
+        _log.error("pairing %s failed: %s", self._participant, error)
+        self._refuse("the bridge could not enrol it")
 
     def _refuse(self, why: str) -> None:
         self._peer.close(CloseCode.NOT_AUTHENTICATED, why)

@@ -128,6 +128,11 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
             },
         }
 
+    def rights(self) -> str:
+        """What it may do, for a person who is asked to let it in."""
+        granted = ", ".join(sorted(self.grants)) or "none"
+        return f"role {self.role}, grants: {granted}, may publish: {', '.join(self.publishable)}"
+
     @property
     def max_frame_bytes(self) -> int:
         """The largest frame taken from this participant."""

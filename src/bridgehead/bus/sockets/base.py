@@ -105,6 +105,13 @@ class EndedConversation:
 ENDED: Final = EndedConversation()
 
 
+class Ends(msgspec.Struct, frozen=True):
+    """Both ends of a TCP connection, as host and port."""
+
+    far: tuple[str, int]
+    near: tuple[str, int]
+
+
 class Request(msgspec.Struct, frozen=True):
     """The head of an HTTP request, and its body where there is one."""
 
@@ -118,6 +125,8 @@ class Request(msgspec.Struct, frozen=True):
     peer_certificate: bytes | None = None
     """DER of the client certificate the listener's authorities vouch for."""
     body: bytes = b""
+    ends: Ends | None = None
+    """None for a Unix socket."""
 
 
 class Answer(msgspec.Struct, frozen=True):

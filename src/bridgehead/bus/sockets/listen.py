@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 import msgspec
 
-from bridgehead.bus.sockets.base import Answer, Request, Site, shown_certificate
+from bridgehead.bus.sockets.base import Answer, Ends, Request, Site, shown_certificate
 from bridgehead.bus.sockets.libraries import LibraryName, TakeOver, library
 from bridgehead.errors import BridgeheadError
 
@@ -242,7 +242,14 @@ def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
         str(peername[0]) if isinstance(peername, tuple) else "local",
         secured is not None,
         shown_certificate(transport),
+        ends=_ends(peername, transport.get_extra_info("sockname")),
     )
+
+
+def _ends(far: object, near: object) -> Ends | None:
+    if not isinstance(far, tuple) or not isinstance(near, tuple):
+        return None
+    return Ends((str(far[0]), int(far[1])), (str(near[0]), int(near[1])))
 
 
 def _wants_websocket(request: Request) -> bool:

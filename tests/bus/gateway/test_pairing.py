@@ -18,6 +18,7 @@ from bridgehead.bus.gateway import pairing
 from bridgehead.bus.gateway.pairing import PairingEndpoint, PairingRefused, pair, pairing_code
 from bridgehead.bus.interfaces import ApprovalRequest
 from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.sockets.base import Request, Upgrade
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire.frames import to_base64
 from bus.support.running import run, until
@@ -247,6 +248,42 @@ def test_the_digits_depend_on_everything_both_ends_saw() -> None:
         pairing_code("den", bytes(32), bytes(32), b"\x01" * 32),
     }
     assert len(others) == 4 and code not in others
+
+
+def test_one_address_leaves_room_for_others(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
+            url = server.join_url.replace("/bridge/v1", "/pair")
+            waiting = [ClientConversation() for _ in range(pairing.WAITING_EACH)]
+            for conversation in waiting:
+                await dial(Target(url), conversation)
+            with pytest.raises(DialRefused):
+                await dial(Target(url), ClientConversation())
+            endpoint = server.gateway.endpoints["pair"]
+            elsewhere = Request("GET", "/pair", {}, {"host": "127.0.0.1"}, "192.0.2.7", False)
+            assert isinstance(endpoint.upgrade(elsewhere), Upgrade)
+            for conversation in waiting:
+                conversation.peer.abort()
+
+    run(main())
+
+
+def test_who_asks_again_and_again_does_not_fill_the_record(tmp_path: Path) -> None:
+    async def main() -> None:
+        pending_answers = Approver()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+            url = server.join_url.replace("/bridge/v1", "/pair")
+            for number in range(pairing.QUESTIONS_EACH):
+                device = asyncio.ensure_future(pair(url, f"den-{number}", lambda _code: None))
+                await until(lambda: len(pending_answers.asked) == number + 1)  # noqa: B023
+                device.cancel()
+                await until(lambda: len(pending_answers.withdrawn) == number + 1)  # noqa: B023
+            with pytest.raises(PairingRefused, match="too many"):
+                await pair(url, "den", lambda _code: None)
+            assert len(pending_answers.asked) == pairing.QUESTIONS_EACH
+            assert server.announcements.of("bus.refused")[-1]["reasons"] == {"pairing": 1}
+
+    run(main())
 
 
 def test_only_so_many_devices_wait_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,9 +24,17 @@ UserOf = Callable[[Request], int | None]
 """The user id behind a request, None where it is not known."""
 
 
+def user_at(ends: Ends) -> int | None:
+    """Who opened this connection; None when the kernel does not tell, as for other machines."""
+    try:
+        return find_user(ends, _tables())
+    except ValueError:  # an end that is no address
+        return None
+
+
 def user_behind(request: Request) -> int | None:
-    """Who opened the connection of this request; None when the kernel does not tell."""
-    return None if request.ends is None else find_user(request.ends, _tables())
+    """Who opened the connection of this request."""
+    return None if request.ends is None else user_at(request.ends)
 
 
 def whose(request: Request, user_of: UserOf = user_behind) -> Whose:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Iterator
@@ -364,3 +365,80 @@ def answer_to(port: int, user: int, path: str, cookie: str) -> str:
         )
         client.sendall(head.encode())
         return b"".join(iter(lambda: client.recv(65536), b"")).decode()
+
+
+def test_a_body_that_never_ends_is_not_waited_for(
+    web: OpenDashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridgehead.dashboard.access.BODY_SECONDS", 0)
+
+    async def send_half() -> list[dict[str, Any]]:
+        sent: list[dict[str, Any]] = []
+        parts = iter([{"type": "http.request", "body": b"csrf=", "more_body": True}])
+
+        async def receive() -> dict[str, Any]:
+            if (part := next(parts, None)) is not None:
+                return part
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"127.0.0.1:8183"), (b"authorization", f"Bearer {TOKEN}".encode())]
+        scope = {"type": "http", "method": "POST", "path": "/health", "query_string": b"", "headers": headers}
+        with anyio.move_on_after(20):  # for a server that waits for ever
+            await web.dashboard.app(scope, receive, send)
+        return sent
+
+    assert anyio.run(send_half)[0]["status"] == 408
+
+
+def exchange(port: int, sent: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.settimeout(20)
+        client.sendall(sent)
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+def test_a_request_with_two_lengths_is_refused_and_what_follows_is_not_read(tmp_path: Path) -> None:
+    with served(tmp_path) as web:
+        port = int(web.base.rpartition(":")[2])
+        inner = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        for path in ("/health", "/static/style.css"):
+            outer = (
+                f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+                f"Content-Length: {len(inner) + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            )
+            answered = exchange(port, (outer + inner).encode())
+            assert answered.startswith(b"HTTP/1.1 400 ") and answered.count(b"HTTP/1.1 ") == 1
+
+
+def test_sockets_that_say_nothing_do_not_silence_the_dashboard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridgehead.dashboard.serving.MOST_WAITING", 16)
+    # Without the limit the server refuses everybody from this number of connections on.
+    monkeypatch.setattr("bridgehead.dashboard.serving.MOST_READERS", -150)
+    with served(tmp_path) as web, contextlib.ExitStack() as silent:
+        port = int(web.base.rpartition(":")[2])
+        for number in range(200):
+            client = silent.enter_context(socket.create_connection(("127.0.0.1", port)))
+            if number % 2:
+                client.sendall(b"GET / HTTP/1.1\r\nHo")
+        asked = (
+            f"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+            "Connection: close\r\n\r\n"
+        ).encode()
+        assert exchange(port, asked).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("first", [b"", b"GET /static/style.css HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
+def test_a_head_that_never_ends_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
+) -> None:
+    monkeypatch.setattr("bridgehead.dashboard.serving.HEAD_SECONDS", 0.3)
+    with served(tmp_path) as web:
+        port = int(web.base.rpartition(":")[2])
+        with contextlib.suppress(ConnectionResetError):
+            assert exchange(port, first + b"GET / HTTP/1.1\r\nHo").count(b"HTTP/1.1 200") == bool(first)

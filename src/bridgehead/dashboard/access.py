@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bridgehead.bus.sockets.base import Ends
+from bridgehead.bus.sockets.base import Ends, has_two_lengths
 from bridgehead.bus.sockets.local_users import user_at
 from bridgehead.bus.sockets.origin import refusal
 from bridgehead.host.clock import Clock
@@ -262,6 +262,10 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if has_two_lengths(name for name, _ in scope["headers"]):
+            both = "send Content-Length or Transfer-Encoding, not both\n"
+            await PlainTextResponse(both, 400, headers={"Connection": "close"})(scope, receive, send)
+            return
         judged = self._access.judge(HTTPConnection(scope))
         if isinstance(judged, Response):
             await judged(scope, receive, send)

@@ -209,3 +209,18 @@ def test_an_utterance_takes_no_foreign_site_to_the_hub() -> None:
         bridge.received("stranger", frame("ovos.utterance.handle", session=in_site("unknown")), 0)
     )
     assert stock[0].context["session"]["site_id"] == "unknown"
+
+
+def test_own_words_of_before_a_restart_are_not_heard_again() -> None:
+    remembered = RememberedState(sources={"kitchen": "kitchen"}, hub_ids={"kitchen": {"h1": "s1"}})
+    record = make_record("kitchen")
+    bridge = make_bridge(remembered=remembered, records={"kitchen": record}, now=100.0)
+    bridge.connected(record, 100.0)
+
+    def said(source: str) -> Message:
+        return Message("ovos.utterance.handle", {}, {"source": source, "session": {"session_id": "h1"}})
+
+    own = bridge.hub_sent(said("kitchen"), 101.0)
+    assert handed_over(own) == [] and outcomes(own) == [("kitchen", "dropped:echo")]
+    assert len(handed_over(bridge.hub_sent(said("core"), 101.0))) == 1
+    assert len(handed_over(bridge.hub_sent(said("kitchen"), 105.0))) == 1, "later it is somebody else's"

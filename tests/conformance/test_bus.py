@@ -174,6 +174,8 @@ NOT_DESCRIBED = {"claimed_id"}
 
 def record_of(described: dict[str, Any], **more: Any) -> ParticipantRecord:
     table = {key: described[key] for key in RECORD_KEYS - NOT_DESCRIBED if key in described}
+    if described.get("mode") == "manage":
+        table.setdefault("publish", ["*"])
     return parse_record(described["id"], {**more, **table})
 
 

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from bridgehead.contract.record_words import PendingState
-from bridgehead.dashboard.access import MOST_BODY_BYTES
+from bridgehead.dashboard.access import MOST_BODY_BYTES, Access, Session
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.host.clock import ManualClock
 from bridgehead.mcp_server.transports.http import http_app
-from dashboard.support.served import ORIGIN, TOKEN, OpenDashboard, ask, open_dashboard, scratch_assembly
+from dashboard.support.served import (
+    ORIGIN,
+    TOKEN,
+    OpenDashboard,
+    ask,
+    open_dashboard,
+    scratch_assembly,
+    served,
+)
 
 COOKIE = "bridgehead_web_8183"
 PATHS = ("/", "/councils", "/councils/x", "/events", "/health", "/live", "/nowhere", "/answer/q-1")
@@ -262,3 +275,170 @@ def test_mcp_is_behind_the_same_door_with_the_bearer_token_only(tmp_path: Path) 
                 == 403
             )
             assert client.post("/mcp", json=hello, headers=bearer).status_code not in (401, 403, 404, 405)
+
+
+class Door:
+    """A door whose kernel says who comes, and a cookie that was made there."""
+
+    def __init__(self) -> None:
+        self.user: int | None = 1000
+        self.access = Access(
+            TOKEN,
+            ManualClock(),
+            names=frozenset({"localhost"}),
+            port=8183,
+            user_at=lambda _ends: self.user,
+        )
+        entered = self.access.judge(self.request(f"token={TOKEN}"))
+        assert isinstance(entered, Response)
+        self.cookie = entered.headers["set-cookie"].partition(";")[0]
+
+    def request(self, query: str = "", **headers: str) -> HTTPConnection:
+        sent = {"host": "127.0.0.1:8183", **headers}
+        return HTTPConnection(
+            {
+                "type": "http",
+                "method": "GET",
+                "scheme": "http",
+                "path": "/",
+                "query_string": query.encode(),
+                "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
+                "client": ("127.0.0.1", 40000),
+                "server": ("127.0.0.1", 8183),
+            }
+        )
+
+    def opens(self, **headers: str) -> bool:
+        return isinstance(self.access.judge(self.request(cookie=self.cookie, **headers)), Session)
+
+
+def test_a_cookie_that_another_account_got_hold_of_opens_nothing_for_it() -> None:
+    door = Door()
+    assert door.opens()
+    for other in (1001, None):
+        door.user = other
+        assert not door.opens()
+    door.user = 1000
+    assert door.opens(), "and its owner is not locked out by the attempt"
+
+
+def test_a_session_is_good_at_the_address_it_was_made_for() -> None:
+    door = Door()
+    for host in ("localhost:8183", "127.0.0.1:9999", "127.0.0.1"):
+        assert not door.opens(host=host)
+
+
+def test_any_number_of_bad_tokens_do_not_lock_the_owner_out() -> None:
+    door = Door()
+    for number in range(100):
+        refused = door.access.judge(door.request(f"token=wrong-{number}"))
+        assert isinstance(refused, Response) and refused.status_code == 401
+    entered = door.access.judge(door.request(f"token={TOKEN}"))
+    assert isinstance(entered, Response) and entered.status_code == 303
+    assert door.opens()
+
+
+@pytest.mark.skipif(
+    not Path("/proc/net/tcp").exists() or os.geteuid() != 0, reason="needs /proc and a second user"
+)
+def test_a_replayed_cookie_is_recognised_by_the_kernel_s_word(tmp_path: Path) -> None:
+    with served(tmp_path) as web:
+        port = int(web.base.rpartition(":")[2])
+        entered = answer_to(port, 0, f"/health?token={TOKEN}", "")
+        cookie = next(line for line in entered.split("\r\n") if line.lower().startswith("set-cookie"))
+        value = cookie.partition(": ")[2].partition(";")[0]
+        assert answer_to(port, 0, "/health", value).startswith("HTTP/1.1 200")
+        assert answer_to(port, 65534, "/health", value).startswith("HTTP/1.1 401")
+
+
+def answer_to(port: int, user: int, path: str, cookie: str) -> str:
+    """What a socket of this user is answered."""
+    os.seteuid(user)
+    try:
+        client = socket.socket()
+    finally:
+        os.seteuid(0)
+    with client:
+        client.connect(("127.0.0.1", port))
+        head = (
+            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n"
+        )
+        client.sendall(head.encode())
+        return b"".join(iter(lambda: client.recv(65536), b"")).decode()
+
+
+def test_a_body_that_never_ends_is_not_waited_for(
+    web: OpenDashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridgehead.dashboard.access.BODY_SECONDS", 0)
+
+    async def send_half() -> list[dict[str, Any]]:
+        sent: list[dict[str, Any]] = []
+        parts = iter([{"type": "http.request", "body": b"csrf=", "more_body": True}])
+
+        async def receive() -> dict[str, Any]:
+            if (part := next(parts, None)) is not None:
+                return part
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"127.0.0.1:8183"), (b"authorization", f"Bearer {TOKEN}".encode())]
+        scope = {"type": "http", "method": "POST", "path": "/health", "query_string": b"", "headers": headers}
+        with anyio.move_on_after(20):  # for a server that waits for ever
+            await web.dashboard.app(scope, receive, send)
+        return sent
+
+    assert anyio.run(send_half)[0]["status"] == 408
+
+
+def exchange(port: int, sent: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.settimeout(20)
+        client.sendall(sent)
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+def test_a_request_with_two_lengths_is_refused_and_what_follows_is_not_read(tmp_path: Path) -> None:
+    with served(tmp_path) as web:
+        port = int(web.base.rpartition(":")[2])
+        inner = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        for path in ("/health", "/static/style.css"):
+            outer = (
+                f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+                f"Content-Length: {len(inner) + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            )
+            answered = exchange(port, (outer + inner).encode())
+            assert answered.startswith(b"HTTP/1.1 400 ") and answered.count(b"HTTP/1.1 ") == 1
+
+
+def test_sockets_that_say_nothing_do_not_silence_the_dashboard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridgehead.dashboard.serving.MOST_WAITING", 16)
+    # Without the limit the server refuses everybody from this number of connections on.
+    monkeypatch.setattr("bridgehead.dashboard.serving.MOST_READERS", -150)
+    with served(tmp_path) as web, contextlib.ExitStack() as silent:
+        port = int(web.base.rpartition(":")[2])
+        for number in range(200):
+            client = silent.enter_context(socket.create_connection(("127.0.0.1", port)))
+            if number % 2:
+                client.sendall(b"GET / HTTP/1.1\r\nHo")
+        asked = (
+            f"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+            "Connection: close\r\n\r\n"
+        ).encode()
+        assert exchange(port, asked).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("first", [b"", b"GET /static/style.css HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
+def test_a_head_that_never_ends_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
+) -> None:
+    monkeypatch.setattr("bridgehead.dashboard.serving.HEAD_SECONDS", 0.3)
+    with served(tmp_path) as web:
+        port = int(web.base.rpartition(":")[2])
+        with contextlib.suppress(ConnectionResetError):
+            assert exchange(port, first + b"GET / HTTP/1.1\r\nHo").count(b"HTTP/1.1 200") == bool(first)

@@ -105,7 +105,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         trusted_only=True,
     ),
     _bus("hub", _TEXT, None, "URL of a foreign hub; absent runs the embedded one", trusted_only=True),
-    _bus("hub_token", _TEXT, None, "token for the foreign hub", trusted_only=True),
+    _bus(
+        "hub_token",
+        _TEXT,
+        None,
+        "token of the hub; the embedded one asks it of all, and without it admits only its own user",
+        trusted_only=True,
+    ),
     _bus(
         "hub_listen", _TEXT, "127.0.0.1:8181", "address of the embedded hub, loopback only", trusted_only=True
     ),

@@ -68,7 +68,7 @@ KINDS: Final[dict[str, str]] = {
     "flow.cancelled": "a flow was cancelled",
     "bus.joined": "a participant joined",
     "bus.left": "a participant left",
-    "bus.refused": "somebody was not let in",
+    "bus.refused": "connections were not let in: how many since the last such event, and why",
     "bus.changed": "a participant's record was added or changed",
     "bus.revoked": "a participant's credential was taken away, or is over",
     "bus.message.outcome": "what became of one message (with `debug_outcomes`)",

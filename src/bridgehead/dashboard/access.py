@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 import anyio
@@ -15,6 +15,8 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bridgehead.bus.sockets.base import Ends, has_two_lengths
+from bridgehead.bus.sockets.local_users import user_at
 from bridgehead.bus.sockets.origin import refusal
 from bridgehead.host.clock import Clock
 
@@ -57,9 +59,23 @@ class Note:
     bad: bool = False
 
 
+class Visitor(NamedTuple):
+    """Who asks, and under which address: a session is good for the visitor it was made for.
+
+    Browsers send a cookie to every port of a host, so a server of another account on this machine can see it. Shown
+    to us from there it opens nothing, because the kernel says that somebody else is asking.
+    """
+
+    host: str
+    user: int | None
+    """The user id at the far end, None where it is not known."""
+
+
 @dataclass(slots=True)
 class Session:
     until: float
+    visitor: Visitor | None = None
+    """None for a session nobody can come back to."""
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     notes: list[Note] = field(default_factory=list)
 
@@ -81,10 +97,10 @@ class Sessions:
         self._clock = clock
         self._sessions: dict[str, Session] = {}
 
-    def begin(self) -> str:
+    def begin(self, visitor: Visitor) -> str:
         """A new session; returns what goes into the cookie."""
         key = secrets.token_urlsafe(32)
-        self._sessions[key] = self.passing()
+        self._sessions[key] = Session(self._clock.monotonic() + SESSION_SECONDS, visitor)
         while len(self._sessions) > MOST_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         return key
@@ -93,9 +109,9 @@ class Sessions:
         """A session that nobody can come back to, for a program that shows the token each time."""
         return Session(self._clock.monotonic() + SESSION_SECONDS)
 
-    def find(self, key: str | None) -> Session | None:
+    def find(self, key: str | None, visitor: Visitor) -> Session | None:
         session = self._sessions.get(key or "")
-        if session is None or session.until < self._clock.monotonic():
+        if session is None or session.until < self._clock.monotonic() or session.visitor != visitor:
             return None
         return session
 
@@ -124,9 +140,17 @@ class Access:
     """Decides about requests by their head."""
 
     def __init__(
-        self, token: str, clock: Clock, *, names: frozenset[str], port: int, origins: Sequence[str] = ()
+        self,
+        token: str,
+        clock: Clock,
+        *,
+        names: frozenset[str],
+        port: int,
+        origins: Sequence[str] = (),
+        user_at: Callable[[Ends], int | None] = user_at,
     ) -> None:
         """`names` may stand in Host; `origins` are admitted besides our own, for a proxy that speaks TLS for us."""
+        self._user_at = user_at
         self._token = token
         self._sessions = Sessions(clock)
         self._tickets = Tickets(clock)
@@ -158,13 +182,20 @@ class Access:
         return self._known(request, method)
 
     def _known(self, request: HTTPConnection, method: str) -> Session | Response:
-        session = self._sessions.find(request.cookies.get(self.cookie))
+        session = self._sessions.find(request.cookies.get(self.cookie), self._visitor(request))
         if session is None:
             return closed()
         # Browsers name the origin of every form they send; what leaves it out is no page of ours.
         if method not in SAFE and "origin" not in request.headers:
             return PlainTextResponse("this origin is not admitted\n", 403)
         return session
+
+    def _visitor(self, request: HTTPConnection) -> Visitor:
+        far, near = request.scope.get("client"), request.scope.get("server")
+        user = None
+        if far is not None and near is not None and near[1] is not None:
+            user = self._user_at(Ends((far[0], far[1]), (near[0], near[1])))
+        return Visitor(request.headers.get("host", "").lower(), user)
 
     def _shows_token(self, request: HTTPConnection) -> bool:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -184,7 +215,7 @@ class Access:
         entered = RedirectResponse(target, 303)
         entered.set_cookie(
             self.cookie,
-            self._sessions.begin(),
+            self._sessions.begin(self._visitor(request)),
             max_age=int(SESSION_SECONDS),
             path="/",
             httponly=True,
@@ -231,6 +262,10 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if has_two_lengths(name for name, _ in scope["headers"]):
+            both = "send Content-Length or Transfer-Encoding, not both\n"
+            await PlainTextResponse(both, 400, headers={"Connection": "close"})(scope, receive, send)
+            return
         judged = self._access.judge(HTTPConnection(scope))
         if isinstance(judged, Response):
             await judged(scope, receive, send)

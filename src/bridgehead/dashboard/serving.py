@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import h11
 import msgspec
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from bridgehead.bus.sockets.base import WaitingConnections
 from bridgehead.config.places import Places
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.dashboard.live import MOST_READERS
@@ -35,6 +38,10 @@ SHORTEST_TOKEN: Final = 16
 MOST_TOKEN_BYTES: Final = 4096
 STOP_SECONDS: Final = 3
 BACKLOG: Final = 256
+HEAD_SECONDS: Final = 10.0
+"""How long the head of a request may take to arrive."""
+MOST_WAITING: Final = 128
+"""Connections that have not sent the head of a request."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,23 +215,73 @@ def bind(request: WebRequest) -> socket.socket:
     return listening
 
 
+class ServerConfig(uvicorn.Config):
+    """What the connections of one server share."""
+
+    waiting: WaitingConnections[WebConnection]
+
+
+class WebConnection(H11Protocol):
+    """One connection. The head of each request has a deadline; too many that say nothing push each other out."""
+
+    config: ServerConfig
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._follow()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._follow()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._follow()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._heard()
+        super().connection_lost(exc)
+
+    def _follow(self) -> None:
+        """Wait for a head, or stop waiting for it."""
+        if self.transport.is_closing() or self.conn.their_state is not h11.IDLE:
+            self._heard()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+            leaving = self.config.waiting.add(self._address, self)
+            if leaving is not None:
+                leaving.transport.abort()
+
+    def _heard(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+            self.config.waiting.discard(self._address, self)
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+
 class Server(uvicorn.Server):
     """uvicorn for a dashboard, without its signal handlers: it would raise the signal again after a clean end."""
 
     def __init__(self, dashboard: Dashboard, on_started: Callable[[], None] = lambda: None) -> None:
-        super().__init__(
-            uvicorn.Config(
-                dashboard.app,
-                lifespan="on",
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                ws="none",
-                limit_concurrency=MOST_READERS + 200,
-                timeout_graceful_shutdown=STOP_SECONDS,
-            )
+        config = ServerConfig(
+            dashboard.app,
+            http=WebConnection,
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            limit_concurrency=MOST_READERS + 200,
+            timeout_graceful_shutdown=STOP_SECONDS,
         )
+        config.waiting = WaitingConnections(MOST_WAITING)
+        super().__init__(config)
         self._dashboard = dashboard
         self._on_started = on_started
 

@@ -13,7 +13,7 @@ from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.bus.participants.policy import SessionPolicy
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import to_legacy
-from bus.support.bridging import frame, handed_over, make_bridge, make_record, written
+from bus.support.bridging import frame, handed_over, make_bridge, make_record, outcomes, written
 
 REGISTER = "ovos.intent.register.template"
 
@@ -162,3 +162,65 @@ def test_whoever_is_enrolled_under_a_revoked_name_does_not_inherit_the_conversat
     bridge.connected(record, 2)
     [utterance] = written(bridge.received("sms", b'{"text":"hi"}', 3))
     assert utterance.context["session"] == {"session_id": "m"}
+
+
+@pytest.mark.parametrize("mode", ["relay", "manage"])
+@pytest.mark.parametrize("topic", ["system.reboot", "configuration.patch", "mycroft.skills.shutdown"])
+def test_a_participant_says_what_it_is_for_whatever_its_mode(mode: str, topic: str) -> None:
+    bridge = make_bridge()
+    bridge.connected(make_record("doorbell", mode=mode, role="opaque"), 0)
+    refused = bridge.received("doorbell", frame(topic), 0)
+    assert written(refused) == [] and outcomes(refused) == [("doorbell", "refused:policy_denied")]
+    assert len(written(bridge.received("doorbell", frame("ovos.utterance.handle"), 0))) == 1
+
+
+def test_more_is_published_by_name() -> None:
+    bridge = make_bridge()
+    bridge.connected(make_record("panel", mode="manage", publish=["system.reboot"]), 0)
+    assert len(written(bridge.received("panel", frame("system.reboot"), 0))) == 1
+    assert written(bridge.received("panel", frame("configuration.patch"), 0)) == []
+
+
+def in_site(site: str) -> dict[str, Any]:
+    return {"session_id": "s1", "site_id": site}
+
+
+@pytest.mark.parametrize("claimed", ["bedroom", ["bedroom"], {"site": "bedroom"}])
+def test_a_site_belongs_to_those_the_operator_put_there(claimed: Any) -> None:
+    bridge = make_bridge(routing=["destination", "session_id", "site_id"])
+    bridge.connected(make_record("lamp", site_determination="bedroom"), 0)
+    bridge.connected(make_record("stranger"), 0)
+    bridge.received("lamp", frame("ovos.utterance.handle", session={"session_id": "s1"}), 0)
+    stop = written(bridge.received("stranger", frame("ovos.stop", session=in_site(claimed)), 0))
+    assert "site_id" not in stop[0].context["session"]
+    assert handed_over(bridge.hub_sent(stop[0], 0)) == []
+    # What the hub says to the site does not reach it either.
+    said = Message("ovos.stop", {}, {"session": in_site("bedroom")})
+    assert [to for to, _ in handed_over(bridge.hub_sent(said, 0))] == ["lamp"]
+
+
+def test_an_utterance_takes_no_foreign_site_to_the_hub() -> None:
+    bridge = make_bridge()
+    bridge.connected(make_record("stranger", grants={"default_session": True}), 0)
+    for session in (in_site("bedroom"), {"session_id": "default", "site_id": "bedroom"}):
+        told = written(bridge.received("stranger", frame("ovos.utterance.handle", session=session), 0))
+        assert "site_id" not in told[0].context["session"]
+    stock = written(
+        bridge.received("stranger", frame("ovos.utterance.handle", session=in_site("unknown")), 0)
+    )
+    assert stock[0].context["session"]["site_id"] == "unknown"
+
+
+def test_own_words_of_before_a_restart_are_not_heard_again() -> None:
+    remembered = RememberedState(sources={"kitchen": "kitchen"}, hub_ids={"kitchen": {"h1": "s1"}})
+    record = make_record("kitchen")
+    bridge = make_bridge(remembered=remembered, records={"kitchen": record}, now=100.0)
+    bridge.connected(record, 100.0)
+
+    def said(source: str) -> Message:
+        return Message("ovos.utterance.handle", {}, {"source": source, "session": {"session_id": "h1"}})
+
+    own = bridge.hub_sent(said("kitchen"), 101.0)
+    assert handed_over(own) == [] and outcomes(own) == [("kitchen", "dropped:echo")]
+    assert len(handed_over(bridge.hub_sent(said("core"), 101.0))) == 1
+    assert len(handed_over(bridge.hub_sent(said("kitchen"), 105.0))) == 1, "later it is somebody else's"

@@ -306,6 +306,20 @@ def test_notices_and_answers_need_their_grants(tmp_path: Path, granted: bool) ->
     run(main())
 
 
+def test_the_cookie_of_a_chat_is_worth_nothing_to_another_account(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path) as server:
+            cookie = await enter(server)
+            assert cookie.startswith(f"bridgehead_chat_{server.gateway_address.rpartition(':')[2]}=")
+            assert (await http(server.gateway_address, "GET", "/chat", Cookie=cookie))[0] == 200
+            server.chat._user_of = lambda _request: 4242
+            assert (await http(server.gateway_address, "GET", "/chat", Cookie=cookie))[0] == 401
+            with pytest.raises(DialRefused):
+                await page(server, cookie)
+
+    run(main())
+
+
 def test_nothing_of_a_chat_session_outlives_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with served_bus(tmp_path, agent=ScriptedAgent(), grace_s=0.05) as server:

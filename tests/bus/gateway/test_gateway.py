@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridgehead.bus.access.credentials import NO_BINDING, NONCE_BYTES, Challenge
+from bridgehead.bus.access.credentials import (
+    NO_BINDING,
+    NONCE_BYTES,
+    Challenge,
+    RefusalCount,
+    RefusalSummary,
+)
 from bridgehead.bus.client.participant import NotAdmitted, NotOurBridge, Satellite
 from bridgehead.bus.gateway.connections import AUTHENTICATION_S
 from bridgehead.bus.sockets.dial import (
@@ -22,6 +28,7 @@ from bridgehead.bus.sockets.dial import (
 )
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
+from bridgehead.host.clock import ManualClock
 from bus.support.gateways import HANDLE, ServedBridge, next_message, served_bridge, utterance
 from bus.support.running import run, until
 
@@ -182,13 +189,50 @@ def test_too_many_failures_from_one_address_close_the_door_for_a_while(tmp_path:
             url = served.url.replace("/v1", "/raw")
             wrong = Target(url, (("Authorization", "Bearer study.wrong"),))
             statuses = []
-            for target in (*[wrong] * 3, Target(url, (("Authorization", f"Bearer {join.token}"),))):
+            for target in [wrong] * 4:
                 with pytest.raises(DialRefused) as refused:
                     await dial(target, ClientConversation())
                 statuses.append(refused.value.status)
             assert statuses == [401, 401, 401, 429]
+            # Others behind the same address are not locked out: neither by token nor by key.
+            good = ClientConversation()
+            await dial(Target(url, (("Authorization", f"Bearer {join.token}"),)), good)
+            await (await served.satellite("kitchen")).close()
+            good.peer.abort()
 
     run(main())
+
+
+def test_refusals_are_counted_and_not_recorded_one_by_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        async with served_bridge(tmp_path, clock=clock) as served:
+            wrong = Target(served.url.replace("/v1", "/raw"), (("Authorization", "Bearer study.wrong"),))
+            page = Target(served.url, (("Origin", "http://evil.example"),))
+            for target in [wrong] * 30 + [page] * 5:
+                with pytest.raises(DialRefused):
+                    await dial(target, ClientConversation())
+            first = served.announcements.of("bus.refused")
+            assert [event["count"] for event in first] == [1]
+            clock.advance(60)
+            with pytest.raises(DialRefused):
+                await dial(wrong, ClientConversation())
+            summary = served.announcements.of("bus.refused")[1]
+            assert summary["reasons"] == {"not_authenticated": 30, "origin": 5}
+            assert (summary["count"], summary["addresses"]) == (35, 1)
+
+    run(main())
+
+
+def test_a_summary_that_is_due_does_not_wait_for_the_next_stranger() -> None:
+    counted = RefusalCount()
+    counted.note("192.0.2.1", "origin")
+    assert counted.take(0) is not None
+    counted.note("192.0.2.2", "origin")
+    counted.note("192.0.2.3", "pairing")
+    assert counted.take(59.9) is None
+    assert counted.take(60) == RefusalSummary(2, {"origin": 1, "pairing": 1}, 2, "192.0.2.3", "pairing")
+    assert counted.take(120) is None
 
 
 @pytest.mark.parametrize("path", ["/bridge/v1", "/bridge/raw"])
@@ -226,12 +270,15 @@ def test_strangers_are_limited_in_number_and_bytes(tmp_path: Path) -> None:
             for conversation in strangers:
                 await dial(Target(served.url, subprotocol="bridgehead.v1"), conversation)
                 await conversation.receive()
-            with pytest.raises(DialRefused) as refused:
-                await dial(Target(served.url, subprotocol="bridgehead.v1"), ClientConversation())
-            assert refused.value.status == 503
-            await strangers[0].send(b"x" * 20_000)
-            with pytest.raises(ConnectionEnded):
+            # The oldest of the address that holds most places gives way to the next.
+            await dial(Target(served.url, subprotocol="bridgehead.v1"), newest := ClientConversation())
+            with pytest.raises(ConnectionEnded) as ended:
                 await strangers[0].receive()
+            assert ended.value.code == 1013
+            await newest.receive()
+            await newest.send(b"x" * 20_000)
+            with pytest.raises(ConnectionEnded):
+                await newest.receive()
             satellite = await served.satellite("kitchen")
             await satellite.close()
             strangers[1].peer.abort()

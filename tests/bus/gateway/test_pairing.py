@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from bridgehead.bus.access.credentials import Credential
+from bridgehead.bus.access.enrolment import revoke
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client.participant import Satellite
 from bridgehead.bus.gateway import pairing
 from bridgehead.bus.gateway.pairing import PairingEndpoint, PairingRefused, pair, pairing_code
 from bridgehead.bus.interfaces import ApprovalRequest
+from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.sockets.base import Request, Upgrade
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire.frames import to_base64
 from bus.support.running import run, until
@@ -79,6 +83,87 @@ def _certificate(folder: Path) -> dict[str, str]:
 
     cert, key = ensure_certificate(folder / "tls", "127.0.0.1")
     return {"tls_cert": str(cert), "tls_key": str(key)}
+
+
+def test_a_stranger_under_the_name_of_a_revoked_participant_gets_none_of_its_rights(tmp_path: Path) -> None:
+    async def main() -> None:
+        pending_answers = Approver()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+            server.enrol(
+                "phone",
+                role="skill_host",
+                mode="manage",
+                managed_session_id="hers",
+                publish=["*"],
+                grants={"approve": True, "notices": True},
+            )
+            revoke(server.folder, "phone")
+            assert server.folder.records()["phone"].grants == frozenset()
+            await ask_to_join(server, pending_answers, "phone", "yes")
+            record = server.folder.records()["phone"]
+            assert (record.grants, record.publish, record.managed_session_id) == (frozenset(), None, None)
+            assert "role satellite, grants: none" in pending_answers.asked[-1].prompt
+
+    run(main())
+
+
+def test_a_name_revoked_by_an_older_version_has_no_rights_either(tmp_path: Path) -> None:
+    async def main() -> None:
+        pending_answers = Approver()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+            server.enrol("phone", grants={"approve": True})
+            server.folder.put_credential("phone", Credential(revoked=True))
+            await ask_to_join(server, pending_answers, "phone", "yes")
+            assert server.folder.records()["phone"].grants == frozenset()
+
+    run(main())
+
+
+def test_the_question_names_the_rights_of_a_record_that_was_prepared(tmp_path: Path) -> None:
+    async def main() -> None:
+        pending_answers = Approver()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+            server.folder.put_table("phone", {"grants": {"approve": True}})
+            await ask_to_join(server, pending_answers, "phone", "yes")
+            assert "grants: approve" in pending_answers.asked[-1].prompt
+            assert server.folder.records()["phone"].has(Grant.APPROVE)
+
+    run(main())
+
+
+def test_a_yes_gives_the_rights_that_were_shown_and_no_others(tmp_path: Path) -> None:
+    async def main() -> None:
+        pending_answers = Approver()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+            shown = pending_answers.ask
+
+            def ask(request: ApprovalRequest) -> None:
+                shown(request)
+                server.folder.put_table("phone", {"grants": {"approve": True}})
+
+            pending_answers.ask = ask  # type: ignore[method-assign]
+            await ask_to_join(server, pending_answers, "phone", "yes")
+            assert "grants: none" in pending_answers.asked[-1].prompt
+            assert not server.folder.records()["phone"].has(Grant.APPROVE)
+
+    run(main())
+
+
+def test_a_late_yes_does_not_replace_somebody_who_was_enrolled_meanwhile(tmp_path: Path) -> None:
+    async def main() -> None:
+        pending_answers = Approver()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+            shown = pending_answers.ask
+
+            def ask(request: ApprovalRequest) -> None:
+                shown(request)
+                server.enrol("phone")
+
+            pending_answers.ask = ask  # type: ignore[method-assign]
+            with pytest.raises(PairingRefused):
+                await ask_to_join(server, pending_answers, "phone", "yes")
+
+    run(main())
 
 
 def test_no_means_no(tmp_path: Path) -> None:
@@ -163,6 +248,42 @@ def test_the_digits_depend_on_everything_both_ends_saw() -> None:
         pairing_code("den", bytes(32), bytes(32), b"\x01" * 32),
     }
     assert len(others) == 4 and code not in others
+
+
+def test_one_address_leaves_room_for_others(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
+            url = server.join_url.replace("/bridge/v1", "/pair")
+            waiting = [ClientConversation() for _ in range(pairing.WAITING_EACH)]
+            for conversation in waiting:
+                await dial(Target(url), conversation)
+            with pytest.raises(DialRefused):
+                await dial(Target(url), ClientConversation())
+            endpoint = server.gateway.endpoints["pair"]
+            elsewhere = Request("GET", "/pair", {}, {"host": "127.0.0.1"}, "192.0.2.7", False)
+            assert isinstance(endpoint.upgrade(elsewhere), Upgrade)
+            for conversation in waiting:
+                conversation.peer.abort()
+
+    run(main())
+
+
+def test_who_asks_again_and_again_does_not_fill_the_record(tmp_path: Path) -> None:
+    async def main() -> None:
+        pending_answers = Approver()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+            url = server.join_url.replace("/bridge/v1", "/pair")
+            for number in range(pairing.QUESTIONS_EACH):
+                device = asyncio.ensure_future(pair(url, f"den-{number}", lambda _code: None))
+                await until(lambda: len(pending_answers.asked) == number + 1)  # noqa: B023
+                device.cancel()
+                await until(lambda: len(pending_answers.withdrawn) == number + 1)  # noqa: B023
+            with pytest.raises(PairingRefused, match="too many"):
+                await pair(url, "den", lambda _code: None)
+            assert len(pending_answers.asked) == pairing.QUESTIONS_EACH
+            assert server.announcements.of("bus.refused")[-1]["reasons"] == {"pairing": 1}
+
+    run(main())
 
 
 def test_only_so_many_devices_wait_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.client.loopback_hub import LoopbackHub
+from bridgehead.bus.hub.hub import Hub, HubSettings
+from bridgehead.bus.sockets.base import Answer, Ends, Request, Upgrade
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
+from bridgehead.bus.sockets.local_users import find_user
 from bridgehead.bus.wire.message import Message
 from bus.support.hubs import member, needs_ovos, ovos_environment, run_ovos, served_hub
 from bus.support.running import run, until
@@ -303,3 +311,82 @@ def test_stock_clients_talk_through_the_hub_and_survive_garbage_of_others(tmp_pa
             assert (await stock).splitlines()[-1] == "heard [0, 1, 2, 3, 4] reconnects 0"
 
     run(main())
+
+
+# -- other users of this machine ----------------------------------------------------------------------------------
+
+STRANGER = 65534
+UPGRADE = (
+    b"GET /core HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+
+
+async def status_for_user(url: str, user: int, family: socket.AddressFamily = socket.AF_INET) -> int:
+    """What the hub answers to a socket that was opened by this user."""
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    os.seteuid(user)
+    try:
+        client = socket.socket(family)
+    finally:
+        os.seteuid(0)
+    client.setblocking(False)
+    host = "127.0.0.1" if family == socket.AF_INET else "::ffff:127.0.0.1"
+    await asyncio.get_running_loop().sock_connect(client, (host, port))
+    reader, writer = await asyncio.open_connection(sock=client)
+    writer.write(UPGRADE)
+    first = await reader.readline()
+    writer.transport.abort()
+    return int(first.split()[1])
+
+
+@pytest.mark.skipif(
+    not Path("/proc/net/tcp").exists() or os.geteuid() != 0, reason="needs /proc and a second user"
+)
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_the_hub_is_for_the_user_it_runs_as(family: socket.AddressFamily) -> None:
+    async def main() -> None:
+        async with served_hub() as (hub, url):
+            assert await status_for_user(url, 0, family) == 101
+            assert await status_for_user(url, STRANGER, family) == 401
+            assert hub.counts["refused_user"] == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize(("user", "status"), [(os.geteuid(), 101), (0, 101), (4242, 401), (None, 401)])
+def test_who_is_not_known_to_be_its_user_does_not_reach_the_hub(user: int | None, status: int) -> None:
+    hub = Hub(user_of=lambda _request: user)
+    decision = hub.upgrade(Request("GET", "/core", {}, {"host": "127.0.0.1"}, "127.0.0.1", False))
+    assert (decision.status if isinstance(decision, Answer) else 101) == status
+
+
+def test_a_token_lets_other_users_in() -> None:
+    hub = Hub(HubSettings(token="secret"), user_of=lambda _request: 4242)
+    headers = {"host": "127.0.0.1", "authorization": "Bearer secret"}
+    assert isinstance(hub.upgrade(Request("GET", "/core", {}, headers, "127.0.0.1", False)), Upgrade)
+
+
+def test_a_side_car_lends_its_participant_to_no_other_user() -> None:
+    request = Request("GET", "/core", {}, {"host": "127.0.0.1"}, "127.0.0.1", False)
+    join = JoinFile(1, "ws://127.0.0.1:1/bridge/v1", "stock", token="stock.x")
+    assert isinstance(LoopbackHub(join, user_of=lambda _request: 4242).upgrade(request), Answer)
+    assert isinstance(LoopbackHub(join, user_of=lambda _request: os.geteuid()).upgrade(request), Upgrade)
+
+
+CONNECTIONS = b"""\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1FF5 00000000:0000 0A 00000000:00000000 00:00000000 00000000     7        0 1 1 x 100 0 0 10 0
+   1: 0100007F:95A4 0100007F:1FF5 06 00000000:00000000 03:00000DDE 00000000     0        0 0 3 x
+   2: 0100007F:95A5 0100007F:1FF5 01 00000000:00000000 00:00000000 00000000  1000        0 2 1 x 20 4 30 10 -1
+   3: 0100007F:1FF5 0100007F:95A5 01 00000000:00000000 00:00000000 00000000     7        0 3 1 x 20 4 30 10 -1
+"""
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the table is written in the byte order of the machine")
+@pytest.mark.parametrize(("port", "user"), [(0x95A5, 1000), (0x95A4, None), (0x95A6, None)])
+def test_only_the_owner_of_an_open_socket_counts(port: int, user: int | None) -> None:
+    ends = Ends(("127.0.0.1", port), ("127.0.0.1", 0x1FF5))
+    assert find_user(ends, [CONNECTIONS]) == user
+    mapped = Ends(("::ffff:127.0.0.1", port), ("::ffff:127.0.0.1", 0x1FF5))
+    assert find_user(mapped, [CONNECTIONS]) == user

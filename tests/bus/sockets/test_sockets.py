@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.sockets import listen as listen_module
-from bridgehead.bus.sockets.base import UNREAD_PONGS, text_frame
+from bridgehead.bus.sockets.base import UNREAD_PONGS, WaitingConnections, text_frame
 from bridgehead.bus.sockets.dial import (
     FULL,
     ClientConversation,
@@ -231,7 +231,8 @@ def talk_raw(sent: bytes, site: OneSite, library: str, *, handshake: bool = True
         listener = await listen(site, "127.0.0.1", 0, library_name=library)
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         writer.write((HANDSHAKE if handshake else b"") + sent)
-        answered = await reader.read()
+        async with asyncio.timeout(20):  # for a listener that waits for ever
+            answered = await reader.read()
         writer.close()
         await listener.close()
         return answered
@@ -326,9 +327,13 @@ def test_ordinary_requests_are_answered_on_the_same_listener() -> None:
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", b"400"),
         (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", b"431"),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"400",
+        ),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n" + b"x" * 400_000, b"413"),
     ],
-    ids=["nonsense", "no-host", "two-hosts", "long-head", "long-body"],
+    ids=["nonsense", "no-host", "two-hosts", "long-head", "two-lengths", "long-body"],
 )
 def test_requests_that_cannot_be_are_refused(sent: bytes, status: bytes) -> None:
     site = OneSite()
@@ -342,19 +347,44 @@ def test_a_request_that_does_not_arrive_in_time_is_cut_off(monkeypatch: pytest.M
     assert talk_raw(b"GET / HTTP/1.1\r\nHo", site, "picows", handshake=False) == b""
 
 
-def test_more_strangers_than_the_limit_are_turned_away() -> None:
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 5\r\n\r\nhel", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n"]
+)
+def test_a_body_that_does_not_arrive_in_time_is_cut_off(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    monkeypatch.setattr(listen_module, "ARRIVAL_S", 0.05)
+    site = OneSite()
+    assert talk_raw(b"POST / HTTP/1.1\r\nHost: x\r\n" + body, site, "picows", handshake=False) == b""
+    assert site.requests == []
+
+
+def test_those_who_say_nothing_push_each_other_out_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen_module, "ARRIVAL_S", 3600.0)
+
     async def main() -> None:
-        listener = await listen(OneSite(), "127.0.0.1", 0, max_pending=2)
-        waiting = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(2)]
+        listener = await listen(OneSite(), "127.0.0.1", 0, max_pending=3)
+        silent = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(20)]
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-        with pytest.raises(ConnectionError):
-            assert await reader.read() == b""
-            raise ConnectionResetError  # closed without a reset counts too
-        for _reader, other in [*waiting, (reader, writer)]:
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        for earlier, _ in silent[:17]:
+            with pytest.raises(ConnectionError):
+                assert await asyncio.wait_for(earlier.read(), 20) == b""
+                raise ConnectionResetError  # closed without a reset counts too
+        for _reader, other in [*silent, (reader, writer)]:
             other.close()
         await listener.close()
 
     run(main())
+
+
+def test_the_most_crowded_address_gives_way() -> None:
+    waiting: WaitingConnections[str] = WaitingConnections(3)
+    assert [waiting.add("a", "a1"), waiting.add("b", "b1"), waiting.add("b", "b2")] == [None, None, None]
+    assert waiting.add("c", "c1") == "b1"
+    waiting.discard("a", "a1")
+    waiting.discard("a", "a1")
+    assert len(waiting) == 2
+    assert [waiting.add("c", "c2"), waiting.add("b", "b3")] == [None, "c1"]
 
 
 def test_an_address_in_use_says_how_to_reach_the_bus_behind_it() -> None:

@@ -223,8 +223,8 @@ def test_a_group_reaches_its_members_at_every_bridge(tmp_path: Path) -> None:
         ):
             members = []
             for bridge, name, site in ((one, "a", "home"), (two, "b", "home"), (two, "c", "office")):
-                member = await bridge.satellite(name)
-                await member.send(Message("ovos.listener.record.started", {}, {"session": {"site_id": site}}))
+                member = await bridge.satellite(name, site_determination=site)
+                await member.send(Message("ovos.listener.record.started"))
                 members.append(member)
             await until(lambda: follows(one, "home") and follows(two, "home") and follows(two, "office"))
             assert hub.hub is not None

@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections import deque
+import math
+from collections import Counter, deque
 from datetime import datetime
 from typing import Final
 
@@ -129,3 +130,48 @@ class FailedAttempts:
         self._recent[address] = recent
         while len(self._recent) > self._addresses:
             del self._recent[next(iter(self._recent))]
+
+
+class RefusalSummary(msgspec.Struct, frozen=True):
+    """Refusals since the last summary."""
+
+    count: int
+    reasons: dict[str, int]
+    addresses: int
+    """How many different ones there were, as far as they were kept apart."""
+    address: str
+    """The last one, with why it was refused."""
+    reason: str
+
+
+class RefusalCount:
+    """Counts who is turned away: the first is reported at once, then at most one summary in each period.
+
+    Strangers decide how often they knock, so they must not decide how much is written about it.
+    """
+
+    def __init__(self, *, every_s: float = 60.0, addresses: int = 1000) -> None:
+        self._every_s = every_s
+        self._most_addresses = addresses
+        self._reasons: Counter[str] = Counter()
+        self._addresses: set[str] = set()
+        self._last = ("", "")
+        self._reported_at = -math.inf
+
+    def note(self, address: str, reason: str) -> None:
+        self._reasons[reason] += 1
+        self._last = (address, reason)
+        if len(self._addresses) < self._most_addresses:
+            self._addresses.add(address)
+
+    def take(self, now: float) -> RefusalSummary | None:
+        """What was counted, once its time has come; counting begins again."""
+        if not self._reasons or now - self._reported_at < self._every_s:
+            return None
+        self._reported_at = now
+        summary = RefusalSummary(
+            self._reasons.total(), dict(self._reasons), len(self._addresses), *self._last
+        )
+        self._reasons.clear()
+        self._addresses.clear()
+        return summary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import tomllib
@@ -17,16 +18,19 @@ from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.participants.record import (
     RECORD_KEYS,
     ParticipantRecord,
+    Role,
     check_participant_id,
     parse_record,
 )
 from bridgehead.bus.wire.frames import to_base64
-from bridgehead.errors import NotFound, UserError
+from bridgehead.errors import ConfigError, NotFound, UserError
 from bridgehead.host.clock import Clock, iso_ms
 
+_log: Final = logging.getLogger("bridgehead.bus")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _LONGEST_S: Final = 100 * 365 * _UNITS["d"]
+_RIGHTS: Final = frozenset({"grants", "publish", "managed_session_id"})
 
 
 class Enrolment(msgspec.Struct, frozen=True):
@@ -38,6 +42,8 @@ class Enrolment(msgspec.Struct, frozen=True):
     cert_sha256: str | None
     token: bool = False
     expires_in_s: float | None = None
+    paired: bool = False
+    """`table` is the whole record as a person approved it, for a name that nobody holds."""
 
 
 class ListedParticipant(msgspec.Struct, frozen=True):
@@ -55,8 +61,11 @@ def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | No
     """Make record, credential and join file; the join file is the only place where the secret is ever shown."""
     check_participant_id(request.participant)
     with folder.editing():
+        known = folder.credentials().get(request.participant)
+        if request.paired and not is_free(known):
+            raise NameTaken(request.participant)
         # Checked before anything is written; an existing record keeps what was not given again.
-        table = {**folder.tables().get(request.participant, {}), **request.table}
+        table = {**({} if request.paired else kept_table(folder, request.participant)), **request.table}
         parse_record(request.participant, table)
         join, credential = _issue(request, clock)
         if path is not None:
@@ -82,8 +91,31 @@ def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
     return join, Credential(key=key)
 
 
+def is_free(credential: Credential | None) -> bool:
+    """Whether a device may ask to be let in under a name with this credential."""
+    return credential is None or credential.revoked
+
+
+def kept_table(folder: StateFolder, participant_id: str) -> dict[str, Any]:
+    """What the record of a participant says that is enrolled (again); nothing a revocation has ended."""
+    table = folder.tables().get(participant_id, {})
+    known = folder.credentials().get(participant_id)
+    return without_rights(table) if known is not None and known.revoked else table
+
+
+def without_rights(table: dict[str, Any]) -> dict[str, Any]:
+    """A record without anything that lets its participant do more than a plain satellite.
+
+    Restrictions stay: what a participant must not do does not become allowed by revoking it.
+    """
+    plain = {key: value for key, value in table.items() if key not in _RIGHTS}
+    if plain.get("role") in (Role.SKILL_HOST, Role.PEER):
+        del plain["role"]
+    return plain
+
+
 def revoke(folder: StateFolder, participant_id: str) -> None:
-    """Take the credential away; a running bridge closes the connection. The record stays."""
+    """Take the credential and all rights away; a running bridge closes the connection. The rest of the record stays."""
     with folder.editing():
         known = folder.credentials().get(participant_id)
         if known is None and participant_id not in folder.tables():
@@ -91,6 +123,12 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
         if known is not None and known.revoked:
             raise UnknownParticipant(participant_id, "is revoked already")
         folder.put_credential(participant_id, Credential(revoked=True))
+        try:
+            if (table := folder.tables().get(participant_id)) is not None:
+                folder.put_table(participant_id, without_rights(table))
+        except ConfigError as error:
+            # Somebody is editing the file. It is out all the same, and `kept_table` gives it nothing back.
+            _log.warning("the record of %s stays as it is written: %s", participant_id, error)
 
 
 def listing(folder: StateFolder, now: datetime) -> list[ListedParticipant]:
@@ -167,6 +205,16 @@ class UnknownParticipant(NotFound):
     def __init__(self, participant_id: str, what: str) -> None:
         super().__init__(
             f"{participant_id!r} {what}", hint="bridgehead bus participant list shows who is enrolled"
+        )
+
+
+class NameTaken(UserError):
+    """A device asked for a name that somebody has by now."""
+
+    def __init__(self, participant_id: str) -> None:
+        super().__init__(
+            f"{participant_id!r} is enrolled already, so no device can be paired under this name",
+            hint="choose another name, or revoke this one first: bridgehead bus participant revoke ID",
         )
 
 

@@ -84,7 +84,11 @@ class StateFolder:
         record = parse_record(participant_id, table)
         _refuse_shared_sessions({**self.tables(), participant_id: table})
         document = tomlkit.parse(self._text() or _HEADER)
-        if participant_id in document:
+        if participant_id in document and not table:
+            # A table that was only `[name.grants]` would have no line of its own left.
+            del document[participant_id]
+            document[participant_id] = tomlkit.table()
+        elif participant_id in document:
             _take_over(document[participant_id], table)
         else:
             document[participant_id] = tomlkit.item(table)

@@ -79,6 +79,7 @@ class Admission:
         self._hop_limit = settings.hop_limit
         self._hidden_source = settings.hidden_source
         self._nat = settings.nat
+        self._no_sites = settings.ignored_sites
         self._register = register
         self._secret = secret
         self._managed = managed
@@ -158,6 +159,9 @@ class Admission:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
         local, hub_session, session = located
         terms = participant.terms
+        if "site_id" in session and not terms.is_placed and session["site_id"] not in self._no_sites:
+            # A group belongs to those the operator put there; who only says so could stop another's speech.
+            session = {key: value for key, value in session.items() if key != "site_id"}
         context["session"] = terms.gate(session) if terms.gates_sessions else session
         data = message.data
         if message.type == SYNC and local != hub_session:

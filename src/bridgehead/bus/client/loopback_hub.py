@@ -15,6 +15,7 @@ from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import Incoming, MessageRefused, Satellite
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
 from bridgehead.bus.sockets.dial import ConnectionEnded
+from bridgehead.bus.sockets.local_users import UserOf, user_behind, whose
 from bridgehead.bus.sockets.origin import own_names, refusal
 from bridgehead.bus.wire.message import HUB_GREETING, HUB_PATH, Malformed, encode, read_frame
 from bridgehead.errors import BridgeheadError
@@ -28,7 +29,8 @@ TRY_AGAIN: Final = 1013
 class LoopbackHub:
     """The site behind the loopback listener."""
 
-    def __init__(self, join: JoinFile) -> None:
+    def __init__(self, join: JoinFile, *, user_of: UserOf = user_behind) -> None:
+        self._user_of = user_of
         self._join = join
         self._names = own_names(socket.gethostname())
         self._programs: set[LoopbackProgram] = set()
@@ -37,6 +39,8 @@ class LoopbackHub:
         if request.path != HUB_PATH:
             return Answer(404, b"not found\n")
         turned_away = refusal(request.headers, names=self._names, same_origin=True, secure=request.secure)
+        if turned_away is None and whose(request, self._user_of) == "other":
+            turned_away = Answer(403, b"this participant belongs to another user of this machine\n")
         return turned_away or Upgrade(LoopbackProgram(self, self._join), MAX_FRAME_BYTES)
 
     async def respond(self, request: Request) -> Answer:

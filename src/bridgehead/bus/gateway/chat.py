@@ -18,6 +18,7 @@ from bridgehead.bus.gateway.gateway import NOT_FOUND, Gateway
 from bridgehead.bus.interfaces import ItemAnswer, typed_answer
 from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.sockets.local_users import UserOf, user_behind
 from bridgehead.bus.wire.topics import HANDLED, NOTICE, SPEAK, STOP, UNMATCHED
 from bridgehead.host.clock import Clock, SystemClock
 
@@ -44,6 +45,8 @@ _FILES: Final = {
 class _ChatSession(msgspec.Struct):
     record: ParticipantRecord
     until: float
+    user: int | None
+    """Whose browser it is; None where that is not known, as for other machines."""
 
 
 class ChatEndpoint:
@@ -56,8 +59,10 @@ class ChatEndpoint:
         grants: frozenset[Grant] = frozenset(),
         lang: str | None = None,
         clock: Clock | None = None,
+        user_of: UserOf = user_behind,
     ) -> None:
         self._gateway = gateway
+        self._user_of = user_of
         self._grants = grants
         self._lang = lang
         self._clock = clock or SystemClock()
@@ -104,12 +109,12 @@ class ChatEndpoint:
             return Answer(401, page, "text/html; charset=utf-8", PAGE_HEADERS)
         secure = "; Secure" if request.secure else ""
         rights = f"Path=/chat; Max-Age={SESSION_S:.0f}; HttpOnly; SameSite=Strict{secure}"
-        return self._page(("Set-Cookie", f"{COOKIE}={self._new_session()}; {rights}"))
+        return self._page(("Set-Cookie", f"{_cookie_name(request)}={self._new_session(request)}; {rights}"))
 
     def _page(self, *headers: tuple[str, str]) -> Answer:
         return Answer(200, _file("chat.html"), "text/html; charset=utf-8", (*PAGE_HEADERS, *headers))
 
-    def _new_session(self) -> str:
+    def _new_session(self, request: Request) -> str:
         key = secrets.token_urlsafe(24)
         record = ParticipantRecord(
             f"chat-{secrets.token_hex(6)}",
@@ -119,16 +124,19 @@ class ChatEndpoint:
             lang=self._lang,
             ephemeral=True,
         )
-        self._sessions[key] = _ChatSession(record, self._clock.monotonic() + SESSION_S)
+        self._sessions[key] = _ChatSession(
+            record, self._clock.monotonic() + SESSION_S, self._user_of(request)
+        )
         while len(self._sessions) > MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         return key
 
     def _session_of(self, request: Request) -> _ChatSession | None:
-        session = self._sessions.get(_cookie(request.headers.get("cookie", "")))
+        session = self._sessions.get(_cookie(request))
         if session is None or session.until < self._clock.monotonic():
             return None
-        return session
+        # Browsers send a cookie to every port of a host, where servers of other accounts may see it.
+        return session if session.user == self._user_of(request) else None
 
 
 class ChatSocket(RawConnection):
@@ -195,10 +203,15 @@ def _answer_in(value: object) -> ItemAnswer | None:
         return None
 
 
-def _cookie(header: str) -> str:
-    for part in header.split(";"):
+def _cookie_name(request: Request) -> str:
+    """Two chats on one machine must not log each other out: cookies know no ports."""
+    return COOKIE if request.ends is None else f"{COOKIE}_{request.ends.near[1]}"
+
+
+def _cookie(request: Request) -> str:
+    for part in request.headers.get("cookie", "").split(";"):
         name, _, value = part.strip().partition("=")
-        if name == COOKIE:
+        if name == _cookie_name(request):
             return value
     return ""
 

@@ -41,9 +41,9 @@ class ConnectionGateway(Protocol):
         """The time now, as frames show it."""
         ...
 
-    def handshake_began(self) -> None: ...
+    def handshake_began(self, address: str, connection: FramedConnection) -> None: ...
 
-    def handshake_ended(self) -> None: ...
+    def handshake_ended(self, address: str, connection: FramedConnection) -> None: ...
 
     def prove(self, challenge: Challenge, mac: bytes, address: str) -> ParticipantRecord | None:
         """The participant whose key made `mac`; None for anybody else."""
@@ -170,7 +170,7 @@ class FramedConnection(RawConnection):
             super().opened(peer)
             return
         self._peer = peer
-        self._gateway.handshake_began()
+        self._gateway.handshake_began(self._address, self)
         self._deadline = asyncio.get_running_loop().call_later(AUTHENTICATION_S, self._fail)
         peer.send(frames.challenge(self._nonce, self._gateway.timestamp()))
 
@@ -255,11 +255,16 @@ class FramedConnection(RawConnection):
         self._peer.send(frames.error("not_authenticated", {}))
         self._peer.close(CloseCode.NOT_AUTHENTICATED, CloseCode.NOT_AUTHENTICATED.reason)
 
+    def give_way(self) -> None:
+        """Leave before having proved anything: others wait, too."""
+        self._disarm()
+        self._peer.close(TRY_LATER, "too many strangers at the door")
+
     def _disarm(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-            self._gateway.handshake_ended()
+            self._gateway.handshake_ended(self._address, self)
 
     # -- frames ---------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,13 @@ from typing import Final
 import msgspec
 
 from bridgehead.bus.access.certificates import FRAMED_PATH, certified_participant
-from bridgehead.bus.access.credentials import NO_BINDING, Challenge, FailedAttempts, bearer_token
+from bridgehead.bus.access.credentials import (
+    NO_BINDING,
+    Challenge,
+    FailedAttempts,
+    RefusalCount,
+    bearer_token,
+)
 from bridgehead.bus.access.enrolled import EnrolledParticipants
 from bridgehead.bus.gateway.connections import FramedConnection, RawConnection
 from bridgehead.bus.gateway.pending_answers import PendingAnswers
@@ -82,7 +88,9 @@ class Gateway:
         self._clock = clock or SystemClock()
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._failures = FailedAttempts(limit=self.settings.failed_attempts)
-        self._handshakes = 0
+        self._refusals = RefusalCount()
+        self._handshakes: dict[str, dict[FramedConnection, None]] = {}
+        """Those who have not proved themselves yet, by address, oldest first."""
         self._watching: asyncio.Task[None] | None = None
 
     # -- Site -----------------------------------------------------------------------------------------------------
@@ -99,7 +107,7 @@ class Gateway:
             secure=request.secure,
         )
         if turned_away is not None:
-            self._refused(request.address, "origin")
+            self.refused(request.address, "origin")
             return turned_away
         if endpoint is not None:
             return endpoint.upgrade(request)
@@ -119,8 +127,6 @@ class Gateway:
         return Answer(426, b"this is a WebSocket\n") if request.path in (FRAMED_PATH, RAW_PATH) else NOT_FOUND
 
     def _admit(self, request: Request) -> Upgrade | Answer:
-        if self.is_blocked(request.address):
-            return TOO_MANY
         self.reload()  # whoever was added or revoked a moment ago is known or unknown from now on
         token = bearer_token(request.headers.get("authorization"))
         if self.settings.client_certificates:
@@ -132,8 +138,7 @@ class Gateway:
         else:
             record = None
         if record is None:
-            self.authentication_failed(request.address)
-            return UNAUTHORIZED
+            return self.turn_away(request.address)
         return self._open(request, record)
 
     def _certified(self, request: Request) -> ParticipantRecord | None:
@@ -143,8 +148,10 @@ class Gateway:
         return None if participant_id is None else self.directory.by_certificate(participant_id)
 
     def _challenge(self, request: Request) -> Upgrade | Answer:
-        if self._handshakes >= self.settings.max_handshakes:
-            return BUSY
+        if sum(map(len, self._handshakes.values())) >= self.settings.max_handshakes:
+            # Whoever holds most places gives one up, so that nobody can hold them all against the others.
+            crowd = max(self._handshakes.values(), key=len)
+            next(iter(crowd)).give_way()
         connection = FramedConnection(self, None, None, request.address)
         return Upgrade(connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL, HANDSHAKE_BYTES)
 
@@ -167,8 +174,6 @@ class Gateway:
         return self._failures.too_many(address, self._clock.monotonic())
 
     def prove(self, challenge: Challenge, mac: bytes, address: str) -> ParticipantRecord | None:
-        if self.is_blocked(address):
-            return None
         self.reload()
         return self.directory.by_mac(challenge, mac)
 
@@ -178,21 +183,43 @@ class Gateway:
         assert key is not None
         return challenge.server_mac(key)
 
-    def handshake_began(self) -> None:
-        self._handshakes += 1
+    def handshake_began(self, address: str, connection: FramedConnection) -> None:
+        self._handshakes.setdefault(address, {})[connection] = None
 
-    def handshake_ended(self) -> None:
-        self._handshakes -= 1
+    def handshake_ended(self, address: str, connection: FramedConnection) -> None:
+        waiting = self._handshakes.get(address, {})
+        waiting.pop(connection, None)
+        if not waiting:
+            self._handshakes.pop(address, None)
 
     def authentication_failed(self, address: str) -> None:
         self._failures.note(address, self._clock.monotonic())
-        self._refused(address, "not_authenticated")
+        self.refused(address, "not_authenticated")
 
-    def _refused(self, address: str, reason: str) -> None:
-        _log.warning("refused a connection from %s: %s", address, reason)
-        self._announce("bus.refused", address=address, reason=reason)
+    def turn_away(self, address: str) -> Answer:
+        """What somebody without a good credential is answered.
 
-    def _announce(self, kind: str, **facts: str) -> None:
+        A good one is let in however many bad ones came from the same address: behind it are others, too, and what
+        stops guessing is the length of keys and tokens.
+        """
+        answer = TOO_MANY if self.is_blocked(address) else UNAUTHORIZED
+        self.authentication_failed(address)
+        return answer
+
+    def refused(self, address: str, reason: str) -> None:
+        """Somebody was turned away; reported in summaries, because they decide how often it happens."""
+        self._refusals.note(address, reason)
+        self._report_refusals()
+
+    def _report_refusals(self) -> None:
+        summary = self._refusals.take(self._clock.monotonic())
+        if summary is not None:
+            _log.warning(
+                "refused %d connections, the last from %s: %s", summary.count, summary.address, summary.reason
+            )
+            self._announce("bus.refused", **msgspec.structs.asdict(summary))
+
+    def _announce(self, kind: str, **facts: object) -> None:
         self._announcer.announce(kind, {"at": self.timestamp(), **facts})
 
     # -- live reload ----------------------------------------------------------------------------------------------
@@ -205,6 +232,7 @@ class Gateway:
         while True:
             await asyncio.sleep(RELOAD_S)
             self.reload()
+            self._report_refusals()
 
     def reload(self) -> None:
         change = self.directory.reload(self._clock.monotonic())

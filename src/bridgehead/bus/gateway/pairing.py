@@ -10,19 +10,20 @@ import asyncio
 import hashlib
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from bridgehead.bus.access.credentials import NONCE_BYTES, certificate_binding
-from bridgehead.bus.access.enrolment import Enrolment, enrol
+from bridgehead.bus.access.credentials import NONCE_BYTES, FailedAttempts, certificate_binding
+from bridgehead.bus.access.enrolment import Enrolment, enrol, is_free, kept_table
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.actions import CloseCode
 from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, TOO_MANY, Gateway
 from bridgehead.bus.interfaces import ApprovalRequest, Approvals
-from bridgehead.bus.participants.record import check_participant_id
+from bridgehead.bus.participants.record import check_participant_id, parse_record
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, dial
 from bridgehead.bus.wire.frames import from_base64, to_base64
@@ -33,7 +34,15 @@ _log: Final = logging.getLogger("bridgehead.bus")
 
 WAIT_S: Final = 600.0
 POLL_S: Final = 0.5
+STEP_S: Final = 10.0
+"""How long a device may take to say its name and its number."""
 MAX_WAITING: Final = 8
+WAITING_EACH: Final = 2
+"""Devices of one address that wait at the same time; the others leave room for others."""
+QUESTIONS_EACH: Final = 6
+QUESTIONS: Final = 30
+QUESTIONS_IN_S: Final = 600.0
+"""Each question is written into the record and shown to a person: so many of one address, so many in all."""
 MAX_BYTES: Final = 4096
 
 
@@ -67,19 +76,33 @@ class PairingEndpoint:
         self.clock = clock or SystemClock()
         self.wait_s = wait_s
         self.poll_s = poll_s
-        self.waiting = 0
+        self.waiting: Counter[str] = Counter()
+        """Devices by address."""
+        self._questions = FailedAttempts(limit=QUESTIONS, window_s=QUESTIONS_IN_S)
+        self._questions_each = FailedAttempts(limit=QUESTIONS_EACH, window_s=QUESTIONS_IN_S)
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != "/pair" or "origin" in request.headers:
             return NOT_FOUND
         if self.gateway.is_blocked(request.address):
             return TOO_MANY
-        if self.waiting >= MAX_WAITING:
+        if self.waiting.total() >= MAX_WAITING or self.waiting[request.address] >= WAITING_EACH:
+            self.gateway.refused(request.address, "pairing")
             return BUSY
         return Upgrade(PairingSocket(self, request.address), MAX_BYTES, first_bytes=MAX_BYTES)
 
     async def respond(self, request: Request) -> Answer:
         return NOT_FOUND
+
+    def may_ask(self, address: str) -> bool:
+        """Whether a person may be asked about one more device; if so it counts."""
+        now = self.clock.monotonic()
+        if self._questions.too_many("", now) or self._questions_each.too_many(address, now):
+            self.gateway.refused(address, "pairing")
+            return False
+        self._questions.note("", now)
+        self._questions_each.note(address, now)
+        return True
 
 
 class PairingSocket:
@@ -100,10 +123,8 @@ class PairingSocket:
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
-        self._endpoint.waiting += 1
-        self._deadline = asyncio.get_running_loop().call_later(
-            self._endpoint.wait_s, self._refuse, "too late"
-        )
+        self._endpoint.waiting[self._address] += 1
+        self._deadline = asyncio.get_running_loop().call_later(STEP_S, self._refuse, "too late")
 
     def received(self, payload: bytes, *, text: bool) -> None:
         try:
@@ -127,7 +148,7 @@ class PairingSocket:
         pass
 
     def closed(self, code: int, reason: str) -> None:
-        self._endpoint.waiting -= 1
+        self._endpoint.waiting -= Counter((self._address,))
         if self._deadline is not None:
             self._deadline.cancel()
         if self._task is not None:
@@ -144,8 +165,8 @@ class PairingSocket:
             self._participant = check_participant_id(name)
         except ConfigError:
             return False
-        credential = self._endpoint.gateway.directory.credentials.get(name)
-        if credential is not None and not credential.revoked:
+        self._endpoint.gateway.reload()
+        if not is_free(self._endpoint.gateway.directory.credentials.get(name)):
             self._refuse("this name is taken")
             return True
         self._commitment = commitment
@@ -160,17 +181,31 @@ class PairingSocket:
             return False
         if not secrets.compare_digest(hashlib.sha256(nonce).digest(), self._commitment):
             return False
+        if not self._endpoint.may_ask(self._address):
+            self._refuse("too many devices asked; try again later")
+            return True
+        assert self._deadline is not None
+        self._deadline.cancel()
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(self._endpoint.wait_s, self._refuse, "too late")
         code = pairing_code(self._participant, nonce, self._nonce, self._endpoint.gateway.binding)
-        self._task = asyncio.get_running_loop().create_task(self._wait_for_answer(code))
+        self._task = loop.create_task(self._wait_for_answer(code))
         return True
 
     async def _wait_for_answer(self, code: str) -> None:
         approvals = self._endpoint.approvals
+        try:
+            table = await asyncio.to_thread(kept_table, self._endpoint.folder, self._participant)
+            rights = parse_record(self._participant, table).rights()
+        except BridgeheadError as error:
+            self._failed(error)
+            return
         request = ApprovalRequest(
             f"pair:{self._participant}:{secrets.token_hex(4)}",
             f"device {self._participant} wants to join the bus and shows {code}",
             f"A device at {self._address} asks to join as {self._participant!r}. "
-            f"Answer yes only if its display shows {code}.",
+            f"Answer yes only if its display shows {code}. "
+            f"It would get: {rights}.",
             self._endpoint.wait_s,
         )
         await asyncio.to_thread(approvals.ask, request)
@@ -182,22 +217,26 @@ class PairingSocket:
             if answer is None:
                 approvals.withdraw(request.key)
         if answer == "yes":
-            await self._admit()
+            await self._admit(table)
         else:
             self._refuse("refused by the operator")
 
-    async def _admit(self) -> None:
+    async def _admit(self, table: dict[str, Any]) -> None:
+        """Enrol the device with the record the person was shown, whatever the file says by now."""
         endpoint = self._endpoint
-        request = Enrolment(self._participant, {}, endpoint.url, endpoint.cert_sha256)
+        request = Enrolment(self._participant, table, endpoint.url, endpoint.cert_sha256, paired=True)
         try:
             join = await asyncio.to_thread(enrol, endpoint.folder, request, endpoint.clock)
         except BridgeheadError as error:
-            _log.error("pairing %s failed: %s", self._participant, error)
-            self._refuse("the bridge could not enrol it")
+            self._failed(error)
             return
         endpoint.gateway.reload()
         self._send({"l2": "paired", "join": msgspec.to_builtins(join)})
         self._peer.close(1000, "paired")
+
+    def _failed(self, error: BridgeheadError) -> None:
+        _log.error("pairing %s failed: %s", self._participant, error)
+        self._refuse("the bridge could not enrol it")
 
     def _refuse(self, why: str) -> None:
         self._peer.close(CloseCode.NOT_AUTHENTICATED, why)

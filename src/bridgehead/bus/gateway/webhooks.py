@@ -10,7 +10,7 @@ import msgspec
 
 from bridgehead.bus.access.credentials import bearer_token
 from bridgehead.bus.actions import CloseCode, Delivery
-from bridgehead.bus.gateway.gateway import NOT_FOUND, TOO_MANY, UNAUTHORIZED, Gateway
+from bridgehead.bus.gateway.gateway import NOT_FOUND, Gateway
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
@@ -59,14 +59,11 @@ class WebhookEndpoint:
         return await self._ask(record, asked, wait_s, plain=_wants_plain(request))
 
     def _authenticate(self, request: Request) -> ParticipantRecord | Answer:
-        if self._gateway.is_blocked(request.address):
-            return TOO_MANY
         token = bearer_token(request.headers.get("authorization"))
         self._gateway.reload()
         record = self._gateway.directory.by_token(token, self._clock.now()) if token else None
         if record is None or record.id != request.path.removeprefix("/hook/"):
-            self._gateway.authentication_failed(request.address)
-            return UNAUTHORIZED
+            return self._gateway.turn_away(request.address)
         return record
 
     async def _ask(

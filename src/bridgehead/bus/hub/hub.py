@@ -20,6 +20,7 @@ import msgspec
 
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade, text_frame
 from bridgehead.bus.sockets.heartbeat import Heartbeat
+from bridgehead.bus.sockets.local_users import UserOf, user_behind, whose
 from bridgehead.bus.sockets.origin import own_names, refusal
 from bridgehead.bus.transports.base import Audience, HubListener
 from bridgehead.bus.wire.message import (
@@ -39,6 +40,12 @@ _log: Final = logging.getLogger("bridgehead.bus.hub")
 GOING_AWAY: Final = 1001
 MIB: Final = 1024 * 1024
 
+NOT_YOURS: Final = Answer(
+    401,
+    b"this hub is for the user it runs as; set hub_token in [bus] to let others in by token\n",
+    headers=(("WWW-Authenticate", "Bearer"),),
+)
+
 OnMessage = Callable[[Message], None]
 
 
@@ -48,6 +55,7 @@ class HubSettings(msgspec.Struct, frozen=True):
     max_frame_bytes: int = 25 * MIB
     max_unsent_bytes: int = 32 * MIB
     token: str | None = None
+    """What every member must show; None lets in the user the hub runs as, and nobody else of this machine."""
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     ping_s: float = 30.0
@@ -64,8 +72,9 @@ class _Published(msgspec.Struct, frozen=True):
 class Hub:
     """Everybody gets everything, in one order."""
 
-    def __init__(self, settings: HubSettings | None = None) -> None:
+    def __init__(self, settings: HubSettings | None = None, *, user_of: UserOf = user_behind) -> None:
         self.settings = settings or HubSettings()
+        self._user_of = user_of
         self.counts: Counter[str] = Counter()
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._members: dict[HubMember, None] = {}
@@ -97,7 +106,11 @@ class Hub:
         if turned_away is not None:
             self.counts["refused_origin"] += 1
             return turned_away
-        if not self._has_token(request.headers.get("authorization", "")):
+        if self.settings.token is None:
+            if whose(request, self._user_of) != "own":
+                self.counts["refused_user"] += 1
+                return NOT_YOURS
+        elif not self._has_token(request.headers.get("authorization", ""), self.settings.token):
             self.counts["refused_token"] += 1
             return Answer(401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
         wants_echo = request.headers.get("x-bridgehead-no-echo") != "1"
@@ -108,10 +121,8 @@ class Hub:
             return Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
         return Answer(404, b"not found\n")
 
-    def _has_token(self, authorization: str) -> bool:
-        if self.settings.token is None:
-            return True
-        return hmac.compare_digest(authorization.encode(), f"Bearer {self.settings.token}".encode())
+    def _has_token(self, authorization: str, token: str) -> bool:
+        return hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
 
     # -- members --------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ class Terms:
         self.is_managed = record.mode == "manage"
         self.speaks_legacy = record.names == "legacy"
         self.may_use_default_session = record.has(Grant.DEFAULT_SESSION)
-        self.gates_sessions = not record.policy.is_empty or record.site_determination is not None
+        self.is_placed = record.site_determination is not None
+        self.gates_sessions = not record.policy.is_empty or self.is_placed
         self.freely_delivered = frozenset(
             topic
             for topic in LIFECYCLE - {SYNC}

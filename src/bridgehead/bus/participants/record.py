@@ -88,8 +88,6 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
             return False
         if self.publish is not None:
             return self.publish.match(topic)
-        if self.mode == "manage":
-            return True
         if Grant.REGISTER_SKILLS in self.grants:
             return _SKILL_HOST_TOPICS.match(topic) or is_poll_answer(topic)
         return _SATELLITE_TOPICS.match(topic)
@@ -99,8 +97,6 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
         """The publish list in force, defaults filled in."""
         if self.publish is not None:
             return self.publish.listed()
-        if self.mode == "manage":
-            return ["*"]
         host = Grant.REGISTER_SKILLS in self.grants
         return [*_SKILL_HOST_TOPICS.listed(), "answers to polls"] if host else _SATELLITE_TOPICS.listed()
 
@@ -127,6 +123,11 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
                 "burst": self.limits.burst,
             },
         }
+
+    def rights(self) -> str:
+        """What it may do, for a person who is asked to let it in."""
+        granted = ", ".join(sorted(self.grants)) or "none"
+        return f"role {self.role}, grants: {granted}, may publish: {', '.join(self.publishable)}"
 
     @property
     def max_frame_bytes(self) -> int:

@@ -7,8 +7,8 @@ Nothing here waits: sending puts bytes into the transport, and `paused` says tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -105,6 +105,13 @@ class EndedConversation:
 ENDED: Final = EndedConversation()
 
 
+class Ends(msgspec.Struct, frozen=True):
+    """Both ends of a TCP connection, as host and port."""
+
+    far: tuple[str, int]
+    near: tuple[str, int]
+
+
 class Request(msgspec.Struct, frozen=True):
     """The head of an HTTP request, and its body where there is one."""
 
@@ -118,6 +125,8 @@ class Request(msgspec.Struct, frozen=True):
     peer_certificate: bytes | None = None
     """DER of the client certificate the listener's authorities vouch for."""
     body: bytes = b""
+    ends: Ends | None = None
+    """None for a Unix socket."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -149,6 +158,51 @@ class Site(Protocol):
     async def respond(self, request: Request) -> Answer:
         """Answer an ordinary HTTP request."""
         ...
+
+
+Waiter = TypeVar("Waiter")
+
+
+class WaitingConnections(Generic[Waiter]):
+    """Connections that have not said yet what they want, by address.
+
+    When there are too many, the oldest of the address that has most of them gives way: whoever opens sockets and says
+    nothing pushes out their own, and somebody who asks at once is heard.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._by_address: dict[str, dict[Waiter, None]] = {}
+        self._total = 0
+
+    def __len__(self) -> int:
+        return self._total
+
+    def add(self, address: str, connection: Waiter) -> Waiter | None:
+        """One more waits; returns the one that must leave for it."""
+        leaving = None
+        if self._total >= self._limit:
+            crowded = max(self._by_address, key=lambda known: len(self._by_address[known]))
+            leaving = next(iter(self._by_address[crowded]))
+            self.discard(crowded, leaving)
+        self._by_address.setdefault(address, {})[connection] = None
+        self._total += 1
+        return leaving
+
+    def discard(self, address: str, connection: Waiter) -> None:
+        here = self._by_address.get(address)
+        if here is None or connection not in here:
+            return
+        del here[connection]
+        self._total -= 1
+        if not here:
+            del self._by_address[address]
+
+
+def has_two_lengths(names: Iterable[bytes]) -> bool:
+    """Whether a request says in two ways where its body ends: two readers would see two different requests."""
+    lower = {name.lower() for name in names}
+    return b"content-length" in lower and b"transfer-encoding" in lower
 
 
 def shown_certificate(transport: asyncio.BaseTransport) -> bytes | None:

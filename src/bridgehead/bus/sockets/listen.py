@@ -15,7 +15,15 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 import msgspec
 
-from bridgehead.bus.sockets.base import Answer, Request, Site, shown_certificate
+from bridgehead.bus.sockets.base import (
+    Answer,
+    Ends,
+    Request,
+    Site,
+    WaitingConnections,
+    has_two_lengths,
+    shown_certificate,
+)
 from bridgehead.bus.sockets.libraries import LibraryName, TakeOver, library
 from bridgehead.errors import BridgeheadError
 
@@ -107,22 +115,27 @@ class HttpConnections:
     def __init__(self, site: Site, take_over: TakeOver, *, limit: int = 512) -> None:
         self.site = site
         self.take_over = take_over
-        self._limit = limit
+        self._waiting: WaitingConnections[HttpConnection] = WaitingConnections(limit)
         self._open: set[HttpConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self) -> HttpConnection:
         return HttpConnection(self)
 
-    def add(self, connection: HttpConnection) -> bool:
-        """Whether there may be one more."""
-        if len(self._open) >= self._limit:
-            return False
+    def add(self, connection: HttpConnection) -> None:
+        """One more whose request has not arrived."""
         self._open.add(connection)
-        return True
+        leaving = self._waiting.add(connection.address, connection)
+        if leaving is not None:
+            leaving.abort()
+
+    def arrived(self, connection: HttpConnection) -> None:
+        """The whole request is there; from now on we are the slow ones."""
+        self._waiting.discard(connection.address, connection)
 
     def discard(self, connection: HttpConnection) -> None:
         self._open.discard(connection)
+        self._waiting.discard(connection.address, connection)
 
     def run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -147,13 +160,13 @@ class HttpConnection(asyncio.Protocol):
         self._request: Request | None = None
         self._body: list[bytes] = []
         self._transport: asyncio.Transport
+        self.address = ""
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if not self._connections.add(self):
-            self._transport.abort()
-            return
+        self.address = _address(transport.get_extra_info("peername"))
+        self._connections.add(self)
         self._deadline = asyncio.get_running_loop().call_later(ARRIVAL_S, self.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -178,6 +191,9 @@ class HttpConnection(asyncio.Protocol):
         while not self._transport.is_closing():
             event = self._http.next_event()
             if isinstance(event, h11.Request):
+                if has_two_lengths(name for name, _ in event.headers):
+                    self._answer(Answer(400, b"send Content-Length or Transfer-Encoding, not both\n"))
+                    return
                 self._request = _read_request(event, self._transport)
                 if _wants_websocket(self._request):
                     self._decide(self._request)
@@ -190,6 +206,7 @@ class HttpConnection(asyncio.Protocol):
             elif isinstance(event, h11.EndOfMessage):
                 assert self._request is not None
                 self._disarm()
+                self._connections.arrived(self)
                 complete = msgspec.structs.replace(self._request, body=b"".join(self._body))
                 self._connections.run(self._respond(complete))
                 return
@@ -239,10 +256,21 @@ def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
         target.path,
         dict(parse_qsl(target.query)),
         headers,
-        str(peername[0]) if isinstance(peername, tuple) else "local",
+        _address(peername),
         secured is not None,
         shown_certificate(transport),
+        ends=_ends(peername, transport.get_extra_info("sockname")),
     )
+
+
+def _address(peername: object) -> str:
+    return str(peername[0]) if isinstance(peername, tuple) else "local"
+
+
+def _ends(far: object, near: object) -> Ends | None:
+    if not isinstance(far, tuple) or not isinstance(near, tuple):
+        return None
+    return Ends((str(far[0]), int(far[1])), (str(near[0]), int(near[1])))
 
 
 def _wants_websocket(request: Request) -> bool:

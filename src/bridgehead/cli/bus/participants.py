@@ -176,7 +176,7 @@ def show_participant(app: App, participant_id: str, state: str | None) -> None:
 @state_option
 @click.pass_obj
 def revoke_participant(app: App, participant_id: str, state: str | None) -> None:
-    """Take the credential away; a running bridge closes the connection at once."""
+    """Take the credential and all grants away; a running bridge closes the connection at once."""
     _settings, folder = settings_and_folder(app, state)
     enrolment.revoke(folder, participant_id)
     app.emit({"revoked": participant_id}, lambda: f"{participant_id} is revoked")

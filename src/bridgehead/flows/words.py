@@ -59,6 +59,9 @@ class ErrorType(Enum):
 LOW_CONFIDENCE: Final = "low_confidence"
 CANCELLED: Final = "cancelled"
 HEURISTICS_ONLY: Final = "heuristics_only"
+EXPIRED: Final = "expired"
+EXPIRES_AT: Final = "expires_at"
+"""Where a request's context says when its ask ends without an answer; without it, never."""
 
 
 class DocumentKind(StrEnum):

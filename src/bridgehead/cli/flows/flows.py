@@ -108,6 +108,38 @@ def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: An
 
 
 @flow.command(
+    context_settings={"ignore_unknown_options": True},
+    examples=("bridgehead flow retry 4f2a", "bridgehead flow retry 4f2a --from build"),
+)
+@click.argument("flow_id", metavar="ID")
+@click.option("--from", "from_step", metavar="STEP", help="Do this recorded step and all after it again.")
+@common_flags(leave_out=("--resume", "--fresh", "--id"))
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
+@click.pass_obj
+def retry(app: App, /, flow_id: str, from_step: str | None, words: tuple[str, ...], **flags: Any) -> int:
+    """Go on with a flow that failed. What it has recorded stays; what failed is done again."""
+    from bridgehead.flows.operations.retry import retry as retry_run
+
+    return run_resume.go_on(app, retry_run, flow_id, from_step, _line(app, flags, words))
+
+
+@flow.command(
+    context_settings={"ignore_unknown_options": True},
+    examples=("bridgehead flow fork 4f2a --from build",),
+)
+@click.argument("flow_id", metavar="ID")
+@click.option("--from", "from_step", metavar="STEP", required=True, help="The recorded step to begin at.")
+@common_flags(leave_out=("--resume", "--fresh", "--id"))
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
+@click.pass_obj
+def fork(app: App, /, flow_id: str, from_step: str, words: tuple[str, ...], **flags: Any) -> int:
+    """Begin a second run with the settings of a flow and what it had recorded before STEP."""
+    from bridgehead.flows.operations.retry import fork as fork_run
+
+    return run_resume.go_on(app, fork_run, flow_id, from_step, _line(app, flags, words))
+
+
+@flow.command(
     examples=(
         "bridgehead flow respond --status success --response-file answer.txt",
         "agent < prompt.txt | bridgehead flow respond --dir ../service --response-file -",

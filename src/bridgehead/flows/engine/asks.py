@@ -28,6 +28,8 @@ class Ask(NamedTuple):
     """Judges the answer's text itself, for answers with thresholds of their own."""
     context: Mapping[str, Any] = NOTHING
     max_retries: int | None = None
+    expires: float | None = None
+    """Seconds after which the ask ends without an answer; without it, it waits for one as long as it takes."""
 
     @property
     def verdict_on(self) -> Judge:
@@ -74,6 +76,11 @@ def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
         raise FlowMistake(
             f"an ask of {document['agent_name']!r} cannot be sent: {'; '.join(map(str, problems))}"
         )
+
+
+def refuse_senseless_expiry(ask: Ask) -> None:
+    if ask.expires is not None and not ask.expires > 0:
+        raise FlowMistake(f"ask {ask.name!r} expires after {ask.expires} s; it must be more than 0")
 
 
 class OpenCall:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.run_request import OPTIONS_KEY, RunInputs, RunOptions, RunRequest
 from bridgehead.flows.engine.settlement import Rules
-from bridgehead.flows.errors import IncompatibleFlow, NoCheckpoint, OtherRun, StateCorrupt
+from bridgehead.flows.errors import HasFailed, IncompatibleFlow, NoCheckpoint, OtherRun, StateCorrupt
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
 from bridgehead.flows.files.root import refuse_other_project, refuse_unsafe_output, same_place
 from bridgehead.flows.interfaces import FlowEvent
@@ -146,6 +146,8 @@ def _nothing_paused(flow: Flow, request: RunRequest, journal: Journal, root: Pat
     wanted = [run for run in runs if run.id == request.flow_id] if request.flow_id else runs[:1]
     if wanted and wanted[0].status is RunStatus.COMPLETED:
         return Opening(completed=wanted[0])
+    if wanted and wanted[0].status is RunStatus.FAILED and not flow.keeps_state_file:
+        raise HasFailed(root, wanted[0].id, wanted[0].error or "no reason was recorded")
     raise NoCheckpoint(root)
 
 

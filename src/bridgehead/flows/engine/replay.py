@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.calls import Attempt, StepFailed
 from bridgehead.flows.errors import FlowMistake, NonDeterministic
@@ -17,7 +17,7 @@ from bridgehead.flows.journals.base import Journal, Record
 from bridgehead.flows.values.codec import canonical, encode
 from bridgehead.flows.values.ids import parents_of, sha256_hex
 from bridgehead.flows.values.times import utc_text
-from bridgehead.host.clock import Clock
+from bridgehead.host.clock import Clock, time_limit
 
 COMPLETED, FALLBACK, FAILED = "completed", "fallback", "failed"
 _NO_INPUT = sha256_hex(canonical([]))
@@ -26,6 +26,30 @@ _NO_INPUT = sha256_hex(canonical([]))
 def digest(inputs: Sequence[Any]) -> str:
     """The identity of a call's inputs: SHA-256 of their canonical JSON (flows §14)."""
     return sha256_hex(canonical(inputs)) if inputs else _NO_INPUT
+
+
+LONGEST_BACKOFF_SECONDS: Final = 300.0
+
+
+class Effort(NamedTuple):
+    """How hard a step is tried: again after an error, each time after a longer wait, each try with a time limit."""
+
+    retries: int = 0
+    backoff_seconds: float = 1.0
+    timeout_seconds: float | None = None
+
+    def wait_before(self, retry: int) -> float:
+        """Seconds to wait before the first, second, third… retry."""
+        return float(min(LONGEST_BACKOFF_SECONDS, self.backoff_seconds * 2 ** min(retry - 1, 30)))
+
+    def refuse_senseless(self, name: str) -> None:
+        if self.retries < 0 or self.backoff_seconds < 0:
+            raise FlowMistake(f"step {name}: retries and backoff cannot be negative")
+        if self.timeout_seconds is not None and not self.timeout_seconds > 0:
+            raise FlowMistake(f"step {name}: a timeout is more than 0 seconds")
+
+
+ONE_TRY: Final = Effort()
 
 
 class Replay:
@@ -64,12 +88,27 @@ class Replay:
         self._forget_from(path)
         return None
 
-    def perform(self, path: str, kind: str, input_sha: str | None, work: Callable[[], Any]) -> Record:
-        """Do the work and record its result, or that it failed."""
+    def perform(
+        self,
+        path: str,
+        kind: str,
+        input_sha: str | None,
+        work: Callable[[], Any],
+        effort: Effort = ONE_TRY,
+    ) -> Record:
+        """Do the work and record its result, or that its last try failed."""
         started = self.now()
+        for retry in range(1, effort.retries + 1):
+            try:
+                value = self._try(path, work, effort)
+            except FlowMistake:
+                raise
+            except Exception:
+                self._clock.sleep(effort.wait_before(retry))
+            else:
+                return self.add(path, kind, input_sha, encode(value), started)
         try:
-            with self.guest(path):
-                value = work()
+            value = self._try(path, work, effort)
         except FlowMistake:
             raise
         except Exception as error:
@@ -78,6 +117,13 @@ class Replay:
             self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
             raise StepFailed(path, type(error).__name__, str(error)) from error
         return self.add(path, kind, input_sha, encode(value), started)
+
+    def _try(self, path: str, work: Callable[[], Any], effort: Effort) -> Any:
+        with self.guest(path):
+            if effort.timeout_seconds is None:
+                return work()
+            with time_limit(self._clock, effort.timeout_seconds):
+                return work()
 
     @contextmanager
     def guest(self, path: str) -> Iterator[None]:

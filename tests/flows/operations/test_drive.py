@@ -16,9 +16,9 @@ from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.handlers import (
-    HandlerUnusable,
     CommandHandler,
     Handler,
+    HandlerUnusable,
     PendingHandler,
     Reply,
     make_handler,

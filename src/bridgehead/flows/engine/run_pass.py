@@ -184,12 +184,12 @@ class RunPass:
     def _new_call(self, path: str, ask: Ask, phase: int | None) -> Call:
         refuse_senseless_expiry(ask)
         self._asked += 1
-        prompt = ask.full_prompt
+        prompt, schema = ask.full_prompt, ask.answer_schema
         now = self.replay.now()
         context: dict[str, Any] = {
             **self.run_files.request_context(),
             **to_plain(ask.context),
-            **({} if ask.schema is None else {ANSWER_SCHEMA: to_plain(ask.schema)}),
+            **({} if schema is None else {ANSWER_SCHEMA: to_plain(schema)}),
             **({} if ask.expires is None else {EXPIRES_AT: _later(now, ask.expires)}),
             "response_file": str(self.mailbox.files.response_path),
             "prompt_sha256": prompt_sha256(prompt),

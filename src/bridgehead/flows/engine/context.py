@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from bridgehead.flows.calls import AskFailed, Failed, Outcome, StepFailed
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall
-from bridgehead.flows.engine.replay import FAILED, Effort, digest
+from bridgehead.flows.engine.replay import BRANCH, FAILED, Effort, digest
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import FlowMistake, StateInvalid
@@ -131,6 +131,19 @@ class Context:
             record = self._run_pass.replay.add(path, "flow", input_sha, encode(value), started)
         return value_of(record, _returned_type(flow.function))
 
+    def patched(self, name: str) -> bool:
+        """Whether a change of the code on purpose holds for this run: not for one that had come further before it.
+
+        `if ctx.patched("sign"): ctx.step("sign", sign)` lets paused runs go on the old way and new ones the new way.
+        """
+        path = self._next_path(f"patched {name}")
+        replay = self._run_pass.replay
+        if not replay.is_recorded(path):
+            if replay.next_ahead(path) is not None:
+                return False
+            replay.add(path, "patch", None, "true")
+        return replay.find(path, "patch", None) is not None
+
     def now(self) -> datetime:
         """The time, as it was when the flow first came here."""
         return self.step("now", self._run_pass.clock.now, result=datetime)
@@ -167,7 +180,7 @@ class Context:
         waiting: list[OpenCall] = []
         for branch in branches:
             try:
-                results.append(branch(parent.scope("branch")))
+                results.append(branch(parent.scope(BRANCH)))
             except Blocked as blocked:
                 self._run_pass.open_blocks -= 1
                 waiting += blocked.calls

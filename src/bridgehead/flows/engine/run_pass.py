@@ -66,6 +66,8 @@ class RunPass:
         self.run_files = run_files
         self.calls = outstanding_calls(attempts)
         """The outstanding calls by path, oldest first."""
+        if rules.contract is Contract.OPEN:
+            replay.expect_all(self.calls)
         self.actions = actions
         self.remarks: list[Remark] = []
         self.open_blocks = 0

@@ -137,7 +137,7 @@ class NonDeterministic(FlowRefused):
     def __init__(self, path: str, detail: str) -> None:
         super().__init__(
             f"the flow took another way than before it paused: {detail} at {path}",
-            hint="nothing recorded is lost: restore the old code and resume; ctx.patched(NAME) is for changes on purpose",
+            hint="nothing recorded is lost: restore the old code and resume; ctx.patched(NAME) is for wanted changes",
         )
 
 

@@ -101,7 +101,9 @@ class RunStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    """Never recorded: how a run is shown whose process is gone; `flow resume` goes on with it."""
 
     @property
     def ended(self) -> bool:
-        return self not in (RunStatus.RUNNING, RunStatus.WAITING)
+        return self not in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.INTERRUPTED)

@@ -246,3 +246,49 @@ def test_a_missing_agent_leaves_the_question_open(flow_project: Any) -> None:
     assert not flow_project.response_path.exists()
     flow_project.answer("here")
     assert flow_project.resume(flow).result == "here"
+
+
+def test_the_same_id_joins_the_run_and_then_gives_its_result(shell: Shell) -> None:
+    (shell.root / "online").touch()
+    started = ("run", "release.py", "--tag", "v1", "--id", "release-v1")
+    assert shell.flow(*started, "--resume").code == 42  # nothing is there yet, and that is no error
+    assert shell.flow(*started).code == 42
+    other = shell.flow("run", "release.py", "--tag", "v1", "--id", "another")
+    assert other.code == 1 and "the one with the id 'another'" in other.err
+    shell.flow("respond", "--response", "notes")
+    for _ in range(2):
+        done = shell.flow(*started, "--json")
+        assert (done.code, json.loads(done.out)["result"]) == (0, "notes published")
+    assert log(shell) == ["build", "publish"]
+    assert len(json.loads(shell.flow("list", "--json").out)["flows"]) == 1
+    differs = shell.flow("run", "release.py", "--tag", "v2", "--id", "release-v1")
+    assert differs.code == 1 and "with tag 'v1'" in differs.err
+    assert shell.flow("run", "release.py", "--tag", "v2", "--id", "release-v2").code == 42
+
+
+def test_the_id_of_a_failed_run_offers_the_retry(shell: Shell) -> None:
+    started = ("run", "release.py", "--tag", "v1", "--id", "k")
+    shell.flow(*started)
+    shell.flow("respond", "--response", "notes")
+    assert shell.flow(*started).code == 1
+    refused = shell.flow(*started)
+    assert refused.code == 1 and "bridgehead flow retry flow-" in refused.err
+    assert log(shell) == ["build", "publish"]
+
+
+def test_a_killed_run_is_not_shown_as_running(shell: Shell) -> None:
+    shell.write(
+        "killed.py",
+        "import os, signal\n"
+        "from bridgehead.flows import flow\n"
+        "def die():\n"
+        "    if not os.path.exists('online'): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return 'alive'\n"
+        "@flow('killed')\n"
+        "def killed(ctx): return ctx.step('die', die)\n",
+    )
+    assert shell.flow("run", "killed.py").code == -9
+    assert json.loads(shell.flow("status", "--json").out)["status"] == "interrupted"
+    assert "interrupted" in shell.flow("list").out and "running" not in shell.flow("list").out
+    (shell.root / "online").touch()
+    assert shell.flow("resume").out == "alive\n"

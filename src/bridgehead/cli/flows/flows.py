@@ -78,6 +78,7 @@ def common_flags(*, leave_out: Sequence[str] = ()) -> Callable[[Callable[..., An
     examples=(
         "bridgehead flow run release.py:release --tag v1.4",
         "bridgehead flow run release.py --resume",
+        "bridgehead flow run release.py --tag v1.4 --id release-v1.4",
         'bridgehead flow run ask --agent reviewer --prompt "Is this safe?" --wait 60',
     ),
 )
@@ -99,7 +100,7 @@ def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
     examples=("bridgehead flow resume", "bridgehead flow resume --dir ../service --wait 30"),
 )
 @click.argument("flow_id", metavar="[ID]", required=False)
-@common_flags(leave_out=("--resume", "--fresh"))
+@common_flags(leave_out=("--resume", "--fresh", "--id"))
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
 def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: Any) -> int:

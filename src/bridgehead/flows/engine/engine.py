@@ -18,7 +18,7 @@ from bridgehead.flows.engine.opening import Opening, OpenRun, open_run
 from bridgehead.flows.engine.pause import pause
 from bridgehead.flows.engine.replay import Replay
 from bridgehead.flows.engine.run_pass import RunPass
-from bridgehead.flows.engine.run_request import OPTIONS_KEY, Pause, RunInputs, RunRequest, RunResult
+from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, Pause, RunInputs, RunRequest, RunResult
 from bridgehead.flows.errors import FlowMistake, FlowRefused
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.files.documents import Contract
@@ -202,7 +202,8 @@ def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[st
     refuse_incomplete(flow, settings)
     if flow.keeps_state_file and not settings.get("output_path"):
         raise FlowMistake(f"flow {flow.name} needs an output_path: its state file names one")
-    return {**settings, OPTIONS_KEY: request.options.settled()}
+    key = {} if request.key is None else {RUN_KEY: request.key}
+    return {**settings, OPTIONS_KEY: request.options.settled(), **key}
 
 
 def _discard(opened: OpenRun) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bridgehead.errors import NotFound, UserError
 from bridgehead.flows.discovery import BUILT_IN
 from bridgehead.flows.engine.replay import FAILED
-from bridgehead.flows.engine.run_request import RunInputs, RunResult
+from bridgehead.flows.engine.run_request import RUN_KEY, RunInputs, RunResult
 from bridgehead.flows.errors import NoCheckpoint, OtherRun
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Journal, Record, Run
@@ -71,7 +71,7 @@ def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
         second = run._replace(
             id=new_flow_id(now),
             status=RunStatus.RUNNING,
-            input={name: value for name, value in run.input.items() if name != "_key"},
+            input={name: value for name, value in run.input.items() if name != RUN_KEY},
             created=utc_text(now),
             updated=utc_text(now),
             result=None,

@@ -180,12 +180,9 @@ def test_an_answer_that_came_before_another_branch_failed_is_not_lost(flow_proje
         asked = {attempt.path: attempt.request_id for attempt in journal.attempts(run.id)}
     inbox = flow_project.private / "inbox"
     inbox.mkdir()
-    answer = {
-        **json.loads(flow_project.response_path.read_bytes()),
-        "request_id": asked["gather#0/branch#1/second#0"],
-        "response": "two",
-    }
-    (inbox / "x.json").write_text(json.dumps(answer))
+    first_answer = json.loads(flow_project.response_path.read_bytes())
+    (inbox / "x.json").write_text(json.dumps(first_answer))
+    flow_project.answer("two", request_id=asked["gather#0/branch#1/second#0"])
     with pytest.raises(FlowFailed, match="OSError: once"):
         flow_project.resume(flow)
     with pytest.raises(HasFailed):

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, NamedTuple, Self
 
 from bridgehead.flows.values.ids import sha256_hex
-from bridgehead.flows.values.times import deadline_after, utc_text
-from bridgehead.flows.words import AttemptStatus, ErrorType
+from bridgehead.flows.values.times import deadline_after, parse_time, utc_text
+from bridgehead.flows.words import EXPIRED, EXPIRES_AT, AttemptStatus, ErrorType
 
 _OUTSTANDING = frozenset({AttemptStatus.QUEUED, AttemptStatus.PENDING})
 
@@ -37,6 +37,12 @@ class Attempt(NamedTuple):
     def deadline(self) -> datetime:
         document = self.document
         return deadline_after(document.get("created_at", ""), document.get("timeout_seconds", 0))
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the flow will do without an answer; None: it waits for ever."""
+        context = self.document.get("context")
+        return parse_time(str(context.get(EXPIRES_AT, ""))) if isinstance(context, Mapping) else None
 
     def issued(self, now: datetime) -> Self:
         """The same request written to the file now: its time starts (flows §9 R9, §14)."""
@@ -95,7 +101,7 @@ class Accepted(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The answer is not usable: one of the error types, `low_confidence`, `cancelled` or `heuristics_only`."""
+    """The answer is not usable: one of the error types, `low_confidence`, `cancelled`, `expired`, `heuristics_only`."""
 
     reason: str
     message: str = ""
@@ -119,7 +125,12 @@ class Outcome(NamedTuple):
 
     @property
     def timed_out(self) -> bool:
-        return self.failure is not None and self.failure.reason == ErrorType.TIMEOUT.value
+        """The handler, or the ask itself (`expires=`), ran out of time."""
+        return self.failure is not None and self.failure.reason in (ErrorType.TIMEOUT.value, EXPIRED)
+
+    @property
+    def expired(self) -> bool:
+        return self.failure is not None and self.failure.reason == EXPIRED
 
 
 class AskFailed(Exception):

@@ -34,6 +34,19 @@ class NoCheckpoint(FlowRefused):
         super().__init__(f"nothing is paused in {root}", hint="start a flow with: bridgehead flow run NAME")
 
 
+class HasFailed(NoCheckpoint):
+    """Nothing is paused, but the run that is meant can go on from where it failed."""
+
+    def __init__(self, root: Path, flow_id: str, error: str) -> None:
+        FlowRefused.__init__(
+            self, f"{flow_id} in {root} is not paused, it failed: {error}", hint=way_on_after_failure(flow_id)
+        )
+
+
+def way_on_after_failure(flow_id: str) -> str:
+    return f"go on with everything that is recorded: bridgehead flow retry {flow_id}"
+
+
 class StateCorrupt(FlowRefused):
     action = "state_corrupt"
 
@@ -124,7 +137,7 @@ class NonDeterministic(FlowRefused):
     def __init__(self, path: str, detail: str) -> None:
         super().__init__(
             f"the flow took another way than before it paused: {detail} at {path}",
-            hint="code between steps must be deterministic; restore the old code, or start over with --fresh",
+            hint="nothing recorded is lost: restore the old code and resume; ctx.patched(NAME) is for wanted changes",
         )
 
 
@@ -162,7 +175,7 @@ class JournalUnusable(StoreError):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
             f"the flow journal {path} cannot be used: {reason}",
-            hint="move the file away to start with an empty journal",
+            hint="it holds every recorded step and answer: mend its disk, owner or permissions, or restore it",
         )
 
 

@@ -35,12 +35,25 @@ class Reply(NamedTuple):
     duration_seconds: float | None = None
 
 
+class HandlerUnusable(UserError):
+    """The handler cannot be asked at all: nothing was answered, and the run is paused as before."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"{reason}; nobody was asked, and the run stays paused",
+            hint="mend the handler and repeat the command, or answer with: bridgehead flow respond",
+        )
+
+
 class Handler(ABC):
     """One way to get a request answered."""
 
     @abstractmethod
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply | None:
-        """The reply, within the request's time; None when somebody has put the response file there meanwhile."""
+        """The reply, within the request's time; None when somebody has put the response file there meanwhile.
+
+        HandlerUnusable when it cannot be asked at all: a program that is not there, a login that is missing.
+        """
 
 
 HandlerMaker = Callable[[str], Handler]
@@ -95,6 +108,8 @@ class CommandHandler(Handler):
 
 def _reply(result: CommandResult) -> Reply:
     took = round(result.duration_seconds, 3)
+    if result.ended is Ended.NOT_STARTED:
+        raise HandlerUnusable(f"{result.argv[0]} could not be started: {result.reason}")
     if result.ended is Ended.TIMEOUT:
         return Reply(
             RequestStatus.TIMEOUT,
@@ -115,8 +130,6 @@ def _reply(result: CommandResult) -> Reply:
 
 def _problem(result: CommandResult) -> str | None:
     program = result.argv[0]
-    if result.ended is Ended.NOT_STARTED:
-        return f"{program} could not be started: {result.reason}"
     if result.ended is Ended.OUTPUT_CAP:
         return f"{program} wrote more than {ANSWER_LIMIT} bytes"
     if result.exit_code != 0:

@@ -59,6 +59,9 @@ class ErrorType(Enum):
 LOW_CONFIDENCE: Final = "low_confidence"
 CANCELLED: Final = "cancelled"
 HEURISTICS_ONLY: Final = "heuristics_only"
+EXPIRED: Final = "expired"
+EXPIRES_AT: Final = "expires_at"
+"""Where a request's context says when its ask ends without an answer; without it, never."""
 
 
 class DocumentKind(StrEnum):
@@ -98,7 +101,9 @@ class RunStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    """Never recorded: how a run is shown whose process is gone; `flow resume` goes on with it."""
 
     @property
     def ended(self) -> bool:
-        return self not in (RunStatus.RUNNING, RunStatus.WAITING)
+        return self not in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.INTERRUPTED)

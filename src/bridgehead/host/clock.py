@@ -6,6 +6,8 @@ Every moment is an aware datetime in UTC. `ManualClock` ships for tests: it move
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -59,6 +61,41 @@ class ManualClock:
             raise ValueError(f"time does not run backwards: {seconds} s")
         self._now += timedelta(seconds=seconds)
         self._elapsed_seconds += seconds
+
+
+@contextmanager
+def time_limit(clock: Clock, seconds: float) -> Iterator[None]:
+    """TimeoutError when the block takes longer: at once on the main thread, elsewhere when the block has ended."""
+    until = clock.monotonic() + seconds
+    with _alarm(seconds) if isinstance(clock, SystemClock) else _no_alarm():
+        yield
+    if clock.monotonic() > until:
+        raise TimeoutError(f"it took longer than {seconds:g} s")
+
+
+@contextmanager
+def _no_alarm() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    import signal
+
+    def ring(_signal: int, _frame: object) -> None:
+        raise TimeoutError(f"it took longer than {seconds:g} s")
+
+    try:
+        before = signal.signal(signal.SIGALRM, ring)
+    except ValueError:  # not the main thread: signals do not reach it
+        yield
+        return
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def iso_ms(moment: datetime) -> str:

@@ -97,22 +97,31 @@ def test_a_failure_without_a_fallback_is_an_exception_the_flow_may_handle(flow_p
     assert flow_project.resume(make(work)).result == "q#0 PARSE_ERROR x"
 
 
-def test_a_deadline_is_a_value_for_those_who_ask_for_the_outcome(flow_project: Any) -> None:
+def test_an_expiry_is_a_value_for_those_who_ask_for_the_outcome(flow_project: Any) -> None:
     def work(ctx: Context) -> list[Any]:
-        outcome = ctx.ask_outcome("q", agent="a", prompt="?", timeout=10, max_retries=0)
-        return [outcome.ok, outcome.timed_out, outcome.value]
+        outcome = ctx.ask_outcome("q", agent="a", prompt="?", timeout=1, expires=10)
+        return [outcome.ok, outcome.timed_out, outcome.expired, outcome.value]
 
     flow_project.run(make(work))
     flow_project.clock.advance(10)
     assert flow_project.resume(make(work)).actions == ("wait",)
     flow_project.clock.advance(0.001)
-    assert flow_project.resume(make(work)).result == [False, True, None]
+    assert flow_project.resume(make(work)).result == [False, True, True, None]
+
+
+def test_an_answer_that_comes_after_a_week_is_an_answer(flow_project: Any) -> None:
+    flow_project.run(ONE)
+    for _ in range(7):
+        flow_project.clock.advance(86_400)
+        assert flow_project.resume(ONE).actions == ("wait",)
+    flow_project.answer("late")
+    assert flow_project.resume(ONE).result == "<late>"
 
 
 def test_a_retry_is_a_new_request_and_an_old_answer_still_counts(flow_project: Any) -> None:
     flow_project.run(ONE)
     first = flow_project.request()
-    flow_project.clock.advance(121)
+    flow_project.answer(None, status="timeout")
     assert flow_project.resume(ONE).actions == ("retry",)
     second = flow_project.request()
     assert second["request_id"] != first["request_id"]
@@ -132,7 +141,7 @@ def test_a_failure_of_an_old_attempt_says_nothing_new(flow_project: Any) -> None
     assert flow_project.resume(ONE).actions == ("ignored:old_attempt", "wait")
 
 
-def test_three_attempts_and_then_the_flow_must_do_without(flow_project: Any) -> None:
+def test_after_three_attempts_the_handler_is_given_up_and_the_question_stays_open(flow_project: Any) -> None:
     flow_project.run(ONE)
     for _ in range(2):
         flow_project.answer(None, status="error", error_type="INVOCATION_FAILED")
@@ -140,8 +149,11 @@ def test_three_attempts_and_then_the_flow_must_do_without(flow_project: Any) -> 
     flow_project.answer(None, status="error", error_type="INVOCATION_FAILED", error_message="quota")
     with pytest.raises(FlowFailed, match="INVOCATION_FAILED: quota") as failed:
         flow_project.resume(ONE)
-    assert failed.value.exit_code == 1
-    assert flow_project.files() == set()
+    assert failed.value.exit_code == 1 and "flow respond" in failed.value.hint
+    assert flow_project.files() == {".agent-request.json"}
+    assert flow_project.announcer.asked_ids[-1] == flow_project.request()["request_id"]
+    flow_project.answer("at last")
+    assert flow_project.resume(ONE).result == "<at last>"
 
 
 def test_the_limit_of_retries_stays_with_the_run(flow_project: Any) -> None:

@@ -156,10 +156,16 @@ def test_waiting_ends_when_its_time_is_up(flow_project: Any) -> None:
     assert flow_project.clock.monotonic() == pytest.approx(30)
 
 
-def test_a_deadline_that_passes_while_waiting_is_acted_upon(flow_project: Any) -> None:
+def test_an_ask_that_expires_while_it_is_waited_for_is_acted_upon(flow_project: Any) -> None:
+    def work(ctx: Context) -> Any:
+        return ctx.ask("q", agent="a", prompt="?", expires=100, fallback=lambda failure: failure.reason)
+
+    assert flow_project.run(Flow("demo", "1", work), wait_seconds=150).result == "expired"
+
+
+def test_a_deadline_that_passes_while_waiting_changes_nothing(flow_project: Any) -> None:
     paused = flow_project.run(ONE, wait_seconds=150)
-    assert paused.actions == ("fresh_start", "retry")
-    assert flow_project.request()["retry_count"] == 1
+    assert (paused.exit_code, paused.actions) == (42, ("fresh_start",))
 
 
 def test_with_an_invoker_the_flow_never_pauses(flow_project: Any) -> None:

@@ -133,7 +133,7 @@ def test_only_the_newest_post_mortems_are_kept(flow_project: Any) -> None:
 
 def test_listeners_are_told_what_happens(flow_project: Any) -> None:
     flow_project.run(ONE)
-    flow_project.clock.advance(121)
+    flow_project.answer(None, status="timeout")
     flow_project.resume(ONE)
     first, second = flow_project.announcer.asked_ids
     assert flow_project.announcer.settled_ids == [(first, "superseded")]

@@ -173,8 +173,26 @@ def test_an_unseen_request_is_issued_again_even_when_its_time_is_over() -> None:
 
 def test_the_deadline_has_not_passed_at_equality() -> None:
     deadline = CALL.current.deadline
-    assert settled(CALL, now=deadline).action is Action.WAIT
-    assert settled(CALL, now=deadline + timedelta(microseconds=1)).action is Action.RETRY
+    seed = Rules(contract=Contract.SEED)
+    assert settled(CALL, rules=seed, now=deadline).action is Action.WAIT
+    assert settled(CALL, rules=seed, now=deadline + timedelta(microseconds=1)).action is Action.RETRY
+
+
+def test_a_deadline_ends_no_call_of_other_flows() -> None:
+    assert settled(CALL, now=CALL.current.deadline + timedelta(days=365)).action is Action.WAIT
+
+
+def test_only_an_expiry_ends_a_call_and_an_answer_that_came_later_still_counts() -> None:
+    call = Call("ask#0", (attempt(context={"expires_at": "2025-11-18T10:40:00Z"}),))
+    end = call.current.expires_at
+    assert end is not None and settled(call, now=end).action is Action.WAIT
+    late = end + timedelta(microseconds=1)
+    ended = settled(call, now=late, on_file=False)
+    assert isinstance(ended.verdict, Failed) and (ended.action, ended.verdict.reason) == (
+        Action.FALLBACK,
+        "expired",
+    )
+    assert settled(call, response(response="fine"), now=late).action is Action.ACCEPT
 
 
 def test_a_queued_request_has_no_deadline_yet() -> None:

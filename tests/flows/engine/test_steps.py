@@ -152,8 +152,78 @@ def test_another_kind_of_call_at_the_same_place_is_refused(flow_project: Any) ->
 def test_a_recorded_step_that_is_never_reached_again_is_refused(flow_project: Any) -> None:
     flow_project.run(make(lambda ctx: [ctx.step("s", int), ctx.ask("q", agent="a", prompt="?")]))
     flow_project.answer("x")
-    with pytest.raises(NonDeterministic, match="not reached"):
+    with pytest.raises(NonDeterministic, match="now has the ask q#0, recorded is the step at s#0"):
         flow_project.resume(make(lambda ctx: ctx.ask("q", agent="a", prompt="?")))
+
+
+def _changed(*names: str) -> Callable[[Callable[[str], int]], Callable[[Context], Any]]:
+    """A flow of these steps, and a question before the last two."""
+
+    def with_counter(count: Callable[[str], int]) -> Callable[[Context], Any]:
+        def body(ctx: Context) -> Any:
+            for name in names[:-1]:
+                ctx.step(name, count, name)
+            answer = ctx.ask("q", agent="a", prompt="?")
+            ctx.step(names[-1], count, names[-1])
+            return answer
+
+        return body
+
+    return with_counter
+
+
+@pytest.mark.parametrize(
+    ("names", "difference"),
+    [
+        (("a", "renamed", "c"), "now has the step renamed#0, recorded is the step at b#0"),
+        (("b", "a", "c"), "now has the step b#0, recorded is the step at a#0"),
+        (("a", "c"), "now has the ask q#0, recorded is the step at b#0"),
+        (("a", "b", "new", "c"), "now has the step new#0, recorded is the ask at q#0"),
+    ],
+    ids=["renamed", "reordered", "removed", "inserted"],
+)
+def test_changed_code_is_noticed_before_anything_runs_and_the_old_code_goes_on(
+    flow_project: Any, counter: Count, names: tuple[str, ...], difference: str
+) -> None:
+    old = make(_changed("a", "b", "c")(counter))
+    flow_project.run(old)
+    flow_project.answer("x")
+    before = dict(counter.counts)  # type: ignore[attr-defined]
+    with pytest.raises(NonDeterministic, match=difference) as refused:
+        flow_project.resume(make(_changed(*names)(counter)))
+    assert "restore the old code" in (refused.value.hint or "")
+    assert counter.counts == before  # type: ignore[attr-defined]
+    assert flow_project.resume(old).result == "x"
+    assert counter.counts == {"a": 1, "b": 1, "c": 1}  # type: ignore[attr-defined]
+
+
+def test_a_change_on_purpose_lets_paused_runs_go_on_the_old_way(flow_project: Any) -> None:
+    def old(ctx: Context) -> list[Any]:
+        return [ctx.step("a", int), ctx.ask("q", agent="a", prompt="?")]
+
+    def new(ctx: Context) -> list[Any]:
+        first = ctx.step("a", int)
+        signed = ctx.step("sign", lambda: "signed") if ctx.patched("sign") else "not signed"
+        return [first, ctx.ask("q", agent="a", prompt="?"), signed]
+
+    flow_project.run(make(old))
+    flow_project.answer("x")
+    assert flow_project.resume(make(new)).result == [0, "x", "not signed"]
+    flow_project.run(make(new))
+    flow_project.answer("y")
+    assert flow_project.resume(make(new)).result == [0, "y", "signed"]
+
+
+def test_branches_are_met_again_in_any_order(flow_project: Any) -> None:
+    def branch(ctx: Context, name: str) -> list[Any]:
+        return [ctx.step("before", str, name), ctx.ask("q", agent=name, prompt="?"), ctx.step("after", int)]
+
+    flow = make(lambda ctx: [ctx.map("each", branch, ["a", "b"]), ctx.step("end", int)])
+    flow_project.run(flow)
+    for _ in range(2):
+        flow_project.answer("x")
+        done = flow_project.resume(flow)
+    assert done.result == [[["a", "x", 0], ["b", "x", 0]], 0]
 
 
 def test_a_step_may_be_run_again_when_its_inputs_change(flow_project: Any, counter: Count) -> None:

@@ -185,3 +185,21 @@ def test_a_failed_transaction_leaves_nothing_behind(tmp_path: Path) -> None:
         assert journal.attempts("flow-1") == []
         journal.append("flow-1", record("a#0"))
         assert list(journal.lookup("flow-1")) == ["a#0"]
+
+
+def test_a_run_that_is_reopened_waits_without_what_is_to_be_done_again(journal: Journal) -> None:
+    journal.begin(run())
+    for path in ("a#0", "ask#0", "later#0"):
+        journal.append("flow-1", record(path))
+    ended = {"status": AttemptStatus.COMPLETED}
+    journal.hold("flow-1", [attempt("r1", **ended), attempt("r2", "later#0", **ended)], at=AT)
+    journal.hold("flow-1", [attempt("r3", "open#0")], at=AT)
+    journal.end("flow-1", RunStatus.FAILED, at=AT, error="boom")
+    journal.reopen("flow-1", at=AT, path="ask#0", attempts=[attempt("r4")])
+    assert list(journal.lookup("flow-1")) == ["a#0"]
+    assert {made.request_id for made in journal.attempts("flow-1")} == {"r1", "r3", "r4"}
+    waiting = journal.unfinished()
+    assert waiting is not None and (waiting.status, waiting.error) == (RunStatus.WAITING, None)
+    journal.reopen("flow-1", at=AT, drop_open=True)
+    assert [made.request_id for made in journal.attempts("flow-1")] == ["r1"]
+    assert list(journal.lookup("flow-1")) == ["a#0"]

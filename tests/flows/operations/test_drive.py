@@ -15,7 +15,14 @@ from bridgehead.flows import RunInputs
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.handlers import CommandHandler, Handler, PendingHandler, Reply, make_handler
+from bridgehead.flows.handlers import (
+    CommandHandler,
+    Handler,
+    HandlerUnusable,
+    PendingHandler,
+    Reply,
+    make_handler,
+)
 from bridgehead.flows.operations.drive import DriveRequest, DriveResult, NoRequest, drive
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.words import RequestStatus
@@ -185,10 +192,9 @@ def test_a_command_is_stopped_when_the_time_of_the_request_is_over(files: Checkp
     assert (got.status, got.error_type) == (RequestStatus.TIMEOUT, "TIMEOUT")
 
 
-def test_a_command_that_is_not_there_is_a_failed_invocation(files: CheckpointFiles) -> None:
-    got = CommandHandler(["no-such-agent"]).answer(request(), files)
-    assert (got.status, got.error_type) == (RequestStatus.ERROR, "INVOCATION_FAILED")
-    assert "no-such-agent" in (got.message or "")
+def test_a_command_that_is_not_there_answers_nothing(files: CheckpointFiles) -> None:
+    with pytest.raises(HandlerUnusable, match=r"no-such-agent could not be started.*stays paused"):
+        CommandHandler(["no-such-agent"]).answer(request(), files)
 
 
 def test_a_long_prompt_arrives_whole(files: CheckpointFiles) -> None:

@@ -13,7 +13,7 @@ from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.errors import UserError
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
-from bridgehead.flows.handlers import Handler, HandlerMaker, Reply
+from bridgehead.flows.handlers import Handler, HandlerMaker, HandlerUnusable, Reply
 from bridgehead.flows.words import ErrorType, RequestStatus
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class RuntimeHandler(Handler):
 
         seated = seat_of(self._assembly, self._name)
         if not isinstance(seated, Ready):
-            message = f"{self._name} cannot answer: {seated.reason}. {seated.message}".strip()
-            return Reply(RequestStatus.ERROR, error_type=ErrorType.INVOCATION_FAILED.value, message=message)
+            said = f"{seated.reason}. {seated.message}".strip().rstrip(".")
+            raise HandlerUnusable(f"{self._name} cannot answer: {said}")
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="bridgehead-ask-") as workspace:
             outcome = anyio.run(_call_runtime, seated, request, Path(workspace))

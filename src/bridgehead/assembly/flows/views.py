@@ -26,7 +26,7 @@ from bridgehead.flows.operations.inspect import (
     status,
 )
 from bridgehead.flows.values.times import utc_text
-from bridgehead.flows.words import ANSWER_SCHEMA, AttemptStatus
+from bridgehead.flows.words import ANSWER_SCHEMA, AttemptStatus, RunStatus
 
 
 class FlowSummary(NamedTuple):
@@ -133,7 +133,8 @@ def _journalled(run: Run, waiting: Iterable[Call]) -> FlowSummary:
     return FlowSummary(
         id=run.id,
         name=run.name,
-        state=RunState(run.status.value),
+        # The record has no word for it: an interrupted run waits for somebody to resume it.
+        state=RunState.WAITING if run.status is RunStatus.INTERRUPTED else RunState(run.status.value),
         project=run.root,
         started_at=run.created,
         updated_at=run.updated,

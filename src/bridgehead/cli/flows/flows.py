@@ -78,6 +78,7 @@ def common_flags(*, leave_out: Sequence[str] = ()) -> Callable[[Callable[..., An
     examples=(
         "bridgehead flow run release.py:release --tag v1.4",
         "bridgehead flow run release.py --resume",
+        "bridgehead flow run release.py --tag v1.4 --id release-v1.4",
         'bridgehead flow run ask --agent reviewer --prompt "Is this safe?" --wait 60',
     ),
 )
@@ -99,12 +100,44 @@ def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
     examples=("bridgehead flow resume", "bridgehead flow resume --dir ../service --wait 30"),
 )
 @click.argument("flow_id", metavar="[ID]", required=False)
-@common_flags(leave_out=("--resume", "--fresh"))
+@common_flags(leave_out=("--resume", "--fresh", "--id"))
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
 def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: Any) -> int:
     """Go on with the flow that is paused here."""
     return run_resume.resume(app, flow_id, _line(app, flags, words))
+
+
+@flow.command(
+    context_settings={"ignore_unknown_options": True},
+    examples=("bridgehead flow retry 4f2a", "bridgehead flow retry 4f2a --from build"),
+)
+@click.argument("flow_id", metavar="ID")
+@click.option("--from", "from_step", metavar="STEP", help="Do this recorded step and all after it again.")
+@common_flags(leave_out=("--resume", "--fresh", "--id"))
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
+@click.pass_obj
+def retry(app: App, /, flow_id: str, from_step: str | None, words: tuple[str, ...], **flags: Any) -> int:
+    """Go on with a flow that failed. What it has recorded stays; what failed is done again."""
+    from bridgehead.flows.operations.retry import retry as retry_run
+
+    return run_resume.go_on(app, retry_run, flow_id, from_step, _line(app, flags, words))
+
+
+@flow.command(
+    context_settings={"ignore_unknown_options": True},
+    examples=("bridgehead flow fork 4f2a --from build",),
+)
+@click.argument("flow_id", metavar="ID")
+@click.option("--from", "from_step", metavar="STEP", required=True, help="The recorded step to begin at.")
+@common_flags(leave_out=("--resume", "--fresh", "--id"))
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
+@click.pass_obj
+def fork(app: App, /, flow_id: str, from_step: str, words: tuple[str, ...], **flags: Any) -> int:
+    """Begin a second run with the settings of a flow and what it had recorded before STEP."""
+    from bridgehead.flows.operations.retry import fork as fork_run
+
+    return run_resume.go_on(app, fork_run, flow_id, from_step, _line(app, flags, words))
 
 
 @flow.command(

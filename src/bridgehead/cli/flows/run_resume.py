@@ -5,7 +5,7 @@ cli/flows/flows.py declares the same two commands for help, completion and the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from bridgehead.flows.script import notices_of, output_of, waiting_for
 
 if TYPE_CHECKING:
     from bridgehead.flows.engine.run_request import RunResult
+    from bridgehead.flows.operations.retry import RetryRequest
 
 SHARED_FLAGS: Final = ("--json", "--debug")
 
@@ -63,6 +64,20 @@ def resume(app: App, flow_id: str | None, line: CommandLine) -> int:
         raise UserError("--fresh starts a flow over: bridgehead flow run NAME --fresh")
     with run_inputs(app, line.root) as inputs, _flow_codes():
         return _show_result(app, resume_paused(line, app.cwd, inputs, flow_id=flow_id))
+
+
+def go_on(
+    app: App,
+    way: Callable[[RetryRequest, RunInputs], RunResult],
+    flow_id: str,
+    from_step: str | None,
+    line: CommandLine,
+) -> int:
+    """`flow retry` and `flow fork`."""
+    from bridgehead.flows.operations.retry import RetryRequest
+
+    with run_inputs(app, line.root) as inputs, _flow_codes():
+        return _show_result(app, way(RetryRequest(line, app.cwd, flow_id, from_step), inputs))
 
 
 @contextmanager

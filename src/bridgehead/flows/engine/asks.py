@@ -3,13 +3,15 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.calls import Attempt, Call, Failed
 from bridgehead.flows.engine.settlement import Action, Judge, Rules
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.files.documents import Contract, validate
 from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS, NOTHING, DocumentKind
+
+SCHEMA_INTRO: Final = "\n\nAnswer with one JSON document and nothing else. It must obey this JSON Schema:\n"
 
 Fallback = Callable[[Failed], Any]
 
@@ -28,6 +30,8 @@ class Ask(NamedTuple):
     """Judges the answer's text itself, for answers with thresholds of their own."""
     context: Mapping[str, Any] = NOTHING
     max_retries: int | None = None
+    expires: float | None = None
+    """Seconds after which the ask ends without an answer; without it, it waits for one as long as it takes."""
 
     @property
     def verdict_on(self) -> Judge:
@@ -42,29 +46,44 @@ class Ask(NamedTuple):
         return rules if self.max_retries is None else rules._replace(max_retries=self.max_retries)
 
     @property
+    def answer_schema(self) -> Mapping[str, Any] | None:
+        """What an answer is held against when it is given: the schema, else what the result type asks for."""
+        if self.schema is not None:
+            return self.schema
+        if self.judge is not None or self.result is None or self.result is str:
+            return None
+        from bridgehead.flows.values.schemas import schema_of
+
+        return schema_of(self.result)
+
+    @property
     def full_prompt(self) -> str:
         """The prompt as it is sent: with the schema an answer has to obey, if there is one."""
-        if self.schema is None:
-            return self.prompt
-        return (
-            f"{self.prompt}\n\nAnswer with one JSON document and nothing else. It must obey this JSON Schema:\n"
-            f"{json.dumps(self.schema, indent=2, sort_keys=True)}\n"
-        )
+        return _with_schema(self.prompt, self.answer_schema)
 
     @property
     def identity(self) -> list[Any]:
-        """What makes this the same question as before the pause."""
-        return [self.agent, self.full_prompt]
+        """What makes this the same question as before the pause; a result type may change meanwhile."""
+        return [self.agent, _with_schema(self.prompt, self.schema)]
 
     def is_put_by(self, call: Call) -> bool:
         """Whether the request of an outstanding call asks this."""
         asked = call.current.document
-        return self.identity == [asked["agent_name"], asked["prompt"]]
+        sent = str(asked["prompt"])
+        if self.schema is None and self.result is not None and sent.startswith(self.prompt + SCHEMA_INTRO):
+            sent = self.prompt
+        return self.identity == [asked["agent_name"], sent]
 
     def phase_name(self, contract: Contract) -> str:
         if contract is Contract.SEED:
             return self.name
         return re.sub(r"[^a-z0-9_]", "_", self.name.lower())[:64]
+
+
+def _with_schema(prompt: str, schema: Mapping[str, Any] | None) -> str:
+    if schema is None:
+        return prompt
+    return f"{prompt}{SCHEMA_INTRO}{json.dumps(schema, indent=2, sort_keys=True)}\n"
 
 
 def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
@@ -74,6 +93,11 @@ def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
         raise FlowMistake(
             f"an ask of {document['agent_name']!r} cannot be sent: {'; '.join(map(str, problems))}"
         )
+
+
+def refuse_senseless_expiry(ask: Ask) -> None:
+    if ask.expires is not None and not ask.expires > 0:
+        raise FlowMistake(f"ask {ask.name!r} expires after {ask.expires} s; it must be more than 0")
 
 
 class OpenCall:

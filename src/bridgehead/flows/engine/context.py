@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from bridgehead.flows.calls import AskFailed, Failed, Outcome, StepFailed
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall
-from bridgehead.flows.engine.replay import FAILED, digest
+from bridgehead.flows.engine.replay import BRANCH, FAILED, Effort, digest
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import FlowMistake, StateInvalid
@@ -48,16 +48,25 @@ class Context:
         *arguments: Any,
         result: Any = None,
         on_change: Literal["refuse", "rerun"] = "refuse",
+        retries: int = 0,
+        backoff: float = 1.0,
+        timeout: float | None = None,
         **keywords: Any,
     ) -> T:
-        """Call `function` once, ever. Its result is of the type `result`, or of its return annotation."""
+        """Call `function` until it has succeeded once. Its result is of the type `result`, or of its return annotation.
+
+        After an error it is called again, `retries` times, after `backoff` seconds and twice as many each time; each
+        call may take `timeout` seconds. A function that takes one of these words itself is given it in a lambda.
+        """
         path = self._next_path(name)
+        effort = Effort(retries, backoff, timeout)
+        effort.refuse_senseless(path)
         inputs = [arguments, keywords] if keywords else list(arguments)
         input_sha = digest(inputs)
         replay = self._run_pass.replay
         record = replay.find(path, "step", input_sha, rerun_on_change=on_change == "rerun")
         if record is None:
-            record = replay.perform(path, "step", input_sha, lambda: function(*arguments, **keywords))
+            record = replay.perform(path, "step", input_sha, lambda: function(*arguments, **keywords), effort)
         elif record.status == FAILED:
             raise StepFailed(path, *json.loads(record.error or "[]"))
         value: T = value_of(record, result if result is not None else _returned_type(function))
@@ -76,9 +85,16 @@ class Context:
         judge: Judge | None = None,
         context: Mapping[str, Any] | None = None,
         max_retries: int | None = None,
+        expires: float | None = None,
     ) -> Any:
-        """Ask an agent, and pause until it has answered. Without a usable answer: `fallback`, or AskFailed."""
-        ask = Ask(name, agent, prompt, result, schema, timeout, fallback, judge, context or {}, max_retries)
+        """Ask an agent, and pause until it has answered, however long that takes.
+
+        `timeout` is what one handler may take. Only with `expires`, in seconds, does the ask end without an answer.
+        Then, and when the handler gives up: `fallback`, or AskFailed. A flow that lets AskFailed pass goes on waiting.
+        """
+        ask = Ask(
+            name, agent, prompt, result, schema, timeout, fallback, judge, context or {}, max_retries, expires
+        )
         record = self._run_pass.ask(self._next_path(name), ask, self._phase)
         if record.status == FAILED:
             raise AskFailed(record.path, _failure_in(record))
@@ -114,6 +130,19 @@ class Context:
             value = flow.function(self._child(path), **given)
             record = self._run_pass.replay.add(path, "flow", input_sha, encode(value), started)
         return value_of(record, _returned_type(flow.function))
+
+    def patched(self, name: str) -> bool:
+        """Whether a change of the code on purpose holds for this run: not for one that had come further before it.
+
+        `if ctx.patched("sign"): ctx.step("sign", sign)` lets paused runs go on the old way and new ones the new way.
+        """
+        path = self._next_path(f"patched {name}")
+        replay = self._run_pass.replay
+        if not replay.is_recorded(path):
+            if replay.next_ahead(path) is not None:
+                return False
+            replay.add(path, "patch", None, "true")
+        return replay.find(path, "patch", None) is not None
 
     def now(self) -> datetime:
         """The time, as it was when the flow first came here."""
@@ -151,7 +180,7 @@ class Context:
         waiting: list[OpenCall] = []
         for branch in branches:
             try:
-                results.append(branch(parent.scope("branch")))
+                results.append(branch(parent.scope(BRANCH)))
             except Blocked as blocked:
                 self._run_pass.open_blocks -= 1
                 waiting += blocked.calls

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from bridgehead.errors import BridgeheadError
-from bridgehead.flows.calls import outstanding_calls
+from bridgehead.flows.calls import AskFailed, outstanding_calls
 from bridgehead.flows.definition import Flow, refuse_incomplete, typed_settings
 from bridgehead.flows.engine import endings
 from bridgehead.flows.engine.asks import Blocked, Stopped
@@ -18,9 +18,10 @@ from bridgehead.flows.engine.opening import Opening, OpenRun, open_run
 from bridgehead.flows.engine.pause import pause
 from bridgehead.flows.engine.replay import Replay
 from bridgehead.flows.engine.run_pass import RunPass
-from bridgehead.flows.engine.run_request import OPTIONS_KEY, Pause, RunInputs, RunRequest, RunResult
-from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, Pause, RunInputs, RunRequest, RunResult
+from bridgehead.flows.errors import FlowMistake, FlowRefused
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
+from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.files.run_files import RunFiles
 from bridgehead.flows.journals.base import Run
@@ -85,10 +86,16 @@ class _Passes:
                 waiting = pause(opened, run_pass, blocked)
             except Stopped as stopped:
                 raise endings.stop(opened, run_pass, stopped) from None
+            except AskFailed as error:
+                raise endings.unanswered(opened, run_pass, error) from error
             except FlowMistake as error:
                 if not opened.opening.starts:
+                    self._put_back()
                     raise  # what is paused stays so until the flow has been mended
                 raise endings.fail(opened, run_pass, error) from error
+            except FlowRefused:
+                self._put_back()
+                raise
             except BridgeheadError:
                 raise
             except (Exception, SystemExit) as error:
@@ -109,6 +116,11 @@ class _Passes:
         if opened.opening.resumed is not None:
             opened.journal.claim(opened.run.id, version=opened.flow.version, at=opened.now())
         opened.announce("flow.resumed", key=opened.now())
+
+    def _put_back(self) -> None:
+        """Nothing was run: the run is paused as before."""
+        if self._opened.opening.resumed is not None:
+            self._opened.journal.hold(self._opened.run.id, (), at=self._opened.now())
 
     def _run_pass(self) -> RunPass:
         opened = self._opened
@@ -190,7 +202,8 @@ def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[st
     refuse_incomplete(flow, settings)
     if flow.keeps_state_file and not settings.get("output_path"):
         raise FlowMistake(f"flow {flow.name} needs an output_path: its state file names one")
-    return {**settings, OPTIONS_KEY: request.options.settled()}
+    key = {} if request.key is None else {RUN_KEY: request.key}
+    return {**settings, OPTIONS_KEY: request.options.settled(), **key}
 
 
 def _discard(opened: OpenRun) -> None:
@@ -226,7 +239,10 @@ def _deadline_passed(opened: OpenRun) -> bool:
     calls = outstanding_calls(opened.journal.attempts(opened.run.id)).values()
     now = opened.inputs.clock.now()
     issued = [call.current for call in calls if call.current.status is AttemptStatus.PENDING]
-    return any(now > attempt.deadline for attempt in issued)
+    if opened.flow.contract is Contract.SEED:
+        return any(now > attempt.deadline for attempt in issued)
+    ends = [call.current.expires_at for call in calls]
+    return any(end is not None and now > end for end in ends)
 
 
 def _already_complete(run: Run) -> RunResult:

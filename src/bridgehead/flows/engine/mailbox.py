@@ -75,6 +75,11 @@ class Mailbox:
     def collect(self, calls: Collection[Call], *, accept_foreign_owner: bool) -> list[str]:
         """File each answer under the path of its call; what answers nothing is rejected, and noted (R8)."""
         notes: list[str] = []
+        for call in calls:
+            # Its run failed before it was read; its file is gone with the others.
+            if call.current.outstanding and call.current.response is not None:
+                kept = MatchedAnswer(call.current, call.current.response)
+                self.answers[call.path] = FiledAnswer(kept, self.files.root.inbox / "kept")
         for path, content in self._read_responses(accept_foreign_owner):
             if isinstance(content, Unsafe):
                 found: tuple[Call, MatchedAnswer] | Rejected = Rejected("malformed", content.reason)

@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bridgehead.flows.definition import Flow
-from bridgehead.flows.engine.run_request import OPTIONS_KEY, RunInputs, RunOptions, RunRequest
+from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, RunInputs, RunOptions, RunRequest
 from bridgehead.flows.engine.settlement import Rules
-from bridgehead.flows.errors import IncompatibleFlow, NoCheckpoint, OtherRun, StateCorrupt
+from bridgehead.flows.errors import (
+    FlowMistake,
+    HasFailed,
+    IncompatibleFlow,
+    NoCheckpoint,
+    OtherRun,
+    StateCorrupt,
+)
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
 from bridgehead.flows.files.root import refuse_other_project, refuse_unsafe_output, same_place
 from bridgehead.flows.interfaces import FlowEvent
@@ -65,7 +72,7 @@ class OpenRun:
     @property
     def settings(self) -> dict[str, Any]:
         """What the flow function is called with: as stored, but operational ones as given now (flows §9)."""
-        stored = {key: value for key, value in self.run.input.items() if key != OPTIONS_KEY}
+        stored = {key: value for key, value in self.run.input.items() if key not in (OPTIONS_KEY, RUN_KEY)}
         anew = {key: value for key, value in self.request.given.items() if key in self.flow.operational}
         return {**stored, **anew}
 
@@ -118,12 +125,39 @@ def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: J
     if paused is not None and (paused.name != flow.name or request.flow_id not in (None, paused.id)):
         way = f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {paused.id}"
         raise OtherRun(root, _named(paused), request.flow_id or f"flow {flow.name}", way)
+    if request.key is not None:
+        if flow.keeps_state_file:
+            raise FlowMistake(f"--id is not for {flow.name}: its state file says which run it is")
+        known = _under_key(flow, request, journal, root)
+        if known is not None:
+            return known
+        request = request._replace(resume=paused is not None)
     if flow.keeps_state_file:
         return _open_by_state_file(flow, request, files, journal, paused)
     if os.path.lexists(files.state_path):
         way = "go on with: bridgehead flow run template-create --resume, or with --fresh start it over"
         raise OtherRun(root, "template-create", f"flow {flow.name}", way)
     return _open_by_journal(flow, request, journal, root, paused)
+
+
+def _under_key(flow: Flow, request: RunRequest, journal: Journal, root: Path) -> Opening | None:
+    """How a run opens that was started under the key before; None when it is to be begun, or goes on as paused."""
+    if request.fresh:
+        return None
+    started = (
+        run for run in journal.runs() if run.name == flow.name and run.input.get(RUN_KEY) == request.key
+    )
+    known = next((run for run in started if run.status is not RunStatus.CANCELLED), None)
+    paused = journal.unfinished()
+    if paused is not None and (known is None or known.id != paused.id) and not (known and known.status.ended):
+        way = f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {paused.id}"
+        raise OtherRun(root, _named(paused), f"the one with the id {request.key!r}", way)
+    if known is None or not known.status.ended:
+        return None
+    _refuse_contradiction(root, _named(known), request, known.input, _lasting_settings(flow, request))
+    if known.status is RunStatus.FAILED:
+        raise HasFailed(root, known.id, known.error or "no reason was recorded")
+    return Opening(completed=known)
 
 
 def _open_by_journal(
@@ -146,6 +180,8 @@ def _nothing_paused(flow: Flow, request: RunRequest, journal: Journal, root: Pat
     wanted = [run for run in runs if run.id == request.flow_id] if request.flow_id else runs[:1]
     if wanted and wanted[0].status is RunStatus.COMPLETED:
         return Opening(completed=wanted[0])
+    if wanted and wanted[0].status is RunStatus.FAILED and not flow.keeps_state_file:
+        raise HasFailed(root, wanted[0].id, wanted[0].error or "no reason was recorded")
     raise NoCheckpoint(root)
 
 

@@ -7,9 +7,9 @@ other inputs is never returned: the flow would go on with somebody else's data.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.calls import Attempt, StepFailed
 from bridgehead.flows.errors import FlowMistake, NonDeterministic
@@ -17,15 +17,51 @@ from bridgehead.flows.journals.base import Journal, Record
 from bridgehead.flows.values.codec import canonical, encode
 from bridgehead.flows.values.ids import parents_of, sha256_hex
 from bridgehead.flows.values.times import utc_text
-from bridgehead.host.clock import Clock
+from bridgehead.host.clock import Clock, time_limit
 
+BRANCH: Final = "branch"
 COMPLETED, FALLBACK, FAILED = "completed", "fallback", "failed"
+_WHOLES: Final = frozenset({"flow", "phase"})
+"""Kinds that contain calls: they are recorded after those, so one without a record is nothing new."""
 _NO_INPUT = sha256_hex(canonical([]))
 
 
 def digest(inputs: Sequence[Any]) -> str:
     """The identity of a call's inputs: SHA-256 of their canonical JSON (flows §14)."""
     return sha256_hex(canonical(inputs)) if inputs else _NO_INPUT
+
+
+LONGEST_BACKOFF_SECONDS: Final = 300.0
+
+
+def lane_of(path: str) -> str:
+    """The innermost branch of a `gather` or `map` that a call stands in: calls of one lane have an order."""
+    place = path.rfind(f"/{BRANCH}#")
+    if place < 0:
+        return ""
+    end = path.find("/", place + 1)
+    return path if end < 0 else path[:end]
+
+
+class Effort(NamedTuple):
+    """How hard a step is tried: again after an error, each time after a longer wait, each try with a time limit."""
+
+    retries: int = 0
+    backoff_seconds: float = 1.0
+    timeout_seconds: float | None = None
+
+    def wait_before(self, retry: int) -> float:
+        """Seconds to wait before the first, second, third… retry."""
+        return float(min(LONGEST_BACKOFF_SECONDS, self.backoff_seconds * 2 ** min(retry - 1, 30)))
+
+    def refuse_senseless(self, name: str) -> None:
+        if self.retries < 0 or self.backoff_seconds < 0:
+            raise FlowMistake(f"step {name}: retries and backoff cannot be negative")
+        if self.timeout_seconds is not None and not self.timeout_seconds > 0:
+            raise FlowMistake(f"step {name}: a timeout is more than 0 seconds")
+
+
+ONE_TRY: Final = Effort()
 
 
 class Replay:
@@ -37,6 +73,8 @@ class Replay:
         self._clock = clock
         self._records = journal.lookup(flow_id)
         self._visited: set[str] = set()
+        self._ahead: dict[str, list[str]] = {}
+        """By lane, the recorded and waiting calls that this pass has still to come by, the next one last."""
         self.made: list[Record] = []
         """The records of this pass, in the order they were made."""
         self._guest: str | None = None
@@ -52,6 +90,8 @@ class Replay:
     ) -> Record | None:
         """The record at `path`; NonDeterministic when it belongs to another call. No digest: any input will do."""
         self._visited.add(path)
+        if self._ahead:
+            self._come_by(path, kind)
         record = self._records.get(path)
         if record is None:
             return None
@@ -64,12 +104,69 @@ class Replay:
         self._forget_from(path)
         return None
 
-    def perform(self, path: str, kind: str, input_sha: str | None, work: Callable[[], Any]) -> Record:
-        """Do the work and record its result, or that it failed."""
+    def expect_all(self, waiting: Iterable[str]) -> None:
+        """Let nothing new run before the flow has come by all that is recorded, and by what waits for an answer."""
+        for path in (*self._records, *waiting):
+            if not self._is_inside(path):
+                self._ahead.setdefault(lane_of(path), []).append(path)
+        for lane in self._ahead.values():
+            lane.reverse()
+
+    def is_recorded(self, path: str) -> bool:
+        return path in self._records
+
+    def next_ahead(self, path: str) -> str | None:
+        """What the flow should come by before anything new at `path`; other branches do not count."""
+        lane = lane_of(path)
+        around = lane
+        while not self._ahead.get(around) and around:
+            around = lane_of(around.rpartition("/")[0])
+        if self._ahead.get(around):
+            return self._ahead[around][-1]
+        inside = f"{lane}/" if lane else ""
+        return next((left[-1] for name, left in self._ahead.items() if name.startswith(inside)), None)
+
+    def _come_by(self, path: str, kind: str) -> None:
+        """The flow has come to `path`; NonDeterministic when something else was recorded there, before it is run."""
+        lane = self._ahead.get(lane_of(path))
+        if lane and lane[-1] == path:
+            lane.pop()
+            if not lane:
+                del self._ahead[lane_of(path)]
+            return
+        if kind in _WHOLES:
+            return
+        missed = self.next_ahead(path)
+        if missed is not None:
+            record = self._records.get(missed)
+            recorded = record.kind if record else "ask"
+            raise NonDeterministic(missed, f"the code now has the {kind} {path}, recorded is the {recorded}")
+
+    def _is_inside(self, path: str) -> bool:
+        """What is inside a recorded whole is not met again."""
+        return "/" in path and any(parent in self._records for parent in parents_of(path))
+
+    def perform(
+        self,
+        path: str,
+        kind: str,
+        input_sha: str | None,
+        work: Callable[[], Any],
+        effort: Effort = ONE_TRY,
+    ) -> Record:
+        """Do the work and record its result, or that its last try failed."""
         started = self.now()
+        for retry in range(1, effort.retries + 1):
+            try:
+                value = self._try(path, work, effort)
+            except FlowMistake:
+                raise
+            except Exception:
+                self._clock.sleep(effort.wait_before(retry))
+            else:
+                return self.add(path, kind, input_sha, encode(value), started)
         try:
-            with self.guest(path):
-                value = work()
+            value = self._try(path, work, effort)
         except FlowMistake:
             raise
         except Exception as error:
@@ -78,6 +175,13 @@ class Replay:
             self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
             raise StepFailed(path, type(error).__name__, str(error)) from error
         return self.add(path, kind, input_sha, encode(value), started)
+
+    def _try(self, path: str, work: Callable[[], Any], effort: Effort) -> Any:
+        with self.guest(path):
+            if effort.timeout_seconds is None:
+                return work()
+            with time_limit(self._clock, effort.timeout_seconds):
+                return work()
 
     @contextmanager
     def guest(self, path: str) -> Iterator[None]:
@@ -129,4 +233,5 @@ class Replay:
         made = list(self._records)
         for later in made[made.index(path) :]:
             del self._records[later]
+        self._ahead.clear()
         self.on_forgotten()

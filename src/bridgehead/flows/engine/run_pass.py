@@ -14,7 +14,15 @@ from bridgehead.flows.calls import (
     outstanding_calls,
     prompt_sha256,
 )
-from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall, Stopped, refuse_unwritable
+from bridgehead.flows.engine.asks import (
+    Ask,
+    Blocked,
+    Fallback,
+    OpenCall,
+    Stopped,
+    refuse_senseless_expiry,
+    refuse_unwritable,
+)
 from bridgehead.flows.engine.mailbox import Mailbox
 from bridgehead.flows.engine.replay import COMPLETED, FAILED, FALLBACK, Replay, digest
 from bridgehead.flows.engine.settlement import Action, Rules, Settlement, settle
@@ -25,7 +33,8 @@ from bridgehead.flows.interfaces import Announcer
 from bridgehead.flows.journals.base import Record
 from bridgehead.flows.values.codec import encode, to_plain
 from bridgehead.flows.values.ids import new_request_id
-from bridgehead.flows.words import ANSWER_SCHEMA, HEURISTICS_ONLY, AttemptStatus
+from bridgehead.flows.values.times import deadline_after, utc_text
+from bridgehead.flows.words import ANSWER_SCHEMA, EXPIRES_AT, HEURISTICS_ONLY, AttemptStatus
 from bridgehead.host.clock import Clock
 
 if TYPE_CHECKING:
@@ -57,6 +66,8 @@ class RunPass:
         self.run_files = run_files
         self.calls = outstanding_calls(attempts)
         """The outstanding calls by path, oldest first."""
+        if rules.contract is Contract.OPEN:
+            replay.expect_all(self.calls)
         self.actions = actions
         self.remarks: list[Remark] = []
         self.open_blocks = 0
@@ -173,12 +184,15 @@ class RunPass:
             return encode(fallback(failure))
 
     def _new_call(self, path: str, ask: Ask, phase: int | None) -> Call:
+        refuse_senseless_expiry(ask)
         self._asked += 1
-        prompt = ask.full_prompt
+        prompt, schema = ask.full_prompt, ask.answer_schema
+        now = self.replay.now()
         context: dict[str, Any] = {
             **self.run_files.request_context(),
             **to_plain(ask.context),
-            **({} if ask.schema is None else {ANSWER_SCHEMA: to_plain(ask.schema)}),
+            **({} if schema is None else {ANSWER_SCHEMA: to_plain(schema)}),
+            **({} if ask.expires is None else {EXPIRES_AT: _later(now, ask.expires)}),
             "response_file": str(self.mailbox.files.response_path),
             "prompt_sha256": prompt_sha256(prompt),
         }
@@ -191,7 +205,7 @@ class RunPass:
             "prompt": prompt,
             "context": context,
             "timeout_seconds": ask.timeout,
-            "created_at": self.replay.now(),
+            "created_at": now,
             "retry_count": 0,
         }
         refuse_unwritable(document, self._rules.contract)
@@ -210,6 +224,10 @@ class RunPass:
     def _block(self, call: OpenCall) -> Blocked:
         self.open_blocks += 1
         return Blocked([call])
+
+
+def _later(now: str, seconds: float) -> str:
+    return utc_text(deadline_after(now, seconds))
 
 
 def _as_settled(call: Call, settled: Settlement) -> Call:

@@ -17,6 +17,8 @@ from bridgehead.flows.words import DEFAULT_MAX_RETRIES, NOTHING, RunStatus
 from bridgehead.host.clock import Clock, SystemClock
 
 OPTIONS_KEY: Final = "_options"
+RUN_KEY: Final = "_key"
+"""Where a run's input holds the key it was started under (`--id`)."""
 PAUSE_WORD: Final = "BRIDGEHEAD-PAUSE"
 
 
@@ -63,6 +65,8 @@ class RunRequest(NamedTuple):
     """Settings of a new run that were not given."""
     options: RunOptions = RunOptions()
     flow_id: str | None = None
+    key: str | None = None
+    """The caller's own name for the run: started twice under it, it is one run (`--id`)."""
     resume: bool = False
     fresh: bool = False
     force_version: bool = False

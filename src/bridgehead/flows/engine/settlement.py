@@ -16,6 +16,7 @@ from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import (
     CANCELLED,
     DEFAULT_MAX_RETRIES,
+    EXPIRED,
     AttemptStatus,
     DocumentKind,
     ErrorType,
@@ -166,13 +167,17 @@ def _without_answer(
     call: Call, rules: Rules, request_on_file: bool, now: datetime, new_id: Callable[[], str]
 ) -> Settlement:
     current = call.current
+    if current.expires_at is not None and now > current.expires_at:
+        gone = Failed(EXPIRED, f"no answer until {utc_text(current.expires_at)}")
+        return _conclude(call, gone, rules, now, new_id)
     if current.status is AttemptStatus.QUEUED:
         return Settlement(Action.QUEUED)
     waited = current._replace(resumes=current.resumes + 1)
     if not request_on_file:
         return Settlement(Action.REISSUE, (waited.issued(now),))
-    # The deadline governs absence only, and has not passed at equality (flows §6).
-    if now > current.deadline:
+    # The deadline governs absence only, and has not passed at equality (flows §6). It ends the handler's attempt; only
+    # the seed's own flow ends its call with it, any other takes an answer however late it comes.
+    if rules.contract is Contract.SEED and now > current.deadline:
         late = Failed(ErrorType.TIMEOUT.value, "no answer before the deadline")
         return _conclude(call.with_current(waited), late, rules, now, new_id)
     return Settlement(Action.WAIT, (waited,))

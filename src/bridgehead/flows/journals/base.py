@@ -80,6 +80,22 @@ class Journal(ABC):
         """Drop the record at `path`, everything recorded after it, and the requests of dropped calls."""
 
     @abstractmethod
+    def reopen(
+        self,
+        flow_id: str,
+        *,
+        at: str,
+        path: str | None = None,
+        attempts: Sequence[Attempt] = (),
+        error: str | None = None,
+        drop_open: bool = False,
+    ) -> None:
+        """The run can go on: it waits, without the record at `path` and what was recorded after it.
+
+        The requests made at `path` are kept, those of other dropped calls are not; open ones go with `drop_open`.
+        """
+
+    @abstractmethod
     def end(
         self,
         flow_id: str,

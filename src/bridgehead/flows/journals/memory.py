@@ -22,7 +22,7 @@ class MemoryJournal(Journal):
         self._attempts[run.id] = {}
 
     def claim(self, flow_id: str, *, version: str, at: str) -> None:
-        self._change(flow_id, status=RunStatus.RUNNING, version=version, updated=at)
+        self._change(flow_id, status=RunStatus.RUNNING, version=version, updated=at, error=None)
 
     def lookup(self, flow_id: str) -> dict[str, Record]:
         return dict(self._records[flow_id])
@@ -48,6 +48,29 @@ class MemoryJournal(Journal):
         self._attempts[flow_id] = {
             key: attempt for key, attempt in self._attempts[flow_id].items() if attempt.path in kept
         }
+
+    def reopen(
+        self,
+        flow_id: str,
+        *,
+        at: str,
+        path: str | None = None,
+        attempts: Sequence[Attempt] = (),
+        error: str | None = None,
+        drop_open: bool = False,
+    ) -> None:
+        made = list(self._records[flow_id])
+        dropped = made[made.index(path) :] if path is not None else []
+        for gone in dropped:
+            del self._records[flow_id][gone]
+        self._attempts[flow_id] = {
+            key: attempt
+            for key, attempt in self._attempts[flow_id].items()
+            if (attempt.path == path or attempt.path not in dropped)
+            and not (drop_open and attempt.outstanding)
+        }
+        self._put(flow_id, attempts)
+        self._change(flow_id, status=RunStatus.WAITING, updated=at, error=error)
 
     def end(
         self,

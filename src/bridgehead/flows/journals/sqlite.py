@@ -123,7 +123,7 @@ class SqliteJournal(Journal):
     def claim(self, flow_id: str, *, version: str, at: str) -> None:
         with self._transaction():
             self._db.execute(
-                "UPDATE flow SET status = ?, version = ?, updated = ? WHERE id = ?",
+                "UPDATE flow SET status = ?, version = ?, updated = ?, error = NULL WHERE id = ?",
                 (RunStatus.RUNNING.value, version, at, flow_id),
             )
 
@@ -174,6 +174,35 @@ class SqliteJournal(Journal):
                 "(SELECT path FROM step WHERE flow_id = ?1)",
                 (flow_id,),
             )
+
+    def reopen(
+        self,
+        flow_id: str,
+        *,
+        at: str,
+        path: str | None = None,
+        attempts: Sequence[Attempt] = (),
+        error: str | None = None,
+        drop_open: bool = False,
+    ) -> None:
+        dropped = (
+            "FROM step WHERE flow_id = ?1 AND rowid >= "
+            "(SELECT rowid FROM step WHERE flow_id = ?1 AND path = ?2)"
+        )
+        with self._transaction():
+            self._db.execute(
+                f"DELETE FROM request WHERE flow_id = ?1 AND path != ?2 AND path IN (SELECT path {dropped})",
+                (flow_id, path or ""),
+            )
+            self._db.execute(f"DELETE {dropped}", (flow_id, path or ""))
+            if drop_open:
+                open_states = (AttemptStatus.QUEUED.value, AttemptStatus.PENDING.value)
+                self._db.execute(
+                    "DELETE FROM request WHERE flow_id = ? AND status IN (?, ?)", (flow_id, *open_states)
+                )
+            self._put_attempts(flow_id, attempts, at)
+            self._set_status(flow_id, RunStatus.WAITING, at)
+            self._db.execute("UPDATE flow SET result = NULL, error = ? WHERE id = ?", (error, flow_id))
 
     def end(
         self,

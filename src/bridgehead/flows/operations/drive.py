@@ -28,6 +28,8 @@ from bridgehead.host.process import Stream, run
 
 DEFAULT_MAX_ITERATIONS: Final = 50
 STDOUT_LIMIT: Final = 64 * MIB
+FIRST_BACKOFF_SECONDS: Final = 0.5
+LONGEST_BACKOFF_SECONDS: Final = 30.0
 RESUME_FLAG: Final = "--resume"
 
 
@@ -48,6 +50,11 @@ def drive_loop(
         if iteration + 1 < max_iterations:
             dispatch()
     return ExitCode.USER
+
+
+def backoff_before(retry_count: int) -> float:
+    """Seconds a handler that failed is left alone before its next attempt: 0.5, 1, 2, 4 … 30."""
+    return float(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** min(retry_count - 1, 30)))
 
 
 class DriveRequest(NamedTuple):
@@ -129,6 +136,8 @@ class _Driver:
         name = Path(self._request.command[0]).name
         root = str(files.root.path)
         self._inputs.announcer.asked(OpenRequest("", name, root, asked.to_dict(), deadline))
+        if asked.retry_count:  # the handler has just failed
+            inputs.clock.sleep(backoff_before(asked.retry_count))
         reply = self._handler.answer(asked, files)
         if reply is not None:
             try:

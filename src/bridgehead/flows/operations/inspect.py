@@ -13,6 +13,7 @@ from bridgehead.flows.engine.run_request import RunInputs
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Journal, Record, Run
 from bridgehead.flows.values.ids import parents_of
+from bridgehead.flows.words import RunStatus
 
 PART: Final = "part"
 """The kind of a step that has not ended and of which only what is inside has been recorded."""
@@ -129,7 +130,8 @@ def list_runs(request: ListRequest, inputs: RunInputs | None = None) -> ListResu
     with inputs.open_journal(root) as journal:
         unfinished = journal.unfinished()
         return ListResult(
-            tuple(journal.runs()[: request.limit]), _status_of(journal, unfinished) if unfinished else None
+            tuple(as_shown(run, root) for run in journal.runs()[: request.limit]),
+            _status_of(journal, as_shown(unfinished, root)) if unfinished else None,
         )
 
 
@@ -141,7 +143,14 @@ def status(request: StatusRequest, inputs: RunInputs | None = None) -> StatusRes
         raise NotFound(f"no flow has run in {root.path}", hint="start one with: bridgehead flow run NAME")
     with inputs.open_journal(root) as journal:
         run = find_run(journal.runs(), request.flow_id, root.path)
-        return _status_of(journal, run)
+        return _status_of(journal, as_shown(run, root))
+
+
+def as_shown(run: Run, root: FlowRoot) -> Run:
+    """The run as people are told of it: one whose process is gone is not running."""
+    if run.status is RunStatus.RUNNING and not root.is_held():
+        return run._replace(status=RunStatus.INTERRUPTED)
+    return run
 
 
 def _status_of(journal: Journal, run: Run) -> StatusResult:

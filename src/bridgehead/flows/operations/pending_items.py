@@ -5,18 +5,24 @@ Only assembly imports this module; the contract's types cost more to import than
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind
 from bridgehead.flows.interfaces import FlowEvent, OpenRequest
-from bridgehead.flows.words import ANSWER_SCHEMA, ErrorType, RequestStatus
+from bridgehead.flows.words import ANSWER_SCHEMA, CONTRACT_VERSION, EXPIRES_AT, ErrorType, RequestStatus
 from bridgehead.host.clock import iso_ms, parse_iso
 
 if TYPE_CHECKING:
     from bridgehead.flows.operations.respond import RespondRequest
+
+
+TITLE_LENGTH: Final = 80
+FENCE_STARTS: Final = ("Text between the two lines that carry the marker ", "<<< begin foreign text ")
+"""How fenced prompts begin (contract/fencing.py, too dear to import here)."""
 
 
 def question_of(asked: OpenRequest) -> Question:
@@ -27,18 +33,31 @@ def question_of(asked: OpenRequest) -> Question:
         kind=PendingKind.FLOW_REQUEST,
         part=Part.FLOWS,
         origin="flow",
-        title=f"{request['agent_name']}, phase {request['phase']} of {asked.name}",
+        title=title_of(asked.name, request),
         prompt=str(request["prompt"]),
         project=asked.root,
         run_id=asked.flow_id or None,
         schema=request.get("context", {}).get(ANSWER_SCHEMA),
-        # Not `expires_at`: a deadline ends the waiting, but a late answer is as good as any (flows §6).
+        # Not the deadline: it ends a handler's attempt, but a late answer is as good as any (flows §6).
+        expires_at=request.get("context", {}).get(EXPIRES_AT),
         context={
             "root": asked.root,
             "request_id": str(request["request_id"]),
             **({"deadline": asked.deadline} if asked.deadline else {}),
         },
     )
+
+
+def title_of(flow_name: str, request: Mapping[str, Any]) -> str:
+    """The question in one line: `release: Write release notes for v1.4.`"""
+    prompt = str(request["prompt"])
+    first = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
+    if request.get("version") == CONTRACT_VERSION or first.startswith(FENCE_STARTS):
+        # Instructions and quoted material come first there; the name of the call says more.
+        first = f"{str(request['phase_name']).replace('_', ' ')}, by {request['agent_name']}"
+    if len(first) > TITLE_LENGTH:
+        first = f"{first[: TITLE_LENGTH - 1].rstrip()}…"
+    return f"{flow_name}: {first}"
 
 
 def event_of(happened: FlowEvent) -> Event:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
-from bridgehead.flows.calls import outstanding_calls
+from bridgehead.flows.calls import Attempt, Failed, outstanding_calls
+from bridgehead.flows.engine.answers import judge_for
 from bridgehead.flows.engine.mailbox import Mailbox, response_id
 from bridgehead.flows.engine.run_request import RunInputs
 from bridgehead.flows.files.agent_files import AgentResponse, ResponseMetadata
@@ -18,10 +21,19 @@ from bridgehead.flows.handlers import Reply
 from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.values.times import utc_text
-from bridgehead.flows.words import RESPONSE_FILE, DocumentKind, Profile, RequestStatus
+from bridgehead.flows.words import (
+    ANSWER_SCHEMA,
+    CONTRACT_VERSION,
+    RESPONSE_FILE,
+    DocumentKind,
+    Profile,
+    RequestStatus,
+)
 from bridgehead.host.directories import make_private_dir
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import write_atomic
+
+SCHEMA_SHOWN: Final = 600
 
 
 class RespondRequest(NamedTuple):
@@ -46,7 +58,10 @@ def respond(request: RespondRequest, inputs: RunInputs | None = None) -> Respond
     wanted = (request.request_id or on_file or "").lower()
     if not wanted:
         raise NotFound(f"no request waits in {root.path}", hint="bridgehead pending lists what waits")
-    run = _refuse_unasked(wanted, on_file, root, inputs)
+    owner = _refuse_unasked(wanted, on_file, root, inputs)
+    run = owner[0] if owner else None
+    if owner is not None:
+        refuse_unfit(request.reply, owner[1].document)
     response = _document(wanted, request.reply, files)
     path = _file(response, wanted, files, queued=run is not None)
     if run is not None:
@@ -57,6 +72,31 @@ def respond(request: RespondRequest, inputs: RunInputs | None = None) -> Respond
     return RespondResult(wanted, path)
 
 
+class UnfitReply(UserError):
+    def __init__(self, reason: str, schema: Mapping[str, Any]) -> None:
+        shown = json.dumps(schema, ensure_ascii=False)
+        expected = shown if len(shown) <= SCHEMA_SHOWN else f"{shown[:SCHEMA_SHOWN]}…"
+        super().__init__(
+            f"the answer was refused: {reason}; expected JSON that obeys {expected}",
+            hint="the question stays open: answer again, or say why not with --status error --message TEXT",
+        )
+
+
+def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
+    """An answer is held against the schema of its request when it is given, as the flow itself will do.
+
+    Template-create's requests are not: its own table says what becomes of an answer (flows §6).
+    """
+    schema = asked.get("context", {}).get(ANSWER_SCHEMA)
+    if schema is None or reply.status is not RequestStatus.SUCCESS or not reply.text:
+        return
+    if asked.get("version") == CONTRACT_VERSION:
+        return
+    verdict = judge_for(None, schema)(reply.text)
+    if isinstance(verdict, Failed):
+        raise UnfitReply(str(verdict.message), schema)
+
+
 def write_reply(reply: Reply, request_id: str, files: CheckpointFiles) -> Path:
     """Put a reply into the response file; FileTaken when there is one already."""
     document = _document(request_id, reply, files)
@@ -64,8 +104,10 @@ def write_reply(reply: Reply, request_id: str, files: CheckpointFiles) -> Path:
     return files.response_path
 
 
-def _refuse_unasked(wanted: str, on_file: str | None, root: FlowRoot, inputs: RunInputs) -> Run | None:
-    """The run that asked, if the journal knows it; a program without a journal asks through the file alone."""
+def _refuse_unasked(
+    wanted: str, on_file: str | None, root: FlowRoot, inputs: RunInputs
+) -> tuple[Run, Attempt] | None:
+    """The run that asked, and its request; a program without a journal asks through the file alone."""
     owner = None
     if root.journal.exists():
         with inputs.open_journal(root) as journal:
@@ -74,7 +116,7 @@ def _refuse_unasked(wanted: str, on_file: str | None, root: FlowRoot, inputs: Ru
                 raise AlreadyAnswered(wanted, by=None, at=None)
     if owner is None and wanted != on_file:
         raise NotFound(f"nothing in {root.path} asked for {wanted}")
-    return owner[0] if owner else None
+    return owner
 
 
 def _is_open(journal: Journal, run: Run, attempt: object) -> bool:

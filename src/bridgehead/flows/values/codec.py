@@ -97,6 +97,8 @@ def from_plain(plain: Any, wanted: Any = Any) -> Any:
         fits = isinstance(plain, int | float) and not isinstance(plain, bool)
         return _require(fits, plain, plain, "a number")
     if wanted is int:
+        if isinstance(plain, float) and plain.is_integer():
+            return int(plain)  # JSON has one kind of number; a JSON Schema takes 5.0 for an integer, too
         return _require(isinstance(plain, int) and not isinstance(plain, bool), plain, plain, "an integer")
     if wanted in (str, bool, list, dict):
         return _require(isinstance(plain, wanted), plain, plain, f"a {wanted.__name__}")

@@ -42,7 +42,7 @@ def now_text() -> str:
     return utc_text(datetime.now(UTC))
 
 
-def deadline_after(created_at: str, timeout_seconds: int) -> datetime:
+def deadline_after(created_at: str, timeout_seconds: float) -> datetime:
     """When, in UTC, an unanswered request has had its time; at the end of the calendar that is never."""
     created = parse_time(created_at)
     if created is None:

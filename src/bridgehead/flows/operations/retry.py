@@ -1,0 +1,138 @@
+"""Go on with a run that failed: in itself (`retry`), or in a second run with what it had recorded before a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from bridgehead.errors import NotFound, UserError
+from bridgehead.flows.discovery import BUILT_IN
+from bridgehead.flows.engine.replay import FAILED
+from bridgehead.flows.engine.run_request import RUN_KEY, RunInputs, RunResult
+from bridgehead.flows.errors import NoCheckpoint, OtherRun
+from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.journals.base import Journal, Record, Run
+from bridgehead.flows.operations.inspect import find_run
+from bridgehead.flows.operations.run import CommandLine, resume_paused
+from bridgehead.flows.values.ids import new_flow_id
+from bridgehead.flows.values.times import utc_text
+from bridgehead.flows.words import RunStatus
+
+
+class RetryRequest(NamedTuple):
+    """The run to go on with, and the recorded step to begin at; without one, at what failed."""
+
+    line: CommandLine
+    directory: Path
+    flow_id: str
+    from_step: str | None = None
+
+
+class CannotRetry(UserError):
+    def __init__(self, run: Run, reason: str, hint: str) -> None:
+        super().__init__(f"{run.id} cannot be retried: {reason}", hint=hint)
+
+
+def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
+    """Take a failed run up again with everything it has recorded; what failed, or the step named, is done again."""
+    inputs = inputs or RunInputs()
+    root = FlowRoot.open(request.line.root)
+    if not root.journal.exists():
+        raise NoCheckpoint(root.path)
+    with root.locked(), inputs.open_journal(root) as journal:
+        run = find_run(journal.runs(), request.flow_id, root.path)
+        _refuse_retry(run, request.from_step)
+        _refuse_beside_another(journal, run, root.path)
+        records = tuple(journal.lookup(run.id).values())
+        if request.from_step is not None:
+            first = step_meant(records, request.from_step, run.id)
+            journal.reopen(run.id, at=utc_text(inputs.clock.now()), path=first, drop_open=True)
+        elif run.status.ended:
+            failed = what_failed(records, run.error or "")
+            journal.reopen(run.id, at=utc_text(inputs.clock.now()), path=failed)
+    return resume_paused(request.line, request.directory, inputs, flow_id=run.id)
+
+
+def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
+    """Begin a second run with the settings of the first and what it had recorded before `from_step`."""
+    inputs = inputs or RunInputs()
+    root = FlowRoot.open(request.line.root)
+    if not root.journal.exists():
+        raise NoCheckpoint(root.path)
+    assert request.from_step is not None
+    with root.locked(), inputs.open_journal(root) as journal:
+        run = find_run(journal.runs(), request.flow_id, root.path)
+        _refuse_built_in(run)
+        _refuse_beside_another(journal, None, root.path)
+        records = tuple(journal.lookup(run.id).values())
+        first = step_meant(records, request.from_step, run.id)
+        now = inputs.clock.now()
+        second = run._replace(
+            id=new_flow_id(now),
+            status=RunStatus.RUNNING,
+            input={name: value for name, value in run.input.items() if name != RUN_KEY},
+            created=utc_text(now),
+            updated=utc_text(now),
+            result=None,
+            error=None,
+        )
+        journal.begin(second)
+        for record in records:
+            if record.path == first:
+                break
+            journal.append(second.id, record)
+    return resume_paused(request.line, request.directory, inputs, flow_id=second.id)
+
+
+def what_failed(records: Sequence[Record], error: str) -> str | None:
+    """The path of the record that ended the run; None when it was the code between the steps.
+
+    A flow may go on after a failed step, so an older failure counts only when the run's error names it.
+    """
+    failed = [record.path for record in records if record.status == FAILED]
+    named = [path for path in failed if path in error]
+    if named:
+        return named[-1]
+    return failed[-1] if failed and records[-1].path == failed[-1] else None
+
+
+def step_meant(records: Sequence[Record], step: str, flow_id: str) -> str:
+    """The first record of the step a person names: by its path, or by its name where that is enough."""
+    exact = [record.path for record in records if record.path == step or record.path.startswith(f"{step}/")]
+    if exact:
+        return exact[0]
+    named = [record.path for record in records if record.path.rpartition("/")[2].partition("#")[0] == step]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise NotFound(f"several steps of {flow_id} are called {step!r}: {', '.join(named[:10])}")
+    known = ", ".join(record.path for record in records[-10:]) or "none"
+    raise NotFound(f"{flow_id} has recorded no step {step!r}", hint=f"recorded last: {known}")
+
+
+def _refuse_retry(run: Run, from_step: str | None) -> None:
+    _refuse_built_in(run)
+    if run.status is RunStatus.COMPLETED:
+        way = f"bridgehead flow fork {run.id} --from STEP begins a second run at a step of it"
+        raise CannotRetry(run, "it has completed", way)
+    if run.status is RunStatus.CANCELLED and from_step is None:
+        way = f"name a step to begin at: bridgehead flow retry {run.id} --from STEP"
+        raise CannotRetry(run, "it was given up", way)
+
+
+def _refuse_built_in(run: Run) -> None:
+    if run.name == "template-create" and run.source in BUILT_IN:
+        way = "its files are in .bridgehead/flows/post-mortem; start over with: bridgehead flow run template-create"
+        raise CannotRetry(run, "template-create keeps its state in files of its own", way)
+    if not run.source:
+        raise CannotRetry(run, "it is not known which program it belongs to", "run that program again")
+
+
+def _refuse_beside_another(journal: Journal, run: Run | None, root: Path) -> None:
+    """A root has one unfinished run at most (flows §14)."""
+    other = journal.unfinished()
+    if other is not None and (run is None or other.id != run.id):
+        way = f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {other.id}"
+        wanted = "a second one" if run is None else run.id
+        raise OtherRun(root, f"flow {other.name} ({other.id})", wanted, way)

@@ -16,6 +16,7 @@ from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.output_cache import WORTH_CACHING, OutputCache, state_of
+from bridgehead.rigs.threads.quarantine import quarantine_state
 from bridgehead.rigs.trust.verification_kinds import Verification
 from bridgehead.rigs.views.listings import ShownEnvelope
 from bridgehead.rigs.views.terminal import PLAIN, EncodedText, Style
@@ -56,7 +57,9 @@ def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: St
     """The whole of a thread, in pieces; only the plain form is cached."""
     thread_id = wanted_thread(rig, typed)
     survey = rig.repository.survey(thread_id)
-    state = state_of(survey, rig.repository.stamp, time.time_ns())
+    state = state_of(
+        survey, rig.repository.stamp, time.time_ns(), quarantine_state(rig.repository.private_dir)
+    )
     cache = OutputCache(rig.repository.private_dir, f"{thread_id}.{'json' if as_json else 'txt'}")
     found = cache.find(state) if style == PLAIN else None
     if found is not None:

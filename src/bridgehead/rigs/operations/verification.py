@@ -219,10 +219,30 @@ class Verifier:
 
 
 def allowed_signers_file(rig: Rig) -> Path | None:
-    """The file of the rig's configuration, else the one git's configuration names; None if there is no such file."""
+    """The file of the rig's configuration, else the one git's configuration names; None if there is no such file.
+
+    A tracked file is not used: whoever may push would choose who is trusted.
+    """
     named = rig.settings.allowed_signers if rig.settings else None
     path = Path(rig.repository.root, named).expanduser() if named else rig.repository.allowed_signers()
-    return path if path is not None and path.is_file() else None
+    if path is None or not path.is_file():
+        return None
+    if tracked := tracked_path(rig, path):
+        rig.tell_once(
+            f"warning: the signers in {tracked} are tracked, so they came from the others and are not trusted; "
+            "rig-bridge trust add <principal> <key> trusts one of them here"
+        )
+        return None
+    return path
+
+
+def tracked_path(rig: Rig, path: Path) -> str | None:
+    """Return the path in the repository, of the file or of what a link leads to, if git tracks it."""
+    root = Path(rig.repository.root)
+    for place, top in ((path, root), (path.resolve(), root.resolve())):
+        if place.is_relative_to(top) and rig.repository.is_tracked(place.relative_to(top).as_posix()):
+            return place.relative_to(top).as_posix()
+    return None
 
 
 def findings_of(subjects: Sequence[Subject], verdicts: Iterable[Verification]) -> list[PathFindings]:

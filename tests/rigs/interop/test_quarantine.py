@@ -87,6 +87,7 @@ def test_a_fresh_clone_shows_no_bad_question_and_verify_puts_it_apart(bridge: Br
     pushed(windows, BAD)
     fresh = bridge.clone("c", "mac-m5max")
     assert fresh.rig("inbox").ok().out == "rig-bridge: inbox waiting=0\n"
+    assert "evil words" not in fresh.rig("thread", "demo-01").ok().out
     assert fresh.rig("verify").code == 1
     assert fresh.rig("verify").ok().out.endswith("failed=0 quarantined=1\n")
     assert "evil words" not in fresh.rig("thread", "demo-01").ok().out

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from bridgehead.rigs.envelope.fields import StatusClass, status_class
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
-from bridgehead.rigs.operations.thread import verify_listed
+from bridgehead.rigs.operations.thread import is_kept_out, verify_listed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.crossings import Crossings
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.thread import Turn
-from bridgehead.rigs.trust.verification_kinds import Verification, quarantines
+from bridgehead.rigs.trust.verification_kinds import Verification
 from bridgehead.rigs.views.listings import Inbox, Notice
 
 ASKING_TYPES = frozenset({"REQUEST", "HANDOFF", "VERIFY", "DECISIONS"})
@@ -36,11 +36,6 @@ def waiting_envelopes(rig: Rig, known: Catalogue | None = None) -> list[tuple[Li
     judged = zip(waiting, verify_listed(rig, known, waiting), strict=True)
     # What came by a clone or a pull by hand met no gate: it is judged here at the latest.
     return [(envelope, found) for envelope, found in judged if not is_kept_out(known, envelope, found)]
-
-
-def is_kept_out(known: Catalogue, envelope: ListedEnvelope, found: Verification) -> bool:
-    """Tell whether an envelope must not be put before anybody who would act on it."""
-    return quarantines(found.kinds) and not known.has_accepted(envelope)
 
 
 def _open_thread(known: Catalogue, thread_id: str) -> list[Turn]:

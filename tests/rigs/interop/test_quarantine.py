@@ -165,6 +165,11 @@ def test_a_readme_is_taken_with_the_flag_although_something_here_is_unpushed(
     refused = mac.rig("send", "STATE", *SEND, "windows-5080")
     assert refused.code == 1 and "rig-bridge sync --auto --accept-non-envelope" in refused.err
 
+    (mac.path / "README.md").write_text("mine\n")
+    blocked = mac.rig("sync", "--auto", "--accept-non-envelope")
+    assert blocked.code == 1 and "in the way of the pull: README.md" in blocked.err
+    (mac.path / "README.md").unlink()
+
     done = mac.rig("sync", "--auto", "--accept-non-envelope").ok()
     assert "pulled=true" in done.out and (mac.path / "README.md").exists()
     mac.git("push", "-q")

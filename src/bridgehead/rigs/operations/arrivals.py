@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.names import arrives_as_envelope
 from bridgehead.rigs.repositories.records import CommitRecord, Incoming
 from bridgehead.rigs.rig import Rig
@@ -37,6 +38,16 @@ REMEDIES = {
     Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
 }
 TAKE_NON_ENVELOPES = "files that are no envelopes: rig-bridge sync --auto --accept-non-envelope takes them"
+
+
+class FilesInTheWay(UserError):
+    """A pull would overwrite files that git does not know."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        super().__init__(
+            f"local files are in the way of the pull: {', '.join(paths)}; nothing was moved",
+            hint="move them away and sync again",
+        )
 
 
 class Acceptance(NamedTuple):
@@ -107,6 +118,17 @@ def hold(rig: Rig, arrival: Arrival) -> None:
     quarantine.change(quarantine.decided(arrival.verdicts))
 
 
+def refuse_to_overwrite(rig: Rig, arrival: Arrival) -> None:
+    """Raise FilesInTheWay if something git does not know lies where a file would arrive."""
+    report = arrival.report
+    arriving = [*(one.path for one in report.new_envelopes), *(change.path for change in report.changed)]
+    blocked = [
+        path for path in arriving if rig.repository.has_file(path) and not rig.repository.is_tracked(path)
+    ]
+    if blocked:
+        raise FilesInTheWay(tuple(sorted(blocked)))
+
+
 def settle(rig: Rig, arrival: Arrival, *, moved: bool) -> None:
     """Tell the record and the ledger what came of it."""
     head = arrival.report.remote_head
@@ -128,7 +150,7 @@ def narrate(rig: Rig, arrival: Arrival) -> None:
     for path in arrival.taken_in:
         rig.tell(f"+ {path}")
     for change in arrival.report.changed:
-        rig.tell(f"! {change.path} ({change.reason})")
+        rig.tell(f"{'+' if arrival.refusal is None else '!'} {change.path} ({change.reason})")
     for found in arrival.quarantined:
         tell_quarantined(rig, found)
     if arrival.refusal is None:

@@ -101,12 +101,15 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
         return Landed(path, commit, pushed=False)
     try:
         return _push(rig, wire, Landed(path, commit, pushed=False), retry=what.retry)
-    except ArrivalRefused:
+    except GitFailed as error:
+        if isinstance(error, ArrivalRefused):
+            rig.tell(LANDED_LOCALLY)
+        else:
+            _advise_recovery(rig)
+        raise
+    except UserError:  # files in the way; it names them
         rig.tell(LANDED_LOCALLY)
         raise
-    except GitFailed as error:
-        _advise_recovery(rig)
-        raise error
 
 
 def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
@@ -149,13 +152,22 @@ def _push(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
 
 def _rebuild_on(rig: Rig, wire: Wire, landed: Landed, reason: str) -> Landed | None:
     """Take in what was pushed before us, through the gate, and put our turns on top; None if ours do not allow it."""
-    from bridgehead.rigs.operations.arrivals import Acceptance, hold, inspect, narrate, remedy, settle
+    from bridgehead.rigs.operations.arrivals import (
+        Acceptance,
+        hold,
+        inspect,
+        narrate,
+        refuse_to_overwrite,
+        remedy,
+        settle,
+    )
 
     arrival = inspect(rig, rig.repository.fetch(wire), Acceptance(), rebuilds=True)
     if arrival.refusal is not None:
         narrate(rig, arrival)
         settle(rig, arrival, moved=False)
         raise ArrivalRefused(wire, reason, str(arrival.refusal), remedy(arrival) or "")
+    refuse_to_overwrite(rig, arrival)
     hold(rig, arrival)
     rebuilt = rig.repository.rebuild(arrival.report.remote_head, inspected=True)
     if rebuilt is None:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bridgehead.errors import UserError
-from bridgehead.rigs.operations.arrivals import Acceptance, Arrival, hold, inspect, narrate, remedy, settle
+from bridgehead.rigs.operations.arrivals import (
+    Acceptance,
+    Arrival,
+    FilesInTheWay,
+    hold,
+    inspect,
+    narrate,
+    refuse_to_overwrite,
+    remedy,
+    settle,
+)
 from bridgehead.rigs.repositories.errors import FetchFailed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.trust.incoming_changes import Refusal
@@ -18,16 +27,6 @@ class SyncRequest(NamedTuple):
     accept_unverified: bool = False
     accept_non_envelope: bool = False
     told: str | None = None  # a remote head whose refusal somebody has heard of already
-
-
-class FilesInTheWay(UserError):
-    """A pull would overwrite files that git does not know."""
-
-    def __init__(self, paths: tuple[str, ...]) -> None:
-        super().__init__(
-            f"local files are in the way of the pull: {', '.join(paths)}; nothing was moved",
-            hint="move them away and sync again",
-        )
 
 
 def sync(rig: Rig, request: SyncRequest) -> Synced:
@@ -55,6 +54,7 @@ def _take_in(rig: Rig, arrival: Arrival) -> Arrival:
     """Move the branch; what is unpushed here is made again on top, which only appends of ours allow."""
     tip = arrival.report.remote_head
     if arrival.report.both_ahead:
+        refuse_to_overwrite(rig, arrival)
         rebuilt = rig.repository.rebuild(tip, inspected=True)
         if rebuilt is None:
             return arrival._replace(refusal=Refusal.BOTH_AHEAD)

@@ -15,10 +15,10 @@ CONFIG = "rig_id: mac-m5max\n"
 @pytest.fixture
 def hostile(bridge: Bridge) -> Clone:
     """The clone from which everything bad is pushed."""
-    made = bridge.clone("h", "evil-relay")
-    made.rig("new", "demo-01").ok()
-    made.rig("send", "REQUEST", "--thread", "demo-01", "--to", "mac-m5max", "--unattested").ok()
-    return made
+    asking = bridge.clone("w", "windows-5080")
+    asking.rig("new", "demo-01").ok()
+    asking.rig("send", "REQUEST", "--thread", "demo-01", "--to", "mac-m5max").ok()
+    return bridge.clone("h", "evil-relay")
 
 
 @pytest.fixture

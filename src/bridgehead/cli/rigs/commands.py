@@ -72,7 +72,7 @@ COMMANDS: dict[str, RigCommand] = {
             ("--no-push", "commit only"),
             ("--no-retry", "give up when another rig pushed first"),
             ("--despite-freeze", "post although the thread waits for a human"),
-            ("--unattested", "let a relay rig send without a signature"),
+            ("--unattested", "let a relay rig send without a signature; others put it into quarantine"),
             ("--allow-secret", "send although the text looks like it holds a secret"),
         ),
         (

@@ -139,9 +139,11 @@ RIM = (
     "rigs/operations/",
     "rigs/repositories/",
     "rigs/rig.py",
+    "rigs/threads/crossings.py",
     "rigs/threads/index.py",
     "rigs/threads/index_store.py",
     "rigs/threads/output_cache.py",
+    "rigs/threads/quarantine.py",
     "rigs/trust/signers.py",
 )
 

@@ -48,7 +48,7 @@ def said_in(envelope: str) -> dict[str, str]:
     return json.loads(rest.partition("\n```")[0])
 
 
-def test_a_reviewed_result_is_taken_where_reviews_are_demanded_and_any_other_refused(
+def test_a_reviewed_result_is_taken_where_reviews_are_demanded_and_any_other_kept_apart(
     bridge: Bridge, mac: Clone, reviewed: dict[str, str]
 ) -> None:
     windows = bridge.clone("b", "windows-5080")
@@ -66,9 +66,10 @@ def test_a_reviewed_result_is_taken_where_reviews_are_demanded_and_any_other_ref
 
     mac.rig(*SEND, stdin="Built without asking anybody.\n").ok()
 
-    refused = windows.rig("sync", "--auto", "--json", **elsewhere).ok().json
-    assert refused["reason"] == "verification_failed" and not refused["pulled"]
-    assert refused["verification"]["items"] == [{"path": "demo-01/RESULT-2.md", "kinds": ["council_absent"]}]
+    pulled = windows.rig("sync", "--auto", "--json", **elsewhere).ok().json
+    assert pulled["pulled"] and pulled["new_envelopes"] == 0
+    assert pulled["quarantined"] == [{"path": "demo-01/RESULT-2.md", "kinds": ["council_absent"]}]
+    assert windows.rig("thread", "demo-01", "--json").ok().json["envelope_count"] == 1
     assert windows.rig("verify").ok() and mac.rig("verify", "--require-council").code == 1
 
     Path(file).write_text("{}")

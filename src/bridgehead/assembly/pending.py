@@ -8,7 +8,7 @@ those come from a `ComputedItems` source, which also knows what answering means.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.pending import Answer, PendingItem, refusal
@@ -16,6 +16,9 @@ from bridgehead.contract.record_words import PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import AlreadyAnswered, UserError
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.rig import Reviews
 
 
 class ComputedItems(Protocol):
@@ -94,6 +97,12 @@ class PendingList:
             ) from error
 
 
+def _reviews(clone: str) -> Reviews:
+    from bridgehead.assembly.council.reviews import CouncilReviews
+
+    return CouncilReviews(clone)
+
+
 def pending_list(assembly: Assembly, store: Store, warn: Callable[[str], None]) -> PendingList:
     """Everything that waits for someone: the record's items and what the parts compute. `warn` gets warnings."""
     from bridgehead.assembly.flows.recording import answer_flow
@@ -101,6 +110,6 @@ def pending_list(assembly: Assembly, store: Store, warn: Callable[[str], None]) 
 
     return PendingList(
         store,
-        computed=(PendingEnvelopes(assembly.places.project, store, warn),),
+        computed=(PendingEnvelopes(assembly.places.project, store, warn, _reviews),),
         takers={PendingKind.FLOW_REQUEST: answer_flow},
     )

@@ -90,7 +90,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "require_council",
         _FLAG,
         False,
-        "take RESULT envelopes only with the mark of a council: `rig sync` refuses others, `rig verify` fails",
+        "take RESULT envelopes only with the mark of a council: `rig sync` quarantines others",
         trusted_only=True,  # a bridge that others push to must not switch it off
     ),
     Setting("web", "host", _TEXT, "127.0.0.1", "address the dashboard listens on", trusted_only=True),

@@ -35,6 +35,15 @@ class RigConfig(NamedTuple):
     remote: str = DEFAULT_REMOTE
     freeze_minutes: float = DEFAULT_FREEZE_MINUTES
 
+    @property
+    def paths_chosen(self) -> tuple[str, ...]:
+        """The keys that lead to other files, as far as they are set; `control_plane: true` stays in `.bridge/`."""
+        signers = ("allowed_signers",) if self.allowed_signers else ()
+        return (*signers, "control_plane") if isinstance(self.control_plane, str) else signers
+
+    def without_paths(self) -> RigConfig:
+        return self._replace(allowed_signers=None, control_plane=self.control_plane is True)
+
 
 class ConfigMissing(ConfigError):
     """The clone has no identity yet."""

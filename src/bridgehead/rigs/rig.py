@@ -125,6 +125,7 @@ class Rig:
         self.random_bits = random_bits
         self.sleep = sleep
         self.tell = tell
+        self._told: set[str] = set()
         self._announcer = announcer or Silent()
         self._make_ledger = ledger
         self.reviews: Reviews = reviews or Silent()
@@ -135,13 +136,24 @@ class Rig:
 
     @cached_property
     def config(self) -> RigConfig:
-        """Who this rig is; a clone without an identity raises ConfigMissing."""
+        """Who this rig is; a clone without an identity raises ConfigMissing.
+
+        A file that is tracked came from the others: it names no other file and no trust.
+        """
         from bridgehead.rigs.config import MAX_CONFIG_BYTES, ConfigMissing, parse_config
 
         try:
-            return parse_config(self.repository.read_file(CONFIG_PATH, MAX_CONFIG_BYTES))
+            config = parse_config(self.repository.read_file(CONFIG_PATH, MAX_CONFIG_BYTES))
         except FileMissing:
             raise ConfigMissing from None
+        chosen = config.paths_chosen
+        if not chosen or not self.repository.is_tracked(CONFIG_PATH):
+            return config
+        self.tell_once(
+            f"warning: {CONFIG_PATH} is tracked, so {', '.join(chosen)} in it is ignored; "
+            f"git rm --cached {CONFIG_PATH} makes it yours"
+        )
+        return config.without_paths()
 
     @cached_property
     def settings(self) -> RigConfig | None:
@@ -174,6 +186,12 @@ class Rig:
 
         self.tell = tell
         return messages
+
+    def tell_once(self, text: str) -> None:
+        """Say something that several steps of one command find out."""
+        if text not in self._told:
+            self._told.add(text)
+            self.tell(text)
 
     def announce(self, kind: str, **facts: object) -> None:
         """Say what was done: which rig, thread, path and commit, never a body."""

@@ -117,8 +117,9 @@ def test_a_forged_relay_turn_is_found_out(
 
     found = {item["path"]: item["kinds"] for item in done["verification"]["items"]}
     assert kind in found["demo-01/FORGED.md"]
-    refuses = {"body_hash_mismatch", "thread_mismatch", "nonce_replayed"}
-    assert (done.get("reason") == "verification_failed") == (kind in refuses), found
+    warns = {"parent_unknown", "attested_time_skew"}
+    apart = [item["path"] for item in done["quarantined"]]
+    assert apart == ([] if kind in warns else ["demo-01/FORGED.md"]), found
 
 
 def test_a_rewritten_envelope_keeps_the_pull_out_even_if_it_was_changed_back(
@@ -134,7 +135,7 @@ def test_a_rewritten_envelope_keeps_the_pull_out_even_if_it_was_changed_back(
 
     done = windows.rig("sync", "--auto", "--json").ok().json
 
-    assert done["pulled"] is False and done["reason"] == "verification_failed"
+    assert done["pulled"] is False and done["reason"] == "non_append_change_on_remote"
     assert "rewritten" in done["verification"]["items"][0]["kinds"]
 
 

@@ -33,11 +33,13 @@ def test_pulling_nothing_is_told_as_the_reference_tells_it(mac: Clone) -> None:
 
 def test_whatever_counts_as_a_new_envelope_is_verified(bridge: Bridge, mac: Clone) -> None:
     appended(bridge, "demo-01/deeper/ACK.md", ENVELOPE.format("demo-02"))
-    refused = mac.rig("sync", "--auto", "--json").ok().json
-    assert (refused["new_envelopes"], refused["reason"]) == (1, "verification_failed")
-    assert refused["verification"]["items"] == [
-        {"path": "demo-01/deeper/ACK.md", "kinds": ["body_hash_absent", "thread_mismatch"]}
-    ]
+    pulled = mac.rig("sync", "--auto", "--json").ok().json
+    assert (pulled["pulled"], pulled["new_envelopes"]) == (True, 0)
+    assert (
+        pulled["verification"]["items"]
+        == pulled["quarantined"]
+        == [{"path": "demo-01/deeper/ACK.md", "kinds": ["body_hash_absent", "thread_mismatch"]}]
+    )
 
 
 def test_the_gate_says_a_line_per_check_with_the_remedy_of_those_that_fail(mac: Clone) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bridgehead.rigs.envelope.yaml_core import Value
-from bridgehead.rigs.operations.inbox import OpenThread, waiting_for
-from bridgehead.rigs.threads.causality import Causality
+from bridgehead.rigs.operations.inbox import waiting_for
 from bridgehead.rigs.threads.thread import Turn, turn_of
 
 
@@ -16,11 +17,11 @@ def turn(
     return turn_of(thread, file, frontmatter, commit_sha=commit, position=position)
 
 
-def thread(*turns: Turn) -> OpenThread:
-    return OpenThread(turns, lambda: Causality(turns))
+def thread(*turns: Turn) -> tuple[Turn, ...]:
+    return turns
 
 
-def waiting(*threads: OpenThread) -> list[str]:
+def waiting(*threads: tuple[Turn, ...]) -> list[str]:
     return [turn.path for turn in waiting_for("win", threads)]
 
 
@@ -62,8 +63,24 @@ def test_the_newest_comes_first_over_all_threads() -> None:
     ]
 
 
-def test_causality_is_not_computed_for_threads_that_ask_us_nothing() -> None:
-    def never() -> Causality:
-        raise AssertionError("not needed")
+@pytest.mark.parametrize("kind", ["STATE", "ACK"])
+def test_neither_a_state_nor_an_acknowledgement_answers_a_question(kind: str) -> None:
+    request = turn("REQUEST.md", "mac", "REQUEST", "win", 1)
+    named = turn("X.md", "win", kind, "mac", 2)._replace(references=(f"{1:040x}",))
+    assert waiting(thread(request, named, turn("Y.md", "win", kind, "mac", 3))) == ["demo-01/REQUEST.md"]
+    assert waiting(thread(request, named._replace(status="❌ no time"))) == []
 
-    assert waiting(OpenThread([turn("A.md", "mac", "REQUEST", "ops", 1)], never)) == []
+
+def test_an_answer_without_reference_answers_the_newest_question_of_its_recipient() -> None:
+    first = turn("REQUEST.md", "mac", "REQUEST", "win", 1)
+    second = turn("REQUEST-2.md", "mac", "REQUEST", "win", 2)
+    other = turn("REQUEST-3.md", "ops", "REQUEST", "win", 3)
+    answer = turn("RESPONSE.md", "win", "RESPONSE", "mac", 4)
+    assert waiting(thread(first, second, other, answer)) == ["demo-01/REQUEST-3.md", "demo-01/REQUEST.md"]
+
+
+def test_what_came_while_an_answer_was_on_its_way_is_not_answered_by_it() -> None:
+    request = turn("REQUEST.md", "mac", "REQUEST", "win", 1)
+    answer = turn("RESPONSE.md", "win", "RESPONSE", "mac", 2)
+    found = waiting_for("win", [thread(request, answer)], {"demo-01/RESPONSE.md": [request.path]}.__getitem__)
+    assert [turn.path for turn in found] == ["demo-01/REQUEST.md"]

@@ -1,4 +1,4 @@
-"""Which reason is given when nothing new arrives and what passed by does not verify (rigs §9.2)."""
+"""Which reason is given when a fetched history may not be taken in (rigs §9.2)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from bridgehead.rigs.trust.incoming_changes import Change, Refusal, SyncReport, report_changes
-
-
-def test_commits_without_envelopes_are_named_before_failed_verification() -> None:
-    report = report_changes([], local_head="a", remote_head="b", local_ahead=0, remote_ahead=2)
-    assert report.refusal(verification_failed=True) is Refusal.NOT_ELIGIBLE
-    assert report.refusal(verification_failed=True, accept_non_envelope=True) is Refusal.VERIFICATION
-
 
 APPEND = Change("A", "demo-01/ACK.md")
 OUTSIDE = Change("A", "README.md")
@@ -45,7 +38,7 @@ def test_with_nothing_to_pull_nothing_is_refused(local_ahead: int) -> None:
     assert nothing.fast_forward_eligible
     assert not nothing.diverged
     assert nothing.new_envelopes == ()
-    assert nothing.refusal(verification_failed=True) is None
+    assert nothing.refusal() is None
 
 
 @pytest.mark.parametrize(
@@ -67,13 +60,23 @@ def test_everything_else_is_a_change_with_a_reason(change: Change, reason: str) 
     assert [(item.path, item.reason) for item in changed.changed] == [(change.path, reason)]
     assert changed.diverged
     assert not changed.fast_forward_eligible
-    assert changed.refusal(verification_failed=True) is Refusal.NON_APPEND
+    assert changed.refusal() is Refusal.NON_APPEND
 
 
-def test_a_non_append_change_outranks_divergence_which_outranks_verification() -> None:
-    assert report([OUTSIDE], local_ahead=1).refusal(verification_failed=True) is Refusal.NON_APPEND
-    assert report([APPEND], local_ahead=1).refusal(verification_failed=True) is Refusal.BOTH_AHEAD
-    assert report([APPEND]).refusal(verification_failed=True) is Refusal.VERIFICATION
+def test_a_non_append_change_outranks_divergence() -> None:
+    assert report([OUTSIDE], local_ahead=1).refusal() is Refusal.NON_APPEND
+    assert report([APPEND], local_ahead=1).refusal() is Refusal.BOTH_AHEAD
+
+
+def test_both_sides_may_be_ahead_where_ours_is_made_again_on_top() -> None:
+    assert report([APPEND], local_ahead=1).refusal(rebuilds=True) is None
+    assert report([OUTSIDE], local_ahead=1).refusal(accept_non_envelope=True) is None
+    assert report([OUTSIDE], local_ahead=1).refusal(rebuilds=True) is Refusal.NON_APPEND
+
+
+def test_a_change_hidden_between_the_ends_refuses_like_one_that_shows() -> None:
+    hidden = report([APPEND]).with_hidden(["demo-01/ACK.md"], "modified in place (append-only rule violated)")
+    assert hidden.refusal(accept_non_envelope=True) is Refusal.NON_APPEND
 
 
 def test_commits_without_envelopes_need_to_be_accepted() -> None:

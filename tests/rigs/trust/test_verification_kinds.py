@@ -1,4 +1,4 @@
-"""Which findings refuse a pull, and which only warn."""
+"""Which findings refuse a pull, which quarantine an envelope, and which only warn."""
 
 from __future__ import annotations
 
@@ -9,41 +9,34 @@ from bridgehead.rigs.trust.verification_kinds import (
     PathFindings,
     Verification,
     VerificationState,
+    quarantines,
     refuses_pull,
     report_on,
     sum_up,
 )
 
-# rigs §9.4, and design §1 for what a council is asked: refuses a pull, state
-POLICY = {
-    Kind.PARSE_FAILED: (False, "broken"),
-    Kind.SCHEMA_INVALID: (False, "broken"),
-    Kind.RIG_ID_INVALID: (False, "broken"),
-    Kind.BODY_HASH_MISMATCH: (True, "broken"),
-    Kind.BODY_HASH_ABSENT: (False, "unverified"),
-    Kind.THREAD_MISMATCH: (True, "broken"),
-    Kind.SYMLINK: (True, "broken"),
-    Kind.REWRITTEN: (True, "broken"),
-    Kind.RELAY_FIELDS_MISSING: (False, "unverified"),
-    Kind.RELAY_FROM_NOT_RELAY: (False, "unverified"),
-    Kind.RELAY_UNSIGNED: (False, "unverified"),
-    Kind.SIGNATURE_BAD: (True, "broken"),
-    Kind.SIGNER_UNKNOWN: (False, "unverified"),
-    Kind.ATTESTER_MISMATCH: (False, "unverified"),
-    Kind.PARENT_UNKNOWN: (False, "unverified"),
-    Kind.NONCE_REPLAYED: (True, "broken"),
-    Kind.ATTESTED_TIME_SKEW: (False, "unverified"),
-    Kind.COUNCIL_ABSENT: (True, "broken"),
-    Kind.COUNCIL_UNREADABLE: (True, "broken"),
-    Kind.COUNCIL_MISMATCH: (True, "broken"),
+# rigs §9.4, and design §1 for what a council is asked
+REFUSES = {Kind.REWRITTEN}
+WARNS = {
+    Kind.BODY_HASH_ABSENT,
+    Kind.SIGNER_UNKNOWN,
+    Kind.PARENT_UNKNOWN,
+    Kind.ATTESTED_TIME_SKEW,
 }
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_each_kind_refuses_a_pull_or_warns(kind: Kind) -> None:
-    refuses, state = POLICY[kind]
-    assert refuses_pull([kind]) is refuses
-    assert sum_up([kind], known_signer=True) == Verification(VerificationState(state), (kind,))
+def test_each_kind_refuses_a_pull_quarantines_or_warns(kind: Kind) -> None:
+    assert refuses_pull([kind]) is (kind in REFUSES)
+    assert quarantines([kind]) is (kind not in REFUSES | WARNS)
+    state = VerificationState.UNVERIFIED if kind in WARNS else VerificationState.BROKEN
+    assert sum_up([kind], known_signer=True) == Verification(state, (kind,))
+
+
+def test_what_is_settled_fails_no_more_unless_history_was_changed() -> None:
+    bad = [PathFindings("t-1/A.md", (Kind.SYMLINK,)), PathFindings("t-1/B.md", (Kind.REWRITTEN,))]
+    assert report_on(bad).failed == 2
+    assert (report_on(bad, {"t-1/A.md", "t-1/B.md"}).warned, report_on(bad, {"t-1/B.md"}).failed) == (1, 2)
 
 
 def test_only_a_known_signer_without_findings_is_verified() -> None:

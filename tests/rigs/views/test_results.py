@@ -161,8 +161,8 @@ DIVERGED = APPENDED._replace(local_ahead=1)
             "rig-bridge: sync pulled=false diverged=true reason=both_sides_diverged",
         ),
         (
-            Synced(APPENDED, Refusal.VERIFICATION, pulled=False, verification=OK),
-            "rig-bridge: sync pulled=false diverged=false reason=verification_failed",
+            Synced(APPENDED, Refusal.NOT_ELIGIBLE, pulled=False, verification=OK),
+            "rig-bridge: sync pulled=false diverged=false reason=not_fast_forward_eligible",
         ),
     ],
 )
@@ -187,6 +187,7 @@ def test_a_sync_that_was_refused_says_why_and_shows_the_whole_report() -> None:
         "remote_head": "2" * 40,
         "reason": "both_sides_diverged",
         "verification": {"checked": 1, "ok": 1, "warned": 0, "failed": 0, "items": []},
+        "quarantined": [],
     }
 
 

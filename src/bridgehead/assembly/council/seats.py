@@ -48,7 +48,7 @@ from bridgehead.rigs.operations.send import SendRequest, send
 from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.operations.thread import thread
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.trust.verification_kinds import VerificationState, refuses_pull
+from bridgehead.rigs.trust.verification_kinds import VerificationState, is_broken
 from bridgehead.rigs.views.listings import ShownEnvelope
 
 RESPONSE: Final = "RESPONSE"
@@ -140,7 +140,7 @@ def _names(envelope: ShownEnvelope, filename: str, commit: str) -> bool:
 
 def _judged(envelope: ShownEnvelope) -> RigAnswer | RigRejected:
     found = envelope.verification
-    if refuses_pull(found.kinds):
+    if is_broken(found.kinds):
         return RigRejected(",".join(str(kind) for kind in found.kinds))
     return RigAnswer(envelope.body, verified=found.state is VerificationState.VERIFIED)
 

@@ -81,11 +81,12 @@ class RigHandler(Handler):
         self._say = say
 
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply:
+        from bridgehead.assembly.council.reviews import CouncilReviews
         from bridgehead.assembly.rigs.rig import make_rig
         from bridgehead.rigs.operations.new import NewRequest, new
         from bridgehead.rigs.operations.send import SendRequest, send
 
-        rig = make_rig(str(self._project), self._say)
+        rig = make_rig(str(self._project), self._say, CouncilReviews)
         thread_id = f"flow-{request.request_id[:8]}"
         new(rig, NewRequest(thread_id))
         sent = send(

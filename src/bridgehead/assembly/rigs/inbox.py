@@ -24,7 +24,7 @@ from bridgehead.errors import BridgeheadError, FileError
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.inbox import waiting_envelopes
 from bridgehead.rigs.operations.send import SendRequest, send
-from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.trust.verification_kinds import Verification, VerificationState
 from bridgehead.rigs.views.listings import Notice
@@ -126,10 +126,13 @@ def _fenced(rig: Rig, fence: Fence, notice: Notice) -> FencedEnvelope | None:
 class PendingEnvelopes:
     """The inboxes of the current repository and of those the record has events of."""
 
-    def __init__(self, here: Path, store: Store, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, here: Path, store: Store, warn: Callable[[str], None], reviews: Callable[[str], Reviews]
+    ) -> None:
         self._here = here
         self._store = store
         self._warn = warn
+        self._reviews = reviews
 
     def items(self) -> Sequence[PendingItem]:
         return [_item(rig, envelope, found) for rig in self._rigs() for envelope, found in self._inbox(rig)]
@@ -140,7 +143,7 @@ class PendingEnvelopes:
         failed = answer.status is not AnswerStatus.SUCCESS
         text = (answer.message if failed else answer.text) or ""
         send(
-            make_rig(item.question.project, self._warn),
+            make_rig(item.question.project, self._warn, self._reviews),
             SendRequest(
                 "RESPONSE",
                 context["thread"],

@@ -9,7 +9,7 @@ from bridgehead.assembly.rigs.clones import RigClone
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.rigs.operations.send import SendRequest, send
-from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.views.results import Sent
 
 
@@ -34,11 +34,17 @@ class NotShared(BridgeheadError):
         )
 
 
-def send_reply(clone: RigClone, thread_id: str, reply: Reply, say: Callable[[str], None]) -> Sent:
+def send_reply(
+    clone: RigClone,
+    thread_id: str,
+    reply: Reply,
+    say: Callable[[str], None],
+    reviews: Callable[[str], Reviews],
+) -> Sent:
     """Write, commit and, if wanted, push one envelope. Every refusal but `NotShared` leaves nothing behind."""
     if not reply.text.strip():
         raise UserError("the reply is empty; nothing was sent")
-    rig = make_rig(clone.root, say)
+    rig = make_rig(clone.root, say, reviews)
     before = _head(rig)
     try:
         return send(

@@ -16,6 +16,7 @@ from bridgehead.rigs.operations.verification import allowed_signers_file
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.output_cache import state_of
+from bridgehead.rigs.threads.quarantine import quarantine_state
 from bridgehead.rigs.trust.verification_kinds import PathFindings, Verification
 from bridgehead.rigs.views.listings import Status
 
@@ -102,7 +103,7 @@ def _cached_catalogue(rig: Rig) -> tuple[Catalogue, str | None]:
     """The catalogue and the state it was made from; without a state it is not cached."""
     repository = rig.repository
     survey = repository.survey()
-    state = state_of(survey, repository.stamp, time.time_ns())
+    state = state_of(survey, repository.stamp, time.time_ns(), quarantine_state(repository.private_dir))
 
     def make() -> Catalogue:
         return catalogue(rig, survey=survey, with_findings=True)
@@ -114,7 +115,7 @@ def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
     """Everything about a thread that does not need its bodies or signatures."""
     repository = rig.repository
     survey = repository.survey(thread_id)
-    state = state_of(survey, repository.stamp, time.time_ns())
+    state = state_of(survey, repository.stamp, time.time_ns(), quarantine_state(repository.private_dir))
 
     def make() -> ThreadSnapshot:
         return _thread_snapshot(catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id)

@@ -72,7 +72,7 @@ COMMANDS: dict[str, RigCommand] = {
             ("--no-push", "commit only"),
             ("--no-retry", "give up when another rig pushed first"),
             ("--despite-freeze", "post although the thread waits for a human"),
-            ("--unattested", "let a relay rig send without a signature"),
+            ("--unattested", "let a relay rig send without a signature; others put it into quarantine"),
             ("--allow-secret", "send although the text looks like it holds a secret"),
         ),
         (
@@ -119,10 +119,13 @@ COMMANDS: dict[str, RigCommand] = {
         "[--auto | --check] [--accept-unverified] [--accept-non-envelope] [--watch …]",
         "See what the remote has; with --auto take it in.",
         (
-            ("--auto", "pull if the remote only appended and everything verifies"),
+            ("--auto", "pull if the remote only appended; what does not verify is quarantined"),
             ("--check", "read-only gate: exits 1 unless clean and in step"),
-            ("--accept-unverified", "pull although verification failed"),
-            ("--accept-non-envelope", "pull commits that hold no envelopes"),
+            ("--accept-unverified", "keep nothing apart, whatever verification says"),
+            (
+                "--accept-non-envelope",
+                "pull files and commits that are no envelopes, also under unpushed turns",
+            ),
             ("--watch", "go on, fetching every --interval seconds, at least 5"),
         ),
         ("rig-bridge sync", "rig-bridge sync --auto --json"),
@@ -157,6 +160,16 @@ COMMANDS: dict[str, RigCommand] = {
         "What is addressed to this rig and not answered yet.",
         (("--prompt", "print the envelopes themselves, fenced as foreign text, to put before an agent"),),
         ("rig-bridge inbox", "rig-bridge inbox --prompt | claude -p"),
+    ),
+    "quarantine": RigCommand(
+        _flags(positionals=2),
+        "list | show <path>",
+        "What arrived, did not verify and is kept apart.",
+        (
+            ("list", "every such envelope with the reasons"),
+            ("show <path>", "one of them, and what a trusted human would relay to let it in"),
+        ),
+        ("rig-bridge quarantine list", "rig-bridge quarantine show cuda-build-03/STATE.md --json"),
     ),
     "trust": RigCommand(
         _flags(positionals=3),

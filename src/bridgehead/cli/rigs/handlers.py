@@ -310,6 +310,21 @@ def _inbox_for_agent(console: RigConsole) -> int:
     return ExitCode.DONE
 
 
+def quarantine(console: RigConsole) -> int:
+    from bridgehead.rigs.operations.quarantine import list_quarantine, show_quarantine
+
+    verb, path = console.arguments.positional(0), console.arguments.positional(1)
+    if verb not in ("list", "show") or (verb == "list" and path is not None):
+        raise ArgumentRefused("quarantine: list, or show <path>")
+    rig = console.make_rig()
+    found = list_quarantine(rig) if verb == "list" else show_quarantine(rig, path)
+    if console.as_json:
+        console.put_object(found.json_object())
+    else:
+        console.put("\n".join(found.lines()) + "\n")
+    return ExitCode.DONE
+
+
 def trust(console: RigConsole) -> int:
     from bridgehead.rigs.operations import trust as trusting
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.clones import RigClone, find_clone, known_clones
 from bridgehead.assembly.rigs.replies import NotShared, Reply, send_reply
 from bridgehead.assembly.rigs.views import PAGE_LENGTH, ThreadLine, ThreadView, view_clone, view_thread
@@ -100,7 +101,7 @@ def reply(context: PageContext, request: Request, form: Form) -> Response:
         allow_secret="allow_secret" in form,
     )
     try:
-        sent = send_reply(clone, thread_id, written, lambda _warning: None)
+        sent = send_reply(clone, thread_id, written, lambda _warning: None, CouncilReviews)
     except NotShared as error:
         return context.go(request, address_of(clone, thread_id), f"{error.message}. {error.hint}.", bad=True)
     except BridgeheadError as error:

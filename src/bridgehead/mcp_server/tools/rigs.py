@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.inbox import envelopes_for_agent
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.mcp_server.tools.call import Caller, ToolReply
@@ -55,7 +56,7 @@ def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
         references=tuple(wanted.references),
         push=wanted.push,
     )
-    sent = send_envelope(make_rig(str(caller.assembly.cwd), caller.warn), request)
+    sent = send_envelope(make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews), request)
     result = RigSendResult(
         type=sent.type,
         thread=sent.thread_id,

@@ -18,6 +18,7 @@ from bridgehead.rigs.ledger.database import LedgerDatabase
 from bridgehead.rigs.ledger.messages import REPLAYED, Lifecycle, Message, message_of
 from bridgehead.rigs.repositories.records import CommitRecord, Pushed, Rebuilt
 from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.quarantine import Quarantine
 from bridgehead.rigs.views.results import Reconciled, Replayed
 
 DEFAULT_FILE = ".bridge/control-plane.db"
@@ -43,7 +44,20 @@ def ledger_path(rig: Rig, swarm_db: str | None) -> Path | None:
     named = rig.settings.control_plane if rig.settings else False
     if named is False:
         return None
-    return Path(rig.repository.root, DEFAULT_FILE if named is True else named).expanduser()
+    place = Path(DEFAULT_FILE if named is True else named).expanduser()
+    if not place.is_absolute() and (tracked := _tracked_on_the_way(rig, place)):
+        rig.tell_once(
+            f"warning: {tracked} is tracked, so whoever pushes chooses what it is; no control plane is used"
+        )
+        return None
+    return Path(rig.repository.root, place)
+
+
+def _tracked_on_the_way(rig: Rig, place: Path) -> str | None:
+    """Return the file, or a link that leads to it, if the others brought it."""
+    steps = [parent.as_posix() for parent in (place, *place.parents)][:-1]
+    linked = [step for step in steps if step == steps[0] or Path(rig.repository.root, step).is_symlink()]
+    return next((step for step in linked if rig.repository.is_tracked(step)), None)
 
 
 class RigLedger:
@@ -181,12 +195,16 @@ class RigLedger:
         return sum(database.move(message, Lifecycle.SUPERSEDED, rig=self._own, note=note) for message in gone)
 
     def _messages(self, history: Sequence[CommitRecord]) -> Iterator[Message]:
-        """Every envelope that a history adds, with the content it was added with."""
+        """Every envelope that a history adds, with the content it was added with; none that is kept apart."""
+        quarantine = Quarantine(self._rig.repository.private_dir)
         added = [
             (change.path, record.commit, change.blob)
             for record in history
             for change in record.changes
-            if change.status == "A" and not change.is_symlink and envelope_at(change.path)
+            if change.status == "A"
+            and not change.is_symlink
+            and envelope_at(change.path)
+            and not quarantine.holds(change.path, change.blob)
         ]
         contents = self._rig.repository.read_blobs([blob for _, _, blob in added])
         for path, commit, blob in added:

@@ -113,6 +113,10 @@ class Catalogue:
         """Files that are not shown because they are no envelopes."""
         return self.listing(thread_id).unreadable
 
+    def has_accepted(self, envelope: ListedEnvelope) -> bool:
+        """Tell whether the operator, or a human's verdict, took it in although something speaks against it."""
+        return self._index.quarantine.has_accepted(envelope.path, envelope.content)
+
     def causality(self, thread_id: str) -> Causality:
         """Who knew what in a thread."""
         parents = None if self._index.is_linear else self._repository.ancestry()

@@ -18,6 +18,7 @@ PUSH_TRIES = 5
 _FIRST_BACKOFF_SECONDS = 0.1
 _LARGE_FILE_BYTES = 25 * 1000 * 1000
 _JITTER_BITS = 16
+LANDED_LOCALLY = "commit landed locally but push failed."
 
 
 class Post(NamedTuple):
@@ -40,6 +41,15 @@ class Landed(NamedTuple):
     path: str
     commit: str
     pushed: bool
+    crossed: tuple[str, ...] = ()  # paths of envelopes that came in while it was on its way
+
+
+class ArrivalRefused(PushFailed):
+    """Others pushed first, and what they pushed may not be taken in."""
+
+    def __init__(self, wire: Wire, git_says: str, refusal: str, advice: str) -> None:
+        super().__init__(wire.remote, wire.branch, git_says)
+        self.hint = f"what the remote has was refused ({refusal}): {advice}; then git push"
 
 
 class EnvelopeTooLarge(UserError):
@@ -92,8 +102,14 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
     try:
         return _push(rig, wire, Landed(path, commit, pushed=False), retry=what.retry)
     except GitFailed as error:
-        _advise_recovery(rig)
-        raise error
+        if isinstance(error, ArrivalRefused):
+            rig.tell(LANDED_LOCALLY)
+        else:
+            _advise_recovery(rig)
+        raise
+    except UserError:  # files in the way; it names them
+        rig.tell(LANDED_LOCALLY)
+        raise
 
 
 def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
@@ -120,17 +136,55 @@ def _push(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
     for attempt in range(PUSH_TRIES + 1):
         outcome = rig.repository.push(wire, landed.commit)
         if isinstance(outcome, Pushed):
-            return landed._replace(pushed=True)
+            return _note_crossed(rig, landed._replace(pushed=True))
         reason = outcome.reason
         if not retry or attempt == PUSH_TRIES:
             break
         rig.sleep(backoff * (0.5 + rig.random_bits(_JITTER_BITS) / (1 << _JITTER_BITS)))
         backoff *= 2
-        rebuilt = rig.repository.rebuild(rig.repository.fetch(wire))
-        if rebuilt is None:
+        moved = _rebuild_on(rig, wire, landed, reason)
+        if moved is None:
             break
-        landed = _moved(rig, landed, rebuilt)
+        landed = moved
+    _note_crossed(rig, landed)
     raise PushFailed(wire.remote, wire.branch, reason)
+
+
+def _rebuild_on(rig: Rig, wire: Wire, landed: Landed, reason: str) -> Landed | None:
+    """Take in what was pushed before us, through the gate, and put our turns on top; None if ours do not allow it."""
+    from bridgehead.rigs.operations.arrivals import (
+        Acceptance,
+        hold,
+        inspect,
+        narrate,
+        refuse_to_overwrite,
+        remedy,
+        settle,
+    )
+
+    arrival = inspect(rig, rig.repository.fetch(wire), Acceptance(), rebuilds=True)
+    if arrival.refusal is not None:
+        narrate(rig, arrival)
+        settle(rig, arrival, moved=False)
+        raise ArrivalRefused(wire, reason, str(arrival.refusal), remedy(arrival) or "")
+    refuse_to_overwrite(rig, arrival)
+    hold(rig, arrival)
+    rebuilt = rig.repository.rebuild(arrival.report.remote_head, inspected=True)
+    if rebuilt is None:
+        return None
+    moved = _moved(rig, landed, rebuilt)
+    settle(rig, arrival, moved=arrival.report.remote_ahead > 0)
+    narrate(rig, arrival)
+    return moved._replace(crossed=(*landed.crossed, *arrival.taken_in))
+
+
+def _note_crossed(rig: Rig, landed: Landed) -> Landed:
+    """Remember what the author of a turn cannot have known, although its commit lies on top of it."""
+    if landed.crossed:
+        from bridgehead.rigs.threads.crossings import Crossings
+
+        Crossings(rig.repository.private_dir).note(landed.path, landed.crossed)
+    return landed
 
 
 def _moved(rig: Rig, landed: Landed, rebuilt: list[Rebuilt]) -> Landed:
@@ -138,11 +192,11 @@ def _moved(rig: Rig, landed: Landed, rebuilt: list[Rebuilt]) -> Landed:
     rig.ledger.rewritten(rebuilt)
     for turn in rebuilt:
         if turn.old_commit == landed.commit:
-            landed = Landed(turn.path, turn.commit, pushed=False)
+            landed = landed._replace(path=turn.path, commit=turn.commit)
     return landed
 
 
 def _advise_recovery(rig: Rig) -> None:
-    rig.tell("commit landed locally but push failed.")
+    rig.tell(LANDED_LOCALLY)
     rig.tell(f"to recover: cd {rig.repository.root}; git pull --rebase; git push")
     rig.tell("or repeat with --no-push to leave the push for later")

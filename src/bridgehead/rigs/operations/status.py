@@ -10,6 +10,7 @@ from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.latest_turns import read_summaries, summaries_as_text
 from bridgehead.rigs.threads.output_cache import WORTH_CACHING, OutputCache, state_of
+from bridgehead.rigs.threads.quarantine import quarantine_state
 from bridgehead.rigs.threads.thread import ThreadSummary, dirty_threads, newest_first
 from bridgehead.rigs.views.listings import Status
 
@@ -62,7 +63,9 @@ def _summaries(rig: Rig, survey: Survey, *, wide: bool, with_findings: bool) -> 
     """The threads, newest first: as last summed up if nothing has changed since."""
     form = f"status{'-wide' if wide else ''}{'-findings' if with_findings else ''}"
     cache = OutputCache(rig.repository.private_dir, form)
-    state = state_of(survey, rig.repository.stamp, time.time_ns())
+    state = state_of(
+        survey, rig.repository.stamp, time.time_ns(), quarantine_state(rig.repository.private_dir)
+    )
     cached = read_summaries(found.text) if (found := cache.find(state)) else None
     if cached is not None:
         return cached

@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from bridgehead.errors import UserError
-from bridgehead.rigs.envelope.names import arrives_as_envelope
+from bridgehead.rigs.operations.arrivals import (
+    Acceptance,
+    Arrival,
+    FilesInTheWay,
+    hold,
+    inspect,
+    narrate,
+    refuse_to_overwrite,
+    remedy,
+    settle,
+)
 from bridgehead.rigs.repositories.errors import FetchFailed
-from bridgehead.rigs.repositories.records import Incoming
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.trust.incoming_changes import Change, Refusal, SyncReport, report_changes
-from bridgehead.rigs.trust.verification_kinds import VerificationReport, report_on
+from bridgehead.rigs.trust.incoming_changes import Refusal
 from bridgehead.rigs.views.results import Checked, Synced
-
-if TYPE_CHECKING:
-    from bridgehead.rigs.operations.verification import Subject
-
-_REMEDY = {
-    Refusal.NON_APPEND: "the remote did not only append; look at the changes before you merge anything by hand",
-    Refusal.BOTH_AHEAD: "both sides have new commits; git pull --rebase, then git push",
-    Refusal.VERIFICATION: "nothing was pulled; --accept-unverified pulls all the same",
-    Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
-}
 
 
 class SyncRequest(NamedTuple):
     auto: bool = False
     accept_unverified: bool = False
     accept_non_envelope: bool = False
-
-
-class FilesInTheWay(UserError):
-    """A pull would overwrite files that git does not know."""
-
-    def __init__(self, paths: tuple[str, ...]) -> None:
-        super().__init__(
-            f"local files are in the way of the pull: {', '.join(paths)}; nothing was moved",
-            hint="move them away and sync again",
-        )
+    told: str | None = None  # a remote head whose refusal somebody has heard of already
 
 
 def sync(rig: Rig, request: SyncRequest) -> Synced:
@@ -47,21 +35,33 @@ def sync(rig: Rig, request: SyncRequest) -> Synced:
     with rig.repository.lock():
         rig.repository.recover()
         rig.ledger.catch_up()
-        incoming = rig.repository.compare(rig.repository.fetch(wire))
-        report = _report(incoming)
-        verification = _verify(rig, incoming, report)
-        refusal = report.refusal(
-            verification_failed=bool(verification.failed) and not request.accept_unverified,
-            accept_non_envelope=request.accept_non_envelope,
-        )
-        outcome = Synced(report, refusal, request.auto and refusal is None, verification)
-        if outcome.moved and (blocked := rig.repository.fast_forward(incoming.remote_head)):
-            raise FilesInTheWay(blocked.paths)
-    _settle(rig, report, refusal, moved=outcome.moved)
-    _narrate(rig, report, refusal, auto=request.auto)
+        accepted = Acceptance(request.accept_unverified, request.accept_non_envelope)
+        arrival = inspect(rig, rig.repository.fetch(wire), accepted)
+        if request.auto and arrival.refusal is None and arrival.report.remote_ahead:
+            hold(rig, arrival)
+            arrival = _take_in(rig, arrival)
+    pulled = request.auto and arrival.refusal is None
+    outcome = Synced(arrival.report, arrival.refusal, pulled, arrival.verification, arrival.quarantined)
+    if outcome.refusal is None or arrival.report.remote_head != request.told:
+        settle(rig, arrival, moved=outcome.moved)
+        _narrate(rig, arrival, auto=request.auto)
     if outcome.moved:
-        _tell_divergences(rig, sorted({envelope.thread_id for envelope in report.new_envelopes}))
+        _tell_divergences(rig, sorted({path.partition("/")[0] for path in arrival.taken_in}))
     return outcome
+
+
+def _take_in(rig: Rig, arrival: Arrival) -> Arrival:
+    """Move the branch; what is unpushed here is made again on top, which only appends of ours allow."""
+    tip = arrival.report.remote_head
+    if arrival.report.both_ahead:
+        refuse_to_overwrite(rig, arrival)
+        rebuilt = rig.repository.rebuild(tip, inspected=True)
+        if rebuilt is None:
+            return arrival._replace(refusal=Refusal.BOTH_AHEAD)
+        rig.ledger.rewritten(rebuilt)
+    elif blocked := rig.repository.fast_forward(tip):
+        raise FilesInTheWay(blocked.paths)
+    return arrival
 
 
 def check(rig: Rig) -> Checked:
@@ -86,70 +86,12 @@ def check(rig: Rig) -> Checked:
     return checked
 
 
-def _report(incoming: Incoming) -> SyncReport:
-    changes = [Change(change.status, change.path, change.old_path) for change in incoming.changes]
-    return report_changes(
-        changes,
-        local_head=incoming.local_head,
-        remote_head=incoming.remote_head,
-        local_ahead=incoming.ahead,
-        remote_ahead=incoming.behind,
-    )
-
-
-def _verify(rig: Rig, incoming: Incoming, report: SyncReport) -> VerificationReport:
-    """Judge what would arrive, straight from the object store, before anything moves."""
-    if not report.remote_ahead:
-        return report_on(())
-    from bridgehead.rigs.operations.verification import (
-        Verifier,
-        committed_envelopes,
-        findings_of,
-        subjects_of,
-        tell_finding,
-    )
-
-    history = rig.repository.commits_between(incoming.base, incoming.remote_head)
-    arriving = committed_envelopes(history, counts=arrives_as_envelope)
-    before = rig.repository.committed_files(incoming.base) if incoming.base else {}
-    known = {path: entry.blob for path, entry in before.items()}
-    marked = [
-        found._replace(rewritten=found.rewritten or known.get(found.path, found.blob) != found.blob)
-        for found in arriving
-    ]
-    subjects = subjects_of(rig, marked)
-    findings = findings_of(subjects, Verifier(rig, earlier=lambda: _committed_here(rig)).judge(subjects))
-    for finding in findings:
-        tell_finding(rig, finding)
-    return report_on(findings)
-
-
-def _committed_here(rig: Rig) -> list[Subject]:
-    from bridgehead.rigs.operations.verification import committed_envelopes, subjects_of
-
-    history = rig.repository.history(rig.repository.head().commit).commits
-    return subjects_of(rig, committed_envelopes(history), require_council=False)
-
-
-def _settle(rig: Rig, report: SyncReport, refusal: Refusal | None, *, moved: bool) -> None:
-    """Tell the record and the ledger what came of it."""
-    paths = [envelope.path for envelope in report.new_envelopes]
-    if moved:
-        rig.ledger.received(paths)
-        rig.announce("rig.pulled", commit=report.remote_head, outcome="pulled", envelopes=len(paths))
-    elif refusal is not None:
-        rig.ledger.refused(str(refusal))
-        rig.announce("rig.refused", commit=report.remote_head, outcome=str(refusal))
-
-
-def _narrate(rig: Rig, report: SyncReport, refusal: Refusal | None, *, auto: bool) -> None:
+def _narrate(rig: Rig, arrival: Arrival, *, auto: bool) -> None:
+    report = arrival.report
     rig.tell(f"local {report.local_head[:7] or 'none'}, remote {report.remote_head[:7]}")
-    for envelope in report.new_envelopes:
-        rig.tell(f"+ {envelope.path}")
-    for change in report.changed:
-        rig.tell(f"! {change.path} ({change.reason})")
-    if refusal is not None:
-        rig.tell(_REMEDY[refusal])
+    narrate(rig, arrival)
+    if advice := remedy(arrival):
+        rig.tell(advice)
     elif report.remote_ahead and not auto:
         rig.tell("repeat with --auto to pull")
 

@@ -16,7 +16,8 @@ from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.output_cache import WORTH_CACHING, OutputCache, state_of
-from bridgehead.rigs.trust.verification_kinds import Verification
+from bridgehead.rigs.threads.quarantine import quarantine_state
+from bridgehead.rigs.trust.verification_kinds import Verification, quarantines
 from bridgehead.rigs.views.listings import ShownEnvelope
 from bridgehead.rigs.views.terminal import PLAIN, EncodedText, Style
 
@@ -41,13 +42,18 @@ def thread(rig: Rig, thread_id: str, survey: Survey | None = None) -> ShownThrea
         heads = ", ".join(turn.filename for turn in divergence.heads)
         rig.tell(f"warning: the thread diverged at {divergence.name}; heads: {heads}")
     envelopes = sorted(known.listing(thread_id).envelopes, key=lambda envelope: envelope.turn.order_key())
-    if not envelopes:
+    judged = list(zip(envelopes, verify_listed(rig, known, envelopes), strict=True))
+    shown = [(envelope, found) for envelope, found in judged if not is_kept_out(known, envelope, found)]
+    for envelope, found in judged if len(shown) < len(judged) else ():
+        if is_kept_out(known, envelope, found):
+            rig.tell(f"! {envelope.path} (quarantined: {', '.join(found.kinds)}); not shown")
+    if not shown:
         rig.tell(f'thread "{thread_id}" holds no envelope yet')
     return ShownThread(
         thread_id,
-        len(envelopes),
+        len(shown),
         (divergence,) if divergence else (),
-        _shown(rig, known, envelopes),
+        _shown(rig, known, shown),
         is_self_contained=not any(envelope.signed or envelope.is_relay for envelope in envelopes),
     )
 
@@ -56,7 +62,9 @@ def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: St
     """The whole of a thread, in pieces; only the plain form is cached."""
     thread_id = wanted_thread(rig, typed)
     survey = rig.repository.survey(thread_id)
-    state = state_of(survey, rig.repository.stamp, time.time_ns())
+    state = state_of(
+        survey, rig.repository.stamp, time.time_ns(), quarantine_state(rig.repository.private_dir)
+    )
     cache = OutputCache(rig.repository.private_dir, f"{thread_id}.{'json' if as_json else 'txt'}")
     found = cache.find(state) if style == PLAIN else None
     if found is not None:
@@ -78,9 +86,20 @@ def verify_listed(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope
     return Verifier(rig, earlier=lambda: _others(rig, known, envelopes)).judge(subjects)
 
 
-def _shown(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> Iterator[ShownEnvelope]:
-    verdicts = verify_listed(rig, known, envelopes)
-    for listed, verification, envelope in zip(envelopes, verdicts, known.read(envelopes), strict=True):
+def is_kept_out(known: Catalogue, envelope: ListedEnvelope, found: Verification) -> bool:
+    """Tell whether a committed envelope must not be put before anybody who would act on it.
+
+    What passed the gate is not even listed; a clone or a pull by hand brings what never met it.
+    """
+    committed = envelope.turn.commit_sha is not None
+    return committed and quarantines(found.kinds) and not known.has_accepted(envelope)
+
+
+def _shown(
+    rig: Rig, known: Catalogue, judged: Sequence[tuple[ListedEnvelope, Verification]]
+) -> Iterator[ShownEnvelope]:
+    contents = known.read([listed for listed, _ in judged])
+    for (listed, verification), envelope in zip(judged, contents, strict=True):
         if verification.kinds:
             rig.tell(f"warning: {listed.path}: {', '.join(verification.kinds)}")
         if envelope is not None:

@@ -9,6 +9,7 @@ from bridgehead.errors import ConfigError, UserError
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.config import read_values, write_config
 from bridgehead.rigs.envelope.names import CONFIG_PATH
+from bridgehead.rigs.operations.verification import tracked_path
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.trust.signers import (
     KeyInvalid,
@@ -43,6 +44,8 @@ class Trusted(NamedTuple):
 def list_signers(rig: Rig) -> Trusted:
     """Whoever is trusted here, from whichever file is in force."""
     path = _configured(rig) or rig.repository.allowed_signers()
+    if path is not None and (tracked := tracked_path(rig, path)):
+        rig.tell(f"warning: {tracked} is tracked; none of these signers is trusted")
     return _shown(path)
 
 
@@ -55,6 +58,7 @@ def add_signer(rig: Rig, principal: str | None, key: str | None) -> Trusted:
         raise KeyInvalid("ssh-keygen does not read it")
     with rig.repository.lock():
         path = _configured(rig) or _name_default_file(rig)
+        _refuse_tracked(rig, path)
         write_atomic(path, with_signer(_text(path), principal, public_key))
     return _shown(path)
 
@@ -72,6 +76,14 @@ def remove_signer(rig: Rig, principal: str | None) -> Trusted:
             )
         write_atomic(path, without_signer(_text(path), principal))
     return _shown(path)
+
+
+def _refuse_tracked(rig: Rig, path: Path) -> None:
+    if tracked := tracked_path(rig, path):
+        raise ConfigError(
+            f"trust: {tracked} is tracked, so the others can change it, and it is not used; nothing was added",
+            hint=f"git rm --cached {tracked}, look at what it holds, then repeat",
+        )
 
 
 def _configured(rig: Rig) -> Path | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +14,7 @@ from bridgehead.rigs.envelope.names import envelope_at
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, SignatureCheck
 from bridgehead.rigs.rig import Reviews, Rig
+from bridgehead.rigs.threads.quarantine import HumanVerdict, KeptApart, Quarantine, read_verdicts
 from bridgehead.rigs.trust.attestation import (
     Signature,
     Witness,
@@ -22,7 +23,17 @@ from bridgehead.rigs.trust.attestation import (
     signature_findings,
 )
 from bridgehead.rigs.trust.envelope_problems import check_envelope, file_findings
-from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings, Verification, report_on, sum_up
+from bridgehead.rigs.trust.verification_kinds import (
+    OF_COUNCILS,
+    Kind,
+    PathFindings,
+    Verification,
+    VerificationState,
+    quarantines,
+    refuses_pull,
+    report_on,
+    sum_up,
+)
 
 if TYPE_CHECKING:
     from bridgehead.rigs.views.results import Verified
@@ -208,16 +219,55 @@ class Verifier:
 
 
 def allowed_signers_file(rig: Rig) -> Path | None:
-    """The file of the rig's configuration, else the one git's configuration names; None if there is no such file."""
+    """The file of the rig's configuration, else the one git's configuration names; None if there is no such file.
+
+    A tracked file is not used: whoever may push would choose who is trusted.
+    """
     named = rig.settings.allowed_signers if rig.settings else None
     path = Path(rig.repository.root, named).expanduser() if named else rig.repository.allowed_signers()
-    return path if path is not None and path.is_file() else None
+    if path is None or not path.is_file():
+        return None
+    if tracked := tracked_path(rig, path):
+        rig.tell_once(
+            f"warning: the signers in {tracked} are tracked, so they came from the others and are not trusted; "
+            "rig-bridge trust add <principal> <key> trusts one of them here"
+        )
+        return None
+    return path
 
 
-def findings_of(subjects: Sequence[Subject], verdicts: Iterator[Verification]) -> list[PathFindings]:
+def tracked_path(rig: Rig, path: Path) -> str | None:
+    """Return the path in the repository, of the file or of what a link leads to, if git tracks it."""
+    root = Path(rig.repository.root)
+    for place, top in ((path, root), (path.resolve(), root.resolve())):
+        if place.is_relative_to(top) and rig.repository.is_tracked(place.relative_to(top).as_posix()):
+            return place.relative_to(top).as_posix()
+    return None
+
+
+def findings_of(subjects: Sequence[Subject], verdicts: Iterable[Verification]) -> list[PathFindings]:
     return [
         PathFindings(subject.path, found.kinds) for subject, found in zip(subjects, verdicts, strict=True)
     ]
+
+
+def human_verdicts(
+    rig: Rig, envelopes: Sequence[Committed], subjects: Sequence[Subject], judged: Sequence[Verification]
+) -> list[HumanVerdict]:
+    """What trusted humans decided about quarantined envelopes: only in signed DECISIONS with nothing against them."""
+    believed = [
+        found
+        for found, subject, verdict in zip(envelopes, subjects, judged, strict=True)
+        if subject.relay is not None
+        and subject.relay.get("type") == "DECISIONS"
+        and verdict.state is VerificationState.VERIFIED
+    ]
+    if not believed:
+        return []
+    blobs = rig.repository.read_blobs([found.blob for found in believed])
+    parsed = [(found.path, parse_envelope(blobs.get(found.blob) or b"")) for found in believed]
+    bodies = [(path, envelope.body) for path, envelope in parsed if isinstance(envelope, Envelope)]
+    return [verdict for path, body in bodies for verdict in read_verdicts(body, path)]
 
 
 class VerifyRequest(NamedTuple):
@@ -231,15 +281,38 @@ def verify(rig: Rig, request: VerifyRequest) -> Verified:
 
     thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
     history = rig.repository.history(rig.repository.head().commit).commits
-    subjects = subjects_of(rig, committed_envelopes(history), require_council=request.require_council or None)
-    findings = findings_of(subjects, Verifier(rig).judge(subjects))
+    envelopes = committed_envelopes(history)
+    subjects = subjects_of(rig, envelopes, require_council=request.require_council or None)
+    judged = list(Verifier(rig).judge(subjects))
+    findings = findings_of(subjects, judged)
     wanted = [found for found in findings if thread_id in (None, found.path.partition("/")[0])]
+    quarantine = Quarantine(rig.repository.private_dir)
+    known = {entry.path for entry in quarantine.entries}
+    fresh = [
+        KeptApart(found.path, found.blob, verdict.kinds, found.added_by.commit)
+        for found, verdict in zip(envelopes, findings, strict=True)
+        if thread_id in (None, found.path.partition("/")[0])
+        and verdict.path not in known
+        and _belongs_apart(verdict.kinds)
+    ]
+    verdicts = human_verdicts(rig, envelopes, subjects, judged)
+    if fresh or verdicts:
+        with rig.repository.lock():
+            quarantine = Quarantine(rig.repository.private_dir)
+            quarantine.change(fresh)
+            quarantine.change(quarantine.decided(verdicts))
+    apart = {entry.path for entry in quarantine.kept_apart}
     for finding in wanted:
-        tell_finding(rig, finding)
-    return Verified(report_on(wanted))
+        if finding.path in apart:
+            rig.tell(f"! {finding.path} (quarantined: {', '.join(finding.kinds)})")
+        elif finding.kinds:
+            rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")
+    return Verified(report_on(wanted, known), tuple(found for found in wanted if found.path in apart))
 
 
-def tell_finding(rig: Rig, finding: PathFindings) -> None:
-    """One line of conversation per envelope with something against it."""
-    if finding.kinds:
-        rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")
+def _belongs_apart(kinds: Sequence[Kind]) -> bool:
+    """Tell whether `verify` puts an envelope into quarantine: what came by a clone or a pull by hand met no gate.
+
+    A missing review is the owner's wish of the moment, and a changed history nothing that goes away by not looking.
+    """
+    return quarantines(set(kinds) - OF_COUNCILS) and not refuses_pull(kinds)

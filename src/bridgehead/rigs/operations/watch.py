@@ -64,9 +64,11 @@ def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
 
 
 def _synced(rig: Rig, events: Watch, request: WatchRequest) -> Iterator[Event]:
-    outcome = sync(rig, request.sync)
+    outcome = sync(rig, request.sync._replace(told=events.refused_head))
     if outcome.moved:
         yield events.pulled(outcome.json_object(), rig.now_ms())
+    elif outcome.refusal is not None and outcome.report.remote_head != events.refused_head:
+        yield events.refused(outcome.json_object(), rig.now_ms())
 
 
 def _one_shot(rig: Rig, request: WatchRequest) -> Mapping[str, object]:
@@ -116,11 +118,13 @@ class Watch:
         self._last_ms = 0
         self._seen = _EMPTY
         self._announced: set[tuple[str, str]] = set()
+        self.refused_head: str | None = None  # the remote head whose refusal was told last
 
     def begin(self, snapshot: Snapshot, one_shot: Mapping[str, object], now_ms: int) -> Event:
         """Return the first event: what the command prints without `--watch`."""
         self._announced.update(_once_only(snapshot))
         self._seen = snapshot
+        self._note_refusal(one_shot)
         return self._event("snapshot", now_ms, one_shot)
 
     def update(self, snapshot: Snapshot, now_ms: int) -> list[Event]:
@@ -134,6 +138,15 @@ class Watch:
     def pulled(self, fields: Mapping[str, object], now_ms: int) -> Event:
         """Return the event for envelopes that were taken in."""
         return self._event("pulled", now_ms, fields)
+
+    def refused(self, fields: Mapping[str, object], now_ms: int) -> Event:
+        """Return the event for a pull that was refused; the caller asks once per state of the remote."""
+        self._note_refusal(fields)
+        return self._event("refused", now_ms, fields)
+
+    def _note_refusal(self, fields: Mapping[str, object]) -> None:
+        if fields.get("reason"):
+            self.refused_head = str(fields.get("remote_head"))
 
     def error(self, category: str, message: str, now_ms: int) -> Event:
         """Return the event for a failure that does not end the watch."""

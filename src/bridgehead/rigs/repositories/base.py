@@ -300,8 +300,11 @@ class Repository(ABC, Files):
         """Move the branch and the work tree to exactly this commit, or name what is in the way."""
 
     @abstractmethod
-    def rebuild(self, tip: str) -> list[Rebuilt] | None:
-        """Put our unpushed turns on top of `tip`, oldest first (rigs §9.5); None if either side did not only append."""
+    def rebuild(self, tip: str, *, inspected: bool = False) -> list[Rebuilt] | None:
+        """Put our unpushed turns on top of `tip`, oldest first (rigs §9.5); None if either side did not only append.
+
+        `inspected`: the caller has judged what the remote did, so only our own side is asked.
+        """
 
     # freezes (rigs §10)
 

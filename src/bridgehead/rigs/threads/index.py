@@ -13,6 +13,7 @@ from bridgehead.rigs.repositories.records import CommitRecord, History, PathChan
 from bridgehead.rigs.threads.index_rows import FileRow, HistoryRow, ListedEnvelope, listed
 from bridgehead.rigs.threads.index_store import UNCACHEABLE, Header, IndexFile, IndexSpoilt, Wanted, read_rows
 from bridgehead.rigs.threads.output_cache import is_settled
+from bridgehead.rigs.threads.quarantine import Quarantine
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
 
 
@@ -41,6 +42,7 @@ class EnvelopeIndex:
         self._loaded: dict[str, Envelope] = {}  # by blob
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
+        self.quarantine = Quarantine(repository.private_dir)
         self.survey: Survey = survey or repository.survey(thread)
         try:
             self._bring_up_to_date()
@@ -68,14 +70,28 @@ class EnvelopeIndex:
         return [listing for listing in listings if listing.envelopes]
 
     def thread(self, name: str) -> ThreadListing:
-        """Return one thread, empty if there is nothing in it."""
+        """Return one thread, empty if there is nothing in it. What is in quarantine is not."""
         rows = [row for _, row in sorted(self._rows.get(name, {}).items())]
+        names: Iterable[str] = self.survey.names().get(name, ())
+        if apart := self._kept_apart(name, rows):
+            rows = [row for row in rows if row.filename not in apart]
+            names = [filename for filename in names if filename not in apart]
         history = self._file.thread(name).history
         return ThreadListing(
             name,
             tuple(listed(name, row, history.get(row.filename)) for row in rows if row.readable),
             tuple(_reported(name, row) for row in rows if not row.readable),
-            tuple(sorted(self.survey.names().get(name, ()))),
+            tuple(sorted(names)),
+        )
+
+    def _kept_apart(self, thread: str, rows: Sequence[FileRow]) -> frozenset[str]:
+        listed_there = self.quarantine.names_in(thread)
+        if not listed_there:
+            return listed_there
+        return frozenset(
+            row.filename
+            for row in rows
+            if row.filename in listed_there and self.quarantine.holds(f"{thread}/{row.filename}", row.content)
         )
 
     def read(self, envelopes: Sequence[ListedEnvelope]) -> Iterator[Envelope | None]:

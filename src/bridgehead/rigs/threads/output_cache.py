@@ -101,9 +101,16 @@ def is_settled(stamp: Stamp, now_ns: int) -> bool:
     return stamp.changed_ns < now_ns - _RACY_NS
 
 
-def state_of(survey: Survey, stamp: Callable[[str], Stamp | None], now_ns: int) -> str | None:
-    """Return the state; None while some file is too fresh to be known without reading it."""
+def state_of(
+    survey: Survey, stamp: Callable[[str], Stamp | None], now_ns: int, kept_apart: str = ""
+) -> str | None:
+    """Return the state; None while some file is too fresh to be known without reading it.
+
+    `kept_apart` is the state of the quarantine, which decides what is listed.
+    """
     parts = [survey.head or "", survey.index_text, "", *(file.line for file in survey.dirty)]
+    if kept_apart:
+        parts += ["", kept_apart]
     for thread, names in survey.names().items():
         parts += ["", thread, *names]
     for path in _not_vouched_for(survey):

@@ -46,7 +46,6 @@ class Refusal(StrEnum):
     NON_APPEND = "non_append_change_on_remote"
     BOTH_AHEAD = "both_sides_diverged"
     NOT_ELIGIBLE = "not_fast_forward_eligible"
-    VERIFICATION = "verification_failed"
 
 
 class SyncReport(NamedTuple):
@@ -72,19 +71,24 @@ class SyncReport(NamedTuple):
         """True also when there is nothing to pull."""
         return self.remote_ahead == 0 or (not self.diverged and bool(self.new_envelopes))
 
-    def refusal(
-        self, *, verification_failed: bool = False, accept_non_envelope: bool = False
-    ) -> Refusal | None:
-        """Return why this may not be pulled, None if it may or if there is nothing to pull."""
+    def refusal(self, *, accept_non_envelope: bool = False, rebuilds: bool = False) -> Refusal | None:
+        """Return why this may not be pulled, None if it may or if there is nothing to pull.
+
+        `rebuilds`: what is unpushed here will be made again on top, so that both sides may be ahead.
+        """
         if self.remote_ahead == 0:
             return None
         if any(change.touches_thread or not accept_non_envelope for change in self.changed):
             return Refusal.NON_APPEND
-        if self.both_ahead:
+        if self.both_ahead and not (rebuilds or accept_non_envelope):
             return Refusal.BOTH_AHEAD
-        if not self.new_envelopes and not accept_non_envelope:
-            return Refusal.NOT_ELIGIBLE
-        return Refusal.VERIFICATION if verification_failed else None
+        return None if self.new_envelopes or accept_non_envelope else Refusal.NOT_ELIGIBLE
+
+    def with_hidden(self, paths: Iterable[str], reason: str) -> SyncReport:
+        """Add changes that the two ends of the history do not show, though a commit between them made them."""
+        known = {change.path for change in self.changed}
+        hidden = [ChangedPath(path, reason, True) for path in dict.fromkeys(paths) if path not in known]
+        return self._replace(changed=(*self.changed, *hidden)) if hidden else self
 
     def json_object(self) -> dict[str, object]:
         """Return the `divergence_report`."""
@@ -113,11 +117,13 @@ def report_changes(
     return SyncReport(local_head, remote_head, local_ahead, remote_ahead, tuple(new), tuple(changed))
 
 
+REWRITTEN_ON_THE_WAY = "modified in place (append-only rule violated)"
+DELETED_ON_THE_WAY = "file deleted on remote"
 _REASONS = {
     "A": "new file outside a known thread directory",
-    "M": "modified in place (append-only rule violated)",
+    "M": REWRITTEN_ON_THE_WAY,
     "R": "rename detected (envelopes must not move)",
     "C": "copy detected",
     "T": "type change detected",
-    "D": "file deleted on remote",
+    "D": DELETED_ON_THE_WAY,
 }

@@ -33,20 +33,22 @@ class Kind(StrEnum):
     COUNCIL_MISMATCH = "council_mismatch"
 
 
-REFUSES_PULL = frozenset(
-    {
-        Kind.BODY_HASH_MISMATCH,
-        Kind.THREAD_MISMATCH,
-        Kind.SYMLINK,
-        Kind.REWRITTEN,
-        Kind.SIGNATURE_BAD,
-        Kind.NONCE_REPLAYED,
-        Kind.COUNCIL_ABSENT,
-        Kind.COUNCIL_UNREADABLE,
-        Kind.COUNCIL_MISMATCH,
-    }
-)
-_FAILS_AS_FILE = frozenset({Kind.PARSE_FAILED, Kind.SCHEMA_INVALID, Kind.RIG_ID_INVALID})  # rigs §3.3
+REFUSES_PULL = frozenset({Kind.REWRITTEN})
+OF_COUNCILS = frozenset({Kind.COUNCIL_ABSENT, Kind.COUNCIL_UNREADABLE, Kind.COUNCIL_MISMATCH})
+QUARANTINES = OF_COUNCILS | {
+    Kind.PARSE_FAILED,
+    Kind.SCHEMA_INVALID,
+    Kind.RIG_ID_INVALID,
+    Kind.BODY_HASH_MISMATCH,
+    Kind.THREAD_MISMATCH,
+    Kind.SYMLINK,
+    Kind.SIGNATURE_BAD,
+    Kind.NONCE_REPLAYED,
+    Kind.RELAY_FIELDS_MISSING,
+    Kind.RELAY_FROM_NOT_RELAY,
+    Kind.RELAY_UNSIGNED,
+    Kind.ATTESTER_MISMATCH,
+}
 
 
 class VerificationState(StrEnum):
@@ -70,7 +72,7 @@ class Verification(NamedTuple):
 def sum_up(kinds: Iterable[Kind], *, known_signer: bool) -> Verification:
     """Decide the state; `known_signer` means a good signature by a key of the allowed-signers file."""
     found = tuple(kinds)
-    if any(kind in REFUSES_PULL or kind in _FAILS_AS_FILE for kind in found):
+    if is_broken(found):
         return Verification(VerificationState.BROKEN, found)
     if known_signer and not found:
         return Verification(VerificationState.VERIFIED)
@@ -78,8 +80,18 @@ def sum_up(kinds: Iterable[Kind], *, known_signer: bool) -> Verification:
 
 
 def refuses_pull(kinds: Collection[Kind]) -> bool:
-    """Tell whether these findings keep an envelope out unless the operator insists."""
+    """Tell whether these findings stop a pull: history was changed, not appended to."""
     return not REFUSES_PULL.isdisjoint(kinds)
+
+
+def quarantines(kinds: Collection[Kind]) -> bool:
+    """Tell whether these findings keep an envelope apart unless the operator insists; the rest is pulled."""
+    return not QUARANTINES.isdisjoint(kinds)
+
+
+def is_broken(kinds: Collection[Kind]) -> bool:
+    """Tell whether an envelope with these findings is to be believed in nothing."""
+    return refuses_pull(kinds) or quarantines(kinds)
 
 
 class PathFindings(NamedTuple):
@@ -87,6 +99,9 @@ class PathFindings(NamedTuple):
 
     path: str
     kinds: tuple[Kind, ...]
+
+    def json_object(self) -> dict[str, object]:
+        return {"path": self.path, "kinds": [str(kind) for kind in self.kinds]}
 
 
 class VerificationReport(NamedTuple):
@@ -104,15 +119,17 @@ class VerificationReport(NamedTuple):
             "ok": self.ok,
             "warned": self.warned,
             "failed": self.failed,
-            "items": [
-                {"path": item.path, "kinds": [str(kind) for kind in item.kinds]} for item in self.items
-            ],
+            "items": [item.json_object() for item in self.items],
         }
 
 
-def report_on(envelopes: Iterable[PathFindings]) -> VerificationReport:
-    """Count what was checked."""
+def report_on(
+    envelopes: Iterable[PathFindings], settled: Collection[str] = frozenset()
+) -> VerificationReport:
+    """Count what was checked; at paths that are `settled` (in quarantine) only a changed history still fails."""
     looked_at = tuple(envelopes)
     items = tuple(envelope for envelope in looked_at if envelope.kinds)
-    failed = sum(refuses_pull(item.kinds) for item in items)
+    failed = sum(
+        refuses_pull(item.kinds) or (quarantines(item.kinds) and item.path not in settled) for item in items
+    )
     return VerificationReport(len(looked_at), len(looked_at) - len(items), len(items) - failed, failed, items)

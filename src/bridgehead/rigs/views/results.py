@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.trust.incoming_changes import Refusal, SyncReport
-from bridgehead.rigs.trust.verification_kinds import VerificationReport
+from bridgehead.rigs.trust.verification_kinds import PathFindings, VerificationReport
 from bridgehead.rigs.views.result_format import LINE_PREFIX, short, stamped, word
 
 if TYPE_CHECKING:
@@ -182,6 +182,13 @@ class Synced(NamedTuple):
     refusal: Refusal | None
     pulled: bool  # also where there was nothing to pull, as the reference has it
     verification: VerificationReport
+    quarantined: tuple[PathFindings, ...] = ()  # kept apart; not among the new envelopes
+
+    @property
+    def new_envelopes(self) -> int:
+        """How many take part in their threads."""
+        apart = {found.path for found in self.quarantined}
+        return sum(envelope.path not in apart for envelope in self.report.new_envelopes)
 
     @property
     def moved(self) -> bool:
@@ -198,7 +205,8 @@ class Synced(NamedTuple):
             return f"{LINE_PREFIX}sync pulled=false diverged={word(self.diverged)} reason={self.refusal}"
         return (
             f"{LINE_PREFIX}sync pulled={word(self.pulled)} fast_forward=true "
-            f"new_envelopes={len(self.report.new_envelopes)} diverged=false"
+            f"new_envelopes={self.new_envelopes} diverged=false"
+            + (f" quarantined={len(self.quarantined)}" if self.quarantined else "")
         )
 
     def json_object(self) -> dict[str, object]:
@@ -208,15 +216,16 @@ class Synced(NamedTuple):
             pulled=self.pulled,
             fast_forward_eligible=report.fast_forward_eligible,
             diverged=self.diverged,
-            new_envelopes=len(report.new_envelopes),
+            new_envelopes=self.new_envelopes,
             divergence_report=report.json_object(),
             fast_forward=self.refusal is None,
-            new_envelopes_count=len(report.new_envelopes),
+            new_envelopes_count=self.new_envelopes,
             changed_envelopes_count=len(report.changed),
             local_head=report.local_head,
             remote_head=report.remote_head,
             reason=str(self.refusal) if self.refusal else None,
             verification=self.verification.json_object(),
+            quarantined=[found.json_object() for found in self.quarantined],
         )
 
 
@@ -255,14 +264,20 @@ class Verified(NamedTuple):
     """Committed envelopes were looked at again."""
 
     verification: VerificationReport
+    quarantined: tuple[PathFindings, ...] = ()
 
     def line(self) -> str:
         found = self.verification
         counts = f"checked={found.checked} ok={found.ok} warned={found.warned} failed={found.failed}"
-        return f"{LINE_PREFIX}verify {counts}"
+        apart = f" quarantined={len(self.quarantined)}" if self.quarantined else ""
+        return f"{LINE_PREFIX}verify {counts}{apart}"
 
     def json_object(self) -> dict[str, object]:
-        return stamped("verify", verification=self.verification.json_object())
+        return stamped(
+            "verify",
+            verification=self.verification.json_object(),
+            quarantined=[found.json_object() for found in self.quarantined],
+        )
 
 
 class Reconciled(NamedTuple):

@@ -24,13 +24,17 @@ _NUMBERED = re.compile(f"({'|'.join(MESSAGE_TYPES)})(?:-[0-9]+)?")
 _MAX_JOURNAL_BYTES = 64 * 1024
 
 
-def rebuild(clone: Clone, head: Head, tip: str) -> list[Rebuilt] | None:
-    """Put our turns on top of `tip` and return where they are now; None if either side did not only append."""
+def rebuild(clone: Clone, head: Head, tip: str, *, inspected: bool = False) -> list[Rebuilt] | None:
+    """Put our turns on top of `tip` and return where they are now; None if either side did not only append.
+
+    What the remote did is not asked again where the caller has `inspected` it.
+    """
     base = merge_base(clone.git, head.commit, tip) if head.commit else None
     if head.commit is None or base is None:
         return None
     ours = commits_between(clone.git, base, head.commit)
-    planned = plan_rebuild(ours, commits_between(clone.git, base, tip), _taken_names(clone, ours, tip))
+    theirs = () if inspected else commits_between(clone.git, base, tip)
+    planned = plan_rebuild(ours, theirs, _taken_names(clone, ours, tip))
     if planned is None:
         return None
     made = _make_commits(clone, planned, tip)

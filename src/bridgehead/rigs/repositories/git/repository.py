@@ -245,12 +245,12 @@ class GitRepository(WorkTree, Repository):
         self._head = None
         return transfer.fast_forward(self._clone, head, commit)
 
-    def rebuild(self, tip: str) -> list[Rebuilt] | None:
+    def rebuild(self, tip: str, *, inspected: bool = False) -> list[Rebuilt] | None:
         from bridgehead.rigs.repositories.git.rebase import rebuild
 
         head = self.head()
         self._head = None
-        return rebuild(self._clone, head, tip)
+        return rebuild(self._clone, head, tip, inspected=inspected)
 
     # freezes
 

@@ -1,0 +1,225 @@
+"""The one gate for commits that come in: what a fetched history brings, judged before anything moves (rigs §9.3, §9.4).
+
+`sync`, `watch` and the push retry of `send`, `close` and `relay` all call `inspect`, then `hold`, move the branch in
+their own way, and `settle`. What stops a pull, what is kept apart and what is announced is decided here for all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from bridgehead.errors import UserError
+from bridgehead.rigs.envelope.names import arrives_as_envelope
+from bridgehead.rigs.repositories.records import CommitRecord, Incoming
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.quarantine import HumanVerdict, KeptApart, Quarantine
+from bridgehead.rigs.trust.incoming_changes import (
+    DELETED_ON_THE_WAY,
+    REWRITTEN_ON_THE_WAY,
+    Change,
+    Refusal,
+    SyncReport,
+    report_changes,
+)
+from bridgehead.rigs.trust.verification_kinds import (
+    PathFindings,
+    VerificationReport,
+    quarantines,
+    refuses_pull,
+    report_on,
+)
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.operations.verification import Committed, Subject
+
+REMEDIES = {
+    Refusal.NON_APPEND: "the remote did not only append; look at the changes before you merge anything by hand",
+    Refusal.BOTH_AHEAD: "both sides have new commits; git pull --rebase, then git push",
+    Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
+}
+TAKE_NON_ENVELOPES = "files that are no envelopes: rig-bridge sync --auto --accept-non-envelope takes them"
+
+
+class FilesInTheWay(UserError):
+    """A pull would overwrite files that git does not know."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        super().__init__(
+            f"local files are in the way of the pull: {', '.join(paths)}; nothing was moved",
+            hint="move them away and sync again",
+        )
+
+
+class Acceptance(NamedTuple):
+    """What the operator takes in although the gate would not."""
+
+    unverified: bool = False
+    non_envelope: bool = False
+
+
+class Arrival(NamedTuple):
+    """What a fetched commit would bring, and what is to become of it."""
+
+    report: SyncReport
+    verification: VerificationReport
+    refusal: Refusal | None
+    bad: tuple[KeptApart, ...] = ()  # with something against them that keeps envelopes apart
+    clean: tuple[str, ...] = ()  # paths of those with nothing of that kind
+    verdicts: tuple[HumanVerdict, ...] = ()  # about quarantined envelopes, by trusted humans
+
+    @property
+    def quarantined(self) -> tuple[PathFindings, ...]:
+        return tuple(entry.findings for entry in self.bad if not entry.accepted)
+
+    @property
+    def taken_in(self) -> list[str]:
+        """The paths of the new envelopes that take part in their threads."""
+        apart = {found.path for found in self.quarantined}
+        return [envelope.path for envelope in self.report.new_envelopes if envelope.path not in apart]
+
+
+def inspect(rig: Rig, remote_head: str, accepted: Acceptance, *, rebuilds: bool = False) -> Arrival:
+    """Judge what a fetched commit would bring, straight from the object store.
+
+    `rebuilds`: the caller makes our unpushed turns again on top of it.
+    """
+    incoming = rig.repository.compare(remote_head)
+    report = _report(incoming)
+    if not report.remote_ahead:
+        return Arrival(report, report_on(()), None)
+    from bridgehead.rigs.operations.verification import (
+        Verifier,
+        findings_of,
+        human_verdicts,
+        subjects_of,
+    )
+
+    history = rig.repository.commits_between(incoming.base, incoming.remote_head)
+    arriving = _arriving(rig, incoming, history)
+    subjects = subjects_of(rig, arriving)
+    judged = list(Verifier(rig, earlier=lambda: _committed_here(rig)).judge(subjects))
+    findings = findings_of(subjects, judged)
+    report = _with_hidden_changes(report, findings, history)
+    refusal = report.refusal(accept_non_envelope=accepted.non_envelope, rebuilds=rebuilds)
+    bad = tuple(
+        KeptApart(found.path, found.blob, verdict.kinds, found.added_by.commit, accepted=accepted.unverified)
+        for found, verdict in zip(arriving, findings, strict=True)
+        if quarantines(verdict.kinds)
+    )
+    clean = tuple(verdict.path for verdict in findings if not quarantines(verdict.kinds))
+    verdicts = tuple(human_verdicts(rig, arriving, subjects, judged))
+    return Arrival(report, report_on(findings), refusal, bad, clean, verdicts)
+
+
+def hold(rig: Rig, arrival: Arrival) -> None:
+    """Put what is bad into quarantine. Before the branch moves: an end in between must not let anything in."""
+    quarantine = Quarantine(rig.repository.private_dir)
+    quarantine.change(arrival.bad, cleared=arrival.clean)
+    quarantine.change(quarantine.decided(arrival.verdicts))
+
+
+def refuse_to_overwrite(rig: Rig, arrival: Arrival) -> None:
+    """Raise FilesInTheWay if something git does not know lies where a file would arrive."""
+    report = arrival.report
+    arriving = [*(one.path for one in report.new_envelopes), *(change.path for change in report.changed)]
+    blocked = [
+        path for path in arriving if rig.repository.has_file(path) and not rig.repository.is_tracked(path)
+    ]
+    if blocked:
+        raise FilesInTheWay(tuple(sorted(blocked)))
+
+
+def settle(rig: Rig, arrival: Arrival, *, moved: bool) -> None:
+    """Tell the record and the ledger what came of it."""
+    head = arrival.report.remote_head
+    if moved:
+        rig.ledger.received(arrival.taken_in)
+        apart = {"quarantined": len(arrival.quarantined)} if arrival.quarantined else {}
+        rig.announce("rig.pulled", commit=head, outcome="pulled", envelopes=len(arrival.taken_in), **apart)
+    elif arrival.refusal is not None:
+        rig.ledger.refused(str(arrival.refusal))
+        rig.announce("rig.refused", commit=head, outcome=str(arrival.refusal))
+
+
+def narrate(rig: Rig, arrival: Arrival) -> None:
+    """Say what came, and what is wrong with it."""
+    apart = {found.path for found in arrival.quarantined}
+    for finding in arrival.verification.items:
+        if finding.path not in apart:
+            rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")
+    for path in arrival.taken_in:
+        rig.tell(f"+ {path}")
+    for change in arrival.report.changed:
+        rig.tell(f"{'+' if arrival.refusal is None else '!'} {change.path} ({change.reason})")
+    for found in arrival.quarantined:
+        tell_quarantined(rig, found)
+    if arrival.refusal is None:
+        for verdict in arrival.verdicts:
+            rig.tell(
+                f"{verdict.said_in} {'lifts' if verdict.lifts else 'confirms'} the quarantine of {verdict.path}"
+            )
+    if arrival.refusal is None and apart:
+        rig.tell("rig-bridge quarantine show <path> says what is known about it")
+
+
+def tell_quarantined(rig: Rig, found: PathFindings) -> None:
+    rig.tell(f"! {found.path} (quarantined: {', '.join(found.kinds)})")
+
+
+def remedy(arrival: Arrival) -> str | None:
+    """What to do about a refusal."""
+    if arrival.refusal is None:
+        return None
+    changed = arrival.report.changed
+    if arrival.refusal is Refusal.NON_APPEND and not any(change.touches_thread for change in changed):
+        return f"the remote has {TAKE_NON_ENVELOPES}"
+    return REMEDIES[arrival.refusal]
+
+
+def _report(incoming: Incoming) -> SyncReport:
+    changes = [Change(change.status, change.path, change.old_path) for change in incoming.changes]
+    return report_changes(
+        changes,
+        local_head=incoming.local_head,
+        remote_head=incoming.remote_head,
+        local_ahead=incoming.ahead,
+        remote_ahead=incoming.behind,
+    )
+
+
+def _arriving(rig: Rig, incoming: Incoming, history: list[CommitRecord]) -> list[Committed]:
+    """The envelopes a history brings; one that was here with other content is marked."""
+    from bridgehead.rigs.operations.verification import committed_envelopes
+
+    before = rig.repository.committed_files(incoming.base) if incoming.base else {}
+    known = {path: entry.blob for path, entry in before.items()}
+    return [
+        found._replace(rewritten=found.rewritten or known.get(found.path, found.blob) != found.blob)
+        for found in committed_envelopes(history, counts=arrives_as_envelope)
+    ]
+
+
+def _with_hidden_changes(
+    report: SyncReport, findings: list[PathFindings], history: list[CommitRecord]
+) -> SyncReport:
+    """Add what the ends of the range do not show: an envelope changed, or added and deleted, inside it."""
+    if not report.changed:
+        deleted = (
+            change.path
+            for commit in history
+            for change in commit.changes
+            if change.status == "D" and arrives_as_envelope(change.path)
+        )
+        report = report.with_hidden(deleted, DELETED_ON_THE_WAY)
+    rewritten = (found.path for found in findings if refuses_pull(found.kinds))
+    return report.with_hidden(rewritten, REWRITTEN_ON_THE_WAY)
+
+
+def _committed_here(rig: Rig) -> list[Subject]:
+    """What is here already, for nonces and parents; what is kept apart uses up neither."""
+    from bridgehead.rigs.operations.verification import committed_envelopes, subjects_of
+
+    history = rig.repository.history(rig.repository.head().commit).commits
+    quarantine = Quarantine(rig.repository.private_dir)
+    here = [found for found in committed_envelopes(history) if not quarantine.holds(found.path, found.blob)]
+    return subjects_of(rig, here, require_council=False)

@@ -1,0 +1,95 @@
+"""Look at what is kept apart: which envelopes, why, and what would let them in (rigs §9.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bridgehead.errors import NotFound, UserError
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.quarantine import KeptApart, Quarantine, verdict_line
+from bridgehead.rigs.views.result_format import LINE_PREFIX, short, stamped
+
+
+class NotInQuarantine(NotFound):
+    """Nothing is on record about this path."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f'no envelope "{path}" is in quarantine', hint="rig-bridge quarantine list names those that are"
+        )
+
+
+class QuarantineList(NamedTuple):
+    """Everything on record, those taken in all the same included."""
+
+    entries: Sequence[KeptApart]
+
+    def lines(self) -> list[str]:
+        apart = sum(not entry.accepted for entry in self.entries)
+        return [f"{LINE_PREFIX}quarantine held={apart}", *(_row(entry) for entry in self.entries)]
+
+    def json_object(self) -> dict[str, object]:
+        return stamped("quarantine", envelopes=[_entry_object(entry) for entry in self.entries])
+
+
+class QuarantineEntry(NamedTuple):
+    """One envelope. Its content is not shown: it is in the file, for whoever wants to look at it."""
+
+    entry: KeptApart
+
+    def lines(self) -> list[str]:
+        return [
+            f"{LINE_PREFIX}quarantine {_row(self.entry)}",
+            f"content: git cat-file -p {self.entry.blob}",
+            f"to let it in, a trusted human relays DECISIONS with the line: {verdict_line(self.entry, lifts=True)}",
+            f"to leave it out for good: {verdict_line(self.entry, lifts=False)}",
+        ]
+
+    def json_object(self) -> dict[str, object]:
+        lines = {
+            "lift": verdict_line(self.entry, lifts=True),
+            "confirm": verdict_line(self.entry, lifts=False),
+        }
+        return stamped("quarantine", **_entry_object(self.entry), verdict_lines=lines)
+
+
+def list_quarantine(rig: Rig) -> QuarantineList:
+    """Return what is on record in this clone."""
+    return QuarantineList(Quarantine(rig.repository.private_dir).entries)
+
+
+def show_quarantine(rig: Rig, path: str | None) -> QuarantineEntry:
+    """Return what is known about one envelope, never its content."""
+    if not path:
+        raise UserError("quarantine show: <path> is required", hint="rig-bridge quarantine list")
+    for entry in Quarantine(rig.repository.private_dir).entries:
+        if entry.path == path:
+            return QuarantineEntry(entry)
+    raise NotInQuarantine(path)
+
+
+def _row(entry: KeptApart) -> str:
+    verdict = f" verdict={entry.verdict}" if entry.verdict else ""
+    return (
+        f"path={entry.path} state={_state(entry)} kinds={','.join(entry.kinds)} "
+        f"commit={short(entry.commit)}{verdict}"
+    )
+
+
+def _state(entry: KeptApart) -> str:
+    if entry.accepted:
+        return "lifted" if entry.verdict else "accepted"
+    return "confirmed" if entry.verdict else "held"
+
+
+def _entry_object(entry: KeptApart) -> dict[str, object]:
+    return {
+        "path": entry.path,
+        "thread_id": entry.thread_id,
+        "state": _state(entry),
+        "kinds": list(entry.kinds),
+        "commit_sha": entry.commit,
+        "blob": entry.blob,
+        "verdict": entry.verdict or None,
+    }

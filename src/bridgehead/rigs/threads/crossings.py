@@ -1,0 +1,44 @@
+"""Which envelopes came in while a turn of ours was on its way: its commit follows them, its author had not seen them.
+
+A push retry puts our turn on top of what others pushed first (rigs §9.5), so history alone would say we knew it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from bridgehead.errors import FileError
+from bridgehead.host.directories import make_dir
+from bridgehead.host.files import read_bounded, write_atomic
+
+_FILE_NAME = "crossings.json"
+_MAX_BYTES = 16 * 1024 * 1024
+_MOST_TURNS = 2000  # of ours; the oldest are answered or closed by then
+
+
+class Crossings:
+    """What crossed with our turns in one clone."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _FILE_NAME
+        self._crossed = self._read()
+
+    def with_turn(self, path: str) -> frozenset[str]:
+        """Return the paths that were unknown when the turn at `path` was written."""
+        return frozenset(self._crossed.get(path, ()))
+
+    def note(self, path: str, crossed: Iterable[str]) -> None:
+        """Remember them; called under the lock."""
+        self._crossed[path] = [*dict.fromkeys([*self._crossed.get(path, ()), *crossed])]
+        kept = dict(list(self._crossed.items())[-_MOST_TURNS:])
+        make_dir(self._path.parent)
+        write_atomic(self._path, json.dumps(kept, separators=(",", ":")))
+
+    def _read(self) -> dict[str, list[str]]:
+        try:
+            stored = json.loads(read_bounded(self._path, _MAX_BYTES))
+            return {str(path): [str(one) for one in others] for path, others in stored.items()}
+        except (FileError, ValueError, TypeError, AttributeError):
+            return {}

@@ -1,0 +1,146 @@
+"""Which envelopes of this clone are kept apart, and which of them the operator took in all the same (rigs §9.4).
+
+Small and beside the envelope index, so that a listing needs no second look at the files. Unlike the index it is no
+cache: what the gate found is written here before the branch moves.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from bridgehead.errors import FileError
+from bridgehead.host.directories import make_dir
+from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
+
+_FORMAT = 1
+_FILE_NAME = "quarantine.json"
+_MAX_BYTES = 64 * 1024 * 1024
+_VERDICT = re.compile(r"^quarantine: (lift|confirm) (\S+) ([0-9a-f]{40,64})[ \t]*$", re.MULTILINE)
+
+
+class KeptApart(NamedTuple):
+    """One envelope with something against it, by path and content."""
+
+    path: str
+    blob: str
+    kinds: tuple[str, ...]
+    commit: str  # that added it
+    accepted: bool = False  # it takes part: the operator insisted, or a verdict lifted it
+    verdict: str = ""  # path of the envelope that lifted or confirmed it
+
+    @property
+    def thread_id(self) -> str:
+        return self.path.partition("/")[0]
+
+    @property
+    def filename(self) -> str:
+        return self.path.partition("/")[2]
+
+    @property
+    def findings(self) -> PathFindings:
+        return PathFindings(self.path, tuple(Kind(kind) for kind in self.kinds))
+
+
+class HumanVerdict(NamedTuple):
+    """What a human decided about one envelope, and the turn that says so."""
+
+    lifts: bool
+    path: str
+    blob: str
+    said_in: str
+
+
+def verdict_line(entry: KeptApart, *, lifts: bool) -> str:
+    """Return the line that, in a signed DECISIONS turn of a trusted human, lifts or confirms a quarantine."""
+    return f"quarantine: {'lift' if lifts else 'confirm'} {entry.path} {entry.blob}"
+
+
+def read_verdicts(body: str, said_in: str) -> list[HumanVerdict]:
+    """Return the verdicts in the body of a turn; whether the turn is to be believed is the caller's to know."""
+    return [HumanVerdict(word == "lift", path, blob, said_in) for word, path, blob in _VERDICT.findall(body)]
+
+
+class Quarantine:
+    """What is kept apart in one clone, as it stood when this was made."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _FILE_NAME
+        self.state = quarantine_state(directory)  # equal texts: the same is kept apart
+        self._entries = _read(self.state)
+
+    @property
+    def entries(self) -> list[KeptApart]:
+        """Everything on record, accepted or not, by path."""
+        return [self._entries[path] for path in sorted(self._entries)]
+
+    @property
+    def kept_apart(self) -> list[KeptApart]:
+        return [entry for entry in self.entries if not entry.accepted]
+
+    def holds(self, path: str, content: str | None = None) -> bool:
+        """Tell whether a file takes no part; other content, where `content` is a blob id, is another envelope."""
+        entry = self._entries.get(path)
+        if entry is None or entry.accepted:
+            return False
+        return content is None or content.startswith("~") or content == entry.blob
+
+    def names_in(self, thread_id: str) -> frozenset[str]:
+        """Return the file names of a thread that take no part, for listings; empty at no cost where there are none."""
+        if not self._entries:
+            return frozenset()
+        return frozenset(entry.filename for entry in self.kept_apart if entry.thread_id == thread_id)
+
+    def has_accepted(self, path: str, blob: str) -> bool:
+        """Tell whether this very content was taken in although something speaks against it."""
+        entry = self._entries.get(path)
+        return entry is not None and entry.accepted and entry.blob == blob
+
+    def decided(self, verdicts: Iterable[HumanVerdict]) -> list[KeptApart]:
+        """Return the entries as verdicts leave them; one about other content changes nothing."""
+        changed = []
+        for verdict in verdicts:
+            entry = self._entries.get(verdict.path)
+            if entry is not None and entry.blob == verdict.blob:
+                changed.append(entry._replace(accepted=verdict.lifts, verdict=verdict.said_in))
+        return changed
+
+    def change(self, entries: Iterable[KeptApart], cleared: Iterable[str] = ()) -> None:
+        """Write entries in place of those with the same path; `cleared` paths hold nothing bad any more."""
+        changed = {path: entry for path, entry in self._entries.items() if path not in set(cleared)}
+        changed.update((entry.path, entry) for entry in entries)
+        if changed == self._entries:
+            return
+        rows = [changed[path]._asdict() for path in sorted(changed)]
+        text = json.dumps({"format": _FORMAT, "entries": rows}, separators=(",", ":"))
+        make_dir(self._path.parent)
+        write_atomic(self._path, text)
+        self._entries, self.state = changed, text
+
+
+def quarantine_state(directory: Path) -> str:
+    """Return the stored text; empty where nothing was ever kept apart."""
+    try:
+        return read_bounded(directory / _FILE_NAME, _MAX_BYTES).decode("utf-8", "replace")
+    except FileError:
+        return ""
+
+
+def _read(text: str) -> Mapping[str, KeptApart]:
+    try:
+        rows = json.loads(text)["entries"] if text else ()
+        entries = [KeptApart(**{**row, "kinds": tuple(row["kinds"])}) for row in rows]
+        return {entry.path: entry for entry in entries if _is_known(entry)}
+    except (ValueError, TypeError, KeyError):
+        return {}
+
+
+def _is_known(entry: KeptApart) -> bool:
+    return all(kind in _KINDS for kind in entry.kinds)
+
+
+_KINDS = frozenset(map(str, Kind))

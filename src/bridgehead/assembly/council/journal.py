@@ -66,9 +66,11 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
         plan = document.pop("plan")
         del plan["options"]
         dismissals = plan.pop("dismissals")
+        seats = plan.pop("seats")  # stored councils have called them bridges from the start
         return {
             **document,
             **plan,
+            "bridges": seats,
             "dismissals": dismissals["tables"],
             "base_dismissals": dismissals["base"],
         }

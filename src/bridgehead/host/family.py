@@ -101,6 +101,14 @@ class Family:
         return self._leader in (entry.pid, entry.session) or has_variable(entry, MARK, self.run_id)
 
 
+def end_marked(run_ids: Iterable[str]) -> None:
+    """Kill every process of these runs, whose owner is gone."""
+    for run_id in run_ids:
+        family = Family()
+        family.run_id = run_id
+        family.kill()
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessEntry:
     """One living process; its parent changes when it is orphaned, its pid and birth do not."""

@@ -97,6 +97,34 @@ def test_nothing_outlives_a_terminal_that_is_closed(tmp_path: Path) -> None:
     wait_for_the_end(handles)
 
 
+SIGNING = """
+import sys
+from bridgehead.rigs.repositories.git.command import Git
+git = Git(sys.argv[1])
+git.extra_settings = ("gpg.format=ssh", "gpg.ssh.program=" + sys.argv[2], "user.signingkey=key::ssh-ed25519 AAAA")
+tree = git.read("mktree", stdin=b"").text.strip()
+names = {name: "x" for name in "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL".split()}
+git.ask_signer("commit-tree", tree, "-S", "-F", "-", stdin=b"said", variables=names)
+"""
+
+
+def test_a_signer_does_not_outlive_who_asked_it(
+    tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    signer = tmp_path / "signer"
+    signer.write_text(f"#!{sys.executable}\nimport sys\nsys.argv[1:] = [{str(told)!r}]\n{AGENT}")
+    signer.chmod(0o755)
+    subprocess.run(["git", "init", "-q", str(tmp_path / "clone")], check=True)
+    process = started(SIGNING, str(tmp_path / "clone"), str(signer))
+    handles = handles_on_two(told)
+    process.kill()
+    process.wait(PATIENCE_SECONDS)
+
+    wait_for_the_end(handles)
+
+
 def test_a_run_that_has_ended_is_forgotten_and_others_are_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SHELL = "/bin/sh"
+MARK = "BRIDGEHEAD_RUN_ID"
 # `+id` when a run begins, `-id` when it has been cleared up. At the end of the input the rest is ended.
 _SCRIPT = """
 trap '' HUP INT TERM
@@ -32,6 +33,12 @@ _END = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from bridgehead.host.family import end_marked; end_marked(sys.argv[2:])"
 )
+
+
+def mark_of(run_id: str) -> str:
+    """Return the value of the mark; a run inside a run carries both, so that the outer one finds it too."""
+    outer = os.environ.get(MARK)
+    return f"{outer}:{run_id}" if outer else run_id
 
 
 class Guardian:

@@ -16,8 +16,8 @@ from bridgehead.host.child import SignalsHeld
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.command import Command, CommandResult, Ended, exit_code_of
 from bridgehead.host.environment import child_environment
-from bridgehead.host.family import GIVE_UP_SECONDS, MARK, Family
-from bridgehead.host.guardian import GUARDIAN
+from bridgehead.host.family import GIVE_UP_SECONDS, Family
+from bridgehead.host.guardian import GUARDIAN, MARK
 
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from bridgehead.host.family import MARK, Family, find_process
+from bridgehead.host.family import Family, find_process
+from bridgehead.host.guardian import MARK
 
 SLEEPER = "import os, time; os.setsid(); print('up', flush=True); time.sleep(600)"
 

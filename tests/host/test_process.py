@@ -22,7 +22,7 @@ from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import SystemClock
 from bridgehead.host.command import Command, CommandResult, Ended
 from bridgehead.host.environment import child_environment
-from bridgehead.host.family import MARK
+from bridgehead.host.guardian import MARK
 from bridgehead.host.process import Pipes, Stream, run
 
 StartScript = Callable[..., subprocess.Popen[str]]

@@ -15,6 +15,7 @@ from bridgehead.host.directories import make_private_dir
 from bridgehead.host.files import read_bounded, write_atomic
 
 MAX_SETTINGS_BYTES = 1 << 20
+MAX_NAME_PARTS = 100
 
 
 class TrustedFiles:
@@ -79,18 +80,36 @@ def load_settings(places: Places, *, environ: Mapping[str, str], flags: Mapping[
     return resolve(flags=flags, environ=environ, project=project, user=user)
 
 
+def parse_toml(content: bytes, name: str) -> dict[str, Any]:
+    """The tables of a TOML file; whatever is wrong with it names the file."""
+    import tomllib
+
+    try:
+        text = content.decode("utf-8")
+        _refuse_deep_names(text)
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
+        raise ConfigError(f"{name} is not valid TOML: {error}", hint="correct the line it names") from error
+
+
+def _refuse_deep_names(text: str) -> None:
+    """`a.a.a. … = 1`: tomllib takes the square of the number of parts, so nobody gets to name many."""
+    if text.count(".") < MAX_NAME_PARTS:
+        return
+    import re
+
+    parts = end = 0
+    for part in re.finditer(r"""(?:(?<![\w-])[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*""", text):
+        parts = parts + 1 if part.start() == end else 1
+        end = part.end()
+        if parts >= MAX_NAME_PARTS:
+            line = text.count("\n", 0, end) + 1
+            raise ValueError(f"a name of more than {MAX_NAME_PARTS} parts (at line {line})")
+
+
 def _read(path: Path, trust: TrustedFiles | None) -> SettingsFile | None:
     if not path.exists():
         return None
     content = read_bounded(path, MAX_SETTINGS_BYTES)
     trusted = trust is None or trust.holds(path, content)
-    return SettingsFile(str(path), _parse_toml(path, content), trusted)
-
-
-def _parse_toml(path: Path, content: bytes) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
-        raise ConfigError(f"{path} is not valid TOML: {error}", hint="correct the line it names") from error
+    return SettingsFile(str(path), parse_toml(content, str(path)), trusted)

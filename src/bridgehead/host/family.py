@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bridgehead.host.child import run_child
+from bridgehead.host.guardian import MARK, mark_of
 
 PROC = "/proc"
 _MAX_LISTS = 200
 _ENDED = ("Z", "X")  # a zombie holds its pid and nothing else
-MARK = "BRIDGEHEAD_RUN_ID"
 GIVE_UP_SECONDS = 5.0
 _RESCAN_SECONDS = 0.005
 
@@ -30,9 +30,8 @@ class Family:
         self._not_permitted: set[ProcessEntry] = set()
 
     def mark(self) -> str:
-        """Return the value of the mark; a run inside a run carries both, so that the outer one finds it too."""
-        outer = os.environ.get(MARK)
-        return f"{outer}:{self.run_id}" if outer else self.run_id
+        """Return the value of the mark that every member carries."""
+        return mark_of(self.run_id)
 
     def set_leader(self, pid: int) -> None:
         """Name the process that was started; it must lead a session of its own and not be reaped before `kill`."""
@@ -99,6 +98,14 @@ class Family:
         if entry.born < self._leader_born:  # nobody in the family is older than its leader
             return False
         return self._leader in (entry.pid, entry.session) or has_variable(entry, MARK, self.run_id)
+
+
+def end_marked(run_ids: Iterable[str]) -> None:
+    """Kill every process of these runs, whose owner is gone."""
+    for run_id in run_ids:
+        family = Family()
+        family.run_id = run_id
+        family.kill()
 
 
 @dataclass(frozen=True, slots=True)

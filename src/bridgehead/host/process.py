@@ -16,7 +16,8 @@ from bridgehead.host.child import SignalsHeld
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.command import Command, CommandResult, Ended, exit_code_of
 from bridgehead.host.environment import child_environment
-from bridgehead.host.family import GIVE_UP_SECONDS, MARK, Family
+from bridgehead.host.family import GIVE_UP_SECONDS, Family
+from bridgehead.host.guardian import GUARDIAN, MARK
 
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
@@ -50,23 +51,24 @@ def run(
         return CommandResult(tuple(command.argv), Ended.CANCELLED, 130, started_at)
     family = Family()
     process: subprocess.Popen[bytes] | None = None
-    try:
+    with GUARDIAN.watching(family.run_id):
         try:
-            with SignalsHeld():
-                process = _start(command, family)
-        except (OSError, ValueError) as error:
-            return _not_started(command, started_at, error)
-        family.set_leader(process.pid)
-        deadline = None if timeout_seconds is None else clock.monotonic() + timeout_seconds
-        running = _Run(command, process, family, cancel, clock, deadline, idle_seconds)
-        return running.run_to_end(on_output, started_at, keep_family=keep_family)
-    except BaseException:
-        family.remember()
-        family.kill()
-        if process is not None:
-            _reap(process)
-            _close_pipes(process)
-        raise
+            try:
+                with SignalsHeld():
+                    process = _start(command, family)
+            except (OSError, ValueError) as error:
+                return _not_started(command, started_at, error)
+            family.set_leader(process.pid)
+            deadline = None if timeout_seconds is None else clock.monotonic() + timeout_seconds
+            running = _Run(command, process, family, cancel, clock, deadline, idle_seconds)
+            return running.run_to_end(on_output, started_at, keep_family=keep_family)
+        except BaseException:
+            family.remember()
+            family.kill()
+            if process is not None:
+                _reap(process)
+                _close_pipes(process)
+            raise
 
 
 class _Run:

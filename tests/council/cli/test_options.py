@@ -180,6 +180,7 @@ def test_a_refusal_is_shown_until_a_call_succeeds(hall: Hall, at_work: StandIn) 
 def test_everybody_is_looked_at_and_nothing_is_asked_of_anybody(hall: Hall, codex: StandIn) -> None:
     settings = {"bridges": {"claude": {"enabled": False}, "rig:win-5080": {"enabled": True}}}
     (hall.assembly.places.project / ".bridge-settings.json").write_text(json.dumps(settings))
+    hall.assembly.trusted_files.add(hall.assembly.places.project / ".bridge-settings.json")
     halted = {seat.bridge: seat for seat in list_availability(hall.assembly)}
     codex.log_in()
     seats = {seat.bridge: seat for seat in list_availability(hall.assembly)}

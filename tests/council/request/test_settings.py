@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.contract.words import TaskType
-from bridgehead.council.request.settings import Settings, load_settings, seats_by_default, without_untrusted
+from bridgehead.council.request.settings import (
+    _OWN_KEYS,
+    _RUNTIME_KEYS,
+    NOT_A_NAME,
+    WRONG_FORMAT,
+    RuntimeSettings,
+    Settings,
+    load_settings,
+    seats_by_default,
+    without_untrusted,
+)
 
 NOW = dt.datetime(2026, 11, 15, tzinfo=dt.UTC)
 
@@ -42,13 +52,72 @@ def test_an_untrusted_file_chooses_no_program_address_or_key() -> None:
     )
     safe = without_untrusted(hostile)
     assert not safe.runtimes["codex"].options and not safe.runtimes["openai"].options
-    assert safe.runtimes["codex"].models == ("m",)
+    assert safe.runtimes["codex"].models == safe.runtimes["openai"].models == (None,)
     assert set(safe.warnings) == {
+        "untrusted_setting_ignored:codex.model",
+        "untrusted_setting_ignored:openai.model",
         "untrusted_setting_ignored:codex.path",
         "untrusted_setting_ignored:codex.extra_args",
         "untrusted_setting_ignored:openai.base_url",
         "untrusted_setting_ignored:openai.api_key_env",
     }
+
+
+@pytest.mark.parametrize(
+    "key", sorted({*_RUNTIME_KEYS, *(key for keys in _OWN_KEYS.values() for key in keys)})
+)
+def test_every_key_of_an_untrusted_file_is_ignored_unless_it_can_do_no_harm(key: str) -> None:
+    name = next((name for name, keys in _OWN_KEYS.items() if key in keys), "opencode")
+    value = ["a/b"] if key in ("models", "tools", "extra_args") else True if key == "enabled" else "a/b"
+    told = settings(bridges={name if name != "rig:" else "rig:box": {key: value}})
+    safe = without_untrusted(told)
+
+    harmless = {"enabled", "on_missing", "debate_merged", "tools"}
+    assert bool([one for one in safe.warnings if one.startswith("untrusted_setting_ignored:")]) == (
+        key not in harmless
+    )
+    assert key in harmless or all(entry == RuntimeSettings() for entry in safe.runtimes.values()), (
+        "an untrusted value was kept"
+    )
+
+
+def test_an_untrusted_file_seats_no_rig_and_raises_no_level() -> None:
+    told = settings(bridges={"rig:box": {"enabled": True}}, reasoning_level="xhigh")
+    safe = without_untrusted(told)
+    assert "rig:box" not in seats_by_default(safe, TaskType.REVIEW)
+    assert safe.reasoning_level == "medium"
+    assert safe.warnings == ("untrusted_setting_ignored:rig:box", "untrusted_setting_ignored:reasoning_level")
+
+
+@pytest.mark.parametrize("runtime", ["claude", "codex", "gemini", "opencode"])
+@pytest.mark.parametrize(
+    "name", ["--attach=http://127.0.0.1:9/", "-m/x", "a/b c", "a/b\n", "a/b=c", "a/\x00", "a/" + "b" * 300]
+)
+def test_what_is_no_name_of_a_model_is_never_asked_for(runtime: str, name: str) -> None:
+    read = settings(bridges={runtime: {"model": name}})
+    assert read.runtimes[runtime].models == (None,)
+    (warning,) = read.runtimes[runtime].model_warnings
+    assert warning.reason in (NOT_A_NAME, WRONG_FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "name"),
+    [
+        ("claude", "sonnet[1m]"),
+        ("claude", "us.anthropic.claude-sonnet-4-20250514-v1:0"),
+        ("claude", "arn:aws:bedrock:us-east-2:123456789012:application-inference-profile/abc"),
+        ("claude", "claude-sonnet-4@20250514"),
+        ("codex", "gpt-5.5"),
+        ("codex", "qwen2.5-coder:7b"),
+        ("gemini", "gemini-2.5-flash"),
+        ("opencode", "openrouter/deepseek/deepseek-chat:free"),
+        ("opencode", "cloudflare-workers-ai/@cf/meta/llama-3.1-8b-instruct"),
+        ("openai", "My local model = best"),
+    ],
+)
+def test_names_that_providers_use_are_taken(runtime: str, name: str) -> None:
+    read = settings(bridges={runtime: {"model": name}})
+    assert read.runtimes[runtime].models == (name,)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,7 +19,8 @@ from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
 from bridgehead.council.request.settings import RuntimeSettings
 from bridgehead.council.running.call_runner import CallRunner
-from bridgehead.council.runtimes.base import Connection, Missing, SeatSetup
+from bridgehead.council.runtimes import runtime_names
+from bridgehead.council.runtimes.base import Connection, Missing, SeatSetup, registered
 from bridgehead.council.runtimes.claude import ClaudeApi, ClaudeCli
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.codex import CodexCli
@@ -84,7 +86,7 @@ CODEX_CONFIG = [
             {},
             [
                 *("-p", "--output-format", "json", "--setting-sources", "user", "--strict-mcp-config"),
-                *("--tools", "Read,Grep,Glob", "--model", "m1", "--no-session-persistence"),
+                *("--tools", "Read,Grep,Glob", "--model=m1", "--no-session-persistence"),
             ],
         ),
         (
@@ -93,7 +95,7 @@ CODEX_CONFIG = [
             {"continuity": "session"},
             [
                 *("-p", "--output-format", "json", "--setting-sources", "user", "--strict-mcp-config"),
-                *("--tools", "Read,Grep,Glob", "--model", "m1", "--effort", "high", "--resume", "s1"),
+                *("--tools", "Read,Grep,Glob", "--model=m1", "--effort=high", "--resume=s1"),
             ],
         ),
         (
@@ -112,7 +114,7 @@ CODEX_CONFIG = [
             {},
             [
                 *("exec", "--json", "--skip-git-repo-check", *CODEX_CONFIG),
-                *("-c", 'model_reasoning_effort="high"', "-m", "m1", "-s", "read-only", "-C", "/snapshot"),
+                *("-c", 'model_reasoning_effort="high"', "--model=m1", "-s", "read-only", "-C", "/snapshot"),
                 *("--ephemeral", "-"),
             ],
         ),
@@ -121,8 +123,8 @@ CODEX_CONFIG = [
             replace(ASK, session="t1"),
             {"continuity": "session"},
             [
-                *("exec", "resume", "--json", "--skip-git-repo-check", *CODEX_CONFIG, "-m", "m1"),
-                *("-c", 'sandbox_mode="read-only"', "t1", "-"),
+                *("exec", "resume", "--json", "--skip-git-repo-check", *CODEX_CONFIG, "--model=m1"),
+                *("-c", 'sandbox_mode="read-only"', "--", "t1", "-"),
             ],
         ),
         (
@@ -138,7 +140,7 @@ CODEX_CONFIG = [
             "gemini",
             ASK,
             {},
-            ["--output-format", "stream-json", "--approval-mode", "plan", "--skip-trust", "-m", "m1"],
+            ["--output-format", "stream-json", "--approval-mode", "plan", "--skip-trust", "--model=m1"],
         ),
         (
             "gemini",
@@ -150,21 +152,20 @@ CODEX_CONFIG = [
                 "--approval-mode",
                 "auto_edit",
                 "--skip-trust",
-                "--resume",
-                "s1",
+                "--resume=s1",
             ],
         ),
         (
             "opencode",
             ASK,
             {},
-            ["run", "--format", "json", "-m", "m1", "--agent", "plan", "--title", "bridgehead council"],
+            ["run", "--format", "json", "--model=m1", "--agent", "plan", "--title=bridgehead council"],
         ),
         (
             "opencode",
             replace(MODIFY, session="ses_1"),
             {},
-            ["run", "--format", "json", "-m", "m1", "--agent", "build", "-s", "ses_1"],
+            ["run", "--format", "json", "--model=m1", "--agent", "build", "--session=ses_1"],
         ),
         ("agy", ASK, {}, ["--print"]),
     ],
@@ -190,6 +191,61 @@ def test_the_prompt_is_never_an_argument(locate: Callable[..., CliConnection], n
 
     assert run.stdin == prompt
     assert all(prompt not in word for word in run.argv)
+
+
+HOSTILE_VALUES = (
+    "--attach=http://127.0.0.1:9/",
+    "-c",
+    "--",
+    "-",
+    "a b --dangerously-skip-permissions",
+    "a\n--yolo",
+    'x"\nsandbox_mode="danger-full-access',
+    "sandbox_mode=danger-full-access",
+)
+# Where each program reads a value: in one word with its flag, or behind `--`, after which nothing is an option.
+FREE_VALUES = {
+    "claude": {"model": "--model=", "session": "--resume=", "reasoning": "--effort="},
+    "codex": {"model": "--model=", "session": "--", "reasoning": "model_reasoning_effort="},
+    "gemini": {"model": "--model=", "session": "--resume="},
+    "opencode": {"model": "--model=", "session": "--session=", "title": "--title="},
+    "agy": {},
+}
+
+
+def changed(ask: RuntimeRequest, field: str, value: Any) -> RuntimeRequest:
+    return replace(ask, **{field: value})
+
+
+@pytest.mark.parametrize("value", HOSTILE_VALUES)
+@pytest.mark.parametrize("field", ["model", "session", "reasoning", "title"])
+@pytest.mark.parametrize("name", sorted(FREE_VALUES))
+def test_no_value_stands_where_a_program_reads_options(
+    locate: Callable[..., CliConnection], name: str, field: str, value: str
+) -> None:
+    connection = locate(name, continuity="session")
+    usual = list(command(connection, changed(ASK, field, "PLACE")).argv)
+    argv = list(command(connection, changed(ASK, field, value)).argv)
+
+    place = FREE_VALUES[name].get(field)
+    if place is None:
+        assert argv == usual
+    elif place == "--":
+        after = argv.index("--") + 1
+        assert argv[after:] == [value, "-"] and argv[:after] == usual[:after]
+    elif place == "model_reasoning_effort=":
+        (told,) = [word for word in argv if word.startswith(place)]
+        assert tomllib.loads(told) == {"model_reasoning_effort": value}
+    else:
+        assert argv == [f"{place}{value}" if word == f"{place}PLACE" else word for word in usual]
+        assert f"{place}{value}" in argv
+
+
+def test_the_table_of_free_values_knows_every_cli() -> None:
+    assert runtime_names()
+    classes = {kind for runtime in registered().values() for kind in runtime.connections}
+    programs = {kind.program for kind in classes if issubclass(kind, CliConnection)}
+    assert programs == set(FREE_VALUES)
 
 
 @pytest.mark.parametrize("name", CLIS)

@@ -16,6 +16,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.journal import StoredCouncil, StoredScope
+from bridgehead.config.files import parse_toml
 from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.findings.tree import current_name
 from bridgehead.council.request.settings import Settings, load_settings, without_untrusted
@@ -157,13 +158,7 @@ def dismissals_at(project: Path, environment: Any, commit: str | None) -> Tables
 
 
 def parse_dismissals(content: bytes, name: str) -> Tables:
-    import tomllib
-
-    try:
-        document = tomllib.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
-        raise ConfigError(f"{name} is not valid TOML: {error}", hint="correct the line it names") from error
-    entries = document.get("dismissed", [])
+    entries = parse_toml(content, name).get("dismissed", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ConfigError(f"{name}: dismissals are [[dismissed]] tables")
     return tuple(_plain(entry) for entry in entries)

@@ -65,7 +65,8 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
         document["request"] |= document["request"].pop("options")
         plan = document.pop("plan")
         del plan["options"]
-        seats, dismissals = plan.pop("seats"), plan.pop("dismissals")
+        dismissals = plan.pop("dismissals")
+        seats = plan.pop("seats")  # stored councils have called them bridges from the start
         return {
             **document,
             **plan,

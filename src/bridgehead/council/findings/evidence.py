@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from bridgehead.council.findings.references import FileReference, locate_references
+from bridgehead.council.findings.references import FileReference, LocatedReference, locate_references
 from bridgehead.council.findings.tree import FileText, Tree, squeeze
 
 LEAST_QUOTE: Final = 3
 
 _FENCE_LINE: Final = re.compile(r"^[^\S\n]*`{3,}[^\n]*(?:\n|\Z)", re.MULTILINE)
 _BACKTICKS: Final = re.compile(r"`+")
-_DOUBLE_QUOTED: Final = re.compile(r'"([^"\n]*)"|“([^”]*)”')
+_DOUBLE_QUOTED: Final = re.compile(r'"([^"\n]*)"|“([^“”]*)”')
 # `order_id`, `os.path.join`, `parse()`, `CWE-89`: a name proves nothing and fails nothing.
 _BARE_NAME: Final = re.compile(r"[\w.:$-]+(\(\))?")
 NEAR_LINES: Final = 40
@@ -55,28 +56,37 @@ class Cited:
 def read_citations(evidence: str) -> Cited:
     """References in order, equal ones once, each with its quotes."""
     quotes = [quote for quote in _marked_passages(evidence) if _is_quote(quote.text)]
-    located = [
-        found
-        for found in locate_references(evidence)
-        if not any(quote.holds(found.start) for quote in quotes)
-    ]
+    located = list(_outside(quotes, locate_references(evidence)))
     if not located:
         return Cited((), tuple(quote.text for quote in quotes))
     belonging: dict[FileReference, list[str]] = {found.reference: [] for found in located}
+    starts = [found.start for found in located]
     for quote in quotes:
-        before = [found for found in located if found.start < quote.inside]
-        owner = before[-1] if before else located[0]
+        owner = located[max(bisect_left(starts, quote.inside) - 1, 0)]
         belonging[owner.reference].append(quote.text)
     return Cited(tuple(Citation(reference, tuple(texts)) for reference, texts in belonging.items()), ())
+
+
+def _outside(quotes: Sequence[Quote], located: Iterable[LocatedReference]) -> Iterator[LocatedReference]:
+    """The references that stand in no quote; both come in the order of the text, and quotes never overlap."""
+    waiting = iter(quotes)
+    quote = next(waiting, None)
+    for found in located:
+        while quote is not None and quote.end <= found.start:
+            quote = next(waiting, None)
+        if quote is None or not quote.holds(found.start):
+            yield found
 
 
 def _marked_passages(evidence: str) -> list[Quote]:
     """Fenced blocks and backtick spans; only where there are none, passages in quotation marks."""
     passages = list(_fenced(evidence))
-    blanked = evidence
+    kept: list[str] = []
+    position = 0
     for block in passages:
-        blanked = blanked[: block.start] + " " * (block.end - block.start) + blanked[block.end :]
-    passages += _spans(blanked)
+        kept += (evidence[position : block.start], " " * (block.end - block.start))
+        position = block.end
+    passages += _spans("".join((*kept, evidence[position:])))
     if passages:
         return sorted(passages, key=lambda passage: passage.start)
     return [
@@ -96,18 +106,27 @@ def _fenced(evidence: str) -> Iterator[Quote]:
 def _spans(text: str) -> Iterator[Quote]:
     """A run of n backticks to the next run of exactly n."""
     runs = list(_BACKTICKS.finditer(text))
+    closings = _next_equal([len(run[0]) for run in runs])
     position = 0
     while position < len(runs):
         opening = runs[position]
-        closing = next(
-            (i for i in range(position + 1, len(runs)) if len(runs[i][0]) == len(opening[0])), None
-        )
+        closing = closings[position]
         if closing is None:
             position += 1
             continue
         end = runs[closing].end()
         yield Quote(text[opening.end() : runs[closing].start()], opening.start(), end, opening.end())
         position = closing + 1
+
+
+def _next_equal(lengths: Sequence[int]) -> list[int | None]:
+    """For each entry the place of the next one that is equal."""
+    following: list[int | None] = [None] * len(lengths)
+    seen: dict[int, int] = {}
+    for place in range(len(lengths) - 1, -1, -1):
+        following[place] = seen.get(lengths[place])
+        seen[lengths[place]] = place
+    return following
 
 
 def _is_quote(text: str) -> bool:

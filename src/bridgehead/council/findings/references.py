@@ -22,6 +22,7 @@ _REFERENCE: Final = re.compile(
     r"(?![\w/\\+@~-]|\.[\w/\\+@~-])"  # the run ends here; dots that only close a sentence do not belong to it
     r"(?::(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?)?"
 )
+_HERE: Final = re.compile(r"\A(?:\./)+")
 _KINDS_OF_FILES: Final = re.compile(r"(?:\.\w+/)*\.\w+")
 
 
@@ -95,9 +96,7 @@ def _reference(match: re.Match[str]) -> FileReference | None:
     has_line = match["first"] is not None
     if not has_line and not _names_a_file(written, match["ext"]):
         return None
-    path = written
-    while path.startswith("./"):
-        path = path[2:]
+    path = _HERE.sub("", written)
     if not has_line:
         return FileReference(path)
     first = int(match["first"])

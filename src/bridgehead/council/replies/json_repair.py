@@ -17,6 +17,9 @@ _STRING_OR_TRAILING_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re
 _STRING_OR_WORD: Final = re.compile(rf"({_STRING})|\b(True|False|None)\b", re.DOTALL)
 _STRING_OR_BRACKET: Final = re.compile(rf"({_STRING})|[{{}}\[\]]", re.DOTALL)
 _JSON_WORD: Final = {"True": "true", "False": "false", "None": "null"}
+# Deeper than the JSON reader goes, so nothing is lost by not looking for the end.
+_MOST_DEPTH: Final = 2000
+TOO_DEEP: Final = 0
 _CLOSER: Final = {"{": "}", "[": "]"}
 
 
@@ -48,7 +51,9 @@ def read_json(text: str) -> Read | None:
 
 
 def balanced_end(text: str, start: int) -> int | None:
-    """Where the bracket at `start` is closed, one past the end; -1 when it is closed wrongly, None when never."""
+    """Where the bracket at `start` is closed, one past the end; None when never, -1 when it is closed wrongly,
+    TOO_DEEP when nothing could read what is inside.
+    """
     stack: list[str] = []
     for token in _STRING_OR_BRACKET.finditer(text, start):
         bracket = token[0]
@@ -56,6 +61,8 @@ def balanced_end(text: str, start: int) -> int | None:
             continue
         if bracket in _CLOSER:
             stack.append(bracket)
+            if len(stack) > _MOST_DEPTH:
+                return TOO_DEEP
         elif _CLOSER[stack.pop()] != bracket:
             return -1
         if not stack:

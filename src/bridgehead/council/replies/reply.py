@@ -8,9 +8,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from bridgehead.council.replies.json_repair import Read, balanced_end, read_json
+from bridgehead.council.replies.json_repair import TOO_DEEP, Read, balanced_end, read_json
 from bridgehead.council.reporting.seat_report import excerpt
 
 # Colour and cursor sequences that a terminal program may leave in its output.
@@ -27,8 +28,11 @@ _ITEM_WORDS: Final = ("type", "severity")
 _DEBATE_WORDS: Final = (*_ITEM_WORDS, "ruling", "mechanism", "status", "outcome", "kind", "position")
 
 _FENCED: Final = re.compile(r"^```[^\n]*\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
+_OPENING: Final = re.compile(r"[{\[]")
 # Looking again behind a bracket that is never closed costs a scan each; prose has few of those.
 _MOST_FALSE_STARTS: Final = 16
+# No reply has so many blocks or spans; nothing else happens while one is read, a signal to stop included.
+_MOST_CANDIDATES: Final = 5_000
 # The beginning of JSON proper, as opposed to a bracket in prose.
 _CUT_OFF: Final = re.compile(r'[{\[]\s*(?:"|[{\[]\s*")')
 
@@ -172,7 +176,8 @@ def read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
     if opened.error is not None:
         return NotAnswered(f"cli_error: {excerpt(opened.error)}")
     for group in (_whole, _fenced, _spans):
-        answers = [answer for answer in group(opened.text, read) if answer is not None]
+        candidates = islice(group(opened.text, read), _MOST_CANDIDATES)
+        answers = [answer for answer in candidates if answer is not None]
         if answers:
             _, best = max(enumerate(answers), key=lambda pair: (pair[1].entries, pair[0]))
             return Answered(best.value, best.partial)
@@ -244,14 +249,17 @@ def _fenced(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
 def _spans(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
     """Outermost balanced spans, and an unbalanced one that reaches to the end."""
     position, false_starts = 0, 0
-    while false_starts <= _MOST_FALSE_STARTS and (opening := re.compile(r"[{\[]").search(text, position)):
+    last_word = _last_word(text)
+    while false_starts <= _MOST_FALSE_STARTS and (opening := _OPENING.search(text, position)):
         start = opening.start()
         end = balanced_end(text, start)
+        if end == TOO_DEEP:
+            return
         closed = end is not None and end > 0
         span = text[start:end] if closed else text[start:]
         accepted = None if end == -1 else _accept(read_json(span), read)
-        if accepted is not None and not _is_stray_empty_list(span, text[end:] if closed else ""):
-            yield accepted
+        in_prose = closed and end is not None and end <= last_word
+        yield None if in_prose and _is_empty_list(span) else accepted
         if closed and end is not None:
             position = end
         elif accepted is not None or (end is None and _CUT_OFF.match(span)):
@@ -260,9 +268,15 @@ def _spans(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
             position, false_starts = start + 1, false_starts + 1
 
 
-def _is_stray_empty_list(span: str, following: str) -> bool:
+def _is_empty_list(span: str) -> bool:
     """`[]` in the middle of prose is about code; at the end of a reply it is an answer."""
-    return span.startswith("[") and not span.strip("[] \n\t") and bool(re.search(r"\w", following))
+    return span.startswith("[") and not span.strip("[] \n\t")
+
+
+def _last_word(text: str) -> int:
+    """Where the last character of a word stands, -1 for none; looked up once, or each bracket would cost a search."""
+    places = range(len(text) - 1, -1, -1)
+    return next((place for place in places if text[place].isalnum() or text[place] == "_"), -1)
 
 
 def _locate_items(value: Any) -> tuple[Mapping[str, Any], list[Any] | None]:

@@ -19,10 +19,16 @@ from bridgehead.contract.words import TaskType
 
 WRONG_FORMAT: Final = "not in provider/model format"
 NOT_FOUND: Final = "not found in provider model list"
+NOT_A_NAME: Final = "not the name of a model"
 
 _PROVIDER_MODEL: Final = re.compile(r"[^/\s]+/\S+")
+# Names seen: sonnet[1m], us.anthropic.claude-sonnet-4-v1:0, arn:aws:bedrock:..., claude-sonnet-4@20250514,
+# openrouter/deepseek/chat:free, synthetic/hf:org/name. None begins like an option or holds a blank or `=`.
+_MODEL_NAME: Final = re.compile(r"[A-Za-z0-9@~][A-Za-z0-9@~._:/+#,()\[\]-]{0,199}")
 DEFAULT_RUNTIMES: Final = ("claude", "gemini", "codex", "opencode")
 OPTIONAL_RUNTIMES: Final = ("static", "openai")
+# Local servers give their models any name, and it never stands on a command line.
+_NAMES_IN_JSON: Final = frozenset({"openai"})
 RIG_MARK: Final = "rig:"
 REASONING_LEVELS: Final = ("medium", "high", "xhigh")
 DEFAULT_TTL_HOURS: Final = 24
@@ -37,8 +43,10 @@ _OWN_KEYS: Final = {
     "openai": frozenset({"base_url", "family", "api_key_env"}),
     RIG_MARK: frozenset({"thread"}),
 }
-# These choose a program, its arguments, an address or the variable a key is read from (design §9).
-UNTRUSTED_KEYS: Final = ("path", "extra_args", "base_url", "api_key_env")
+# All a file may decide that nobody has trusted. Every other key chooses a model, a provider, an address, a program,
+# an argument or the variable a key is read from (docs/security.md).
+UNTRUSTED_MAY_SET: Final = frozenset({"on_missing", "debate_merged", "tools"})
+UNTRUSTED: Final = "untrusted_setting_ignored"
 _STATIC_TASKS: Final = frozenset({TaskType.REVIEW, TaskType.ANALYSIS, TaskType.AUDIT})
 MEDIUM, HIGH, XHIGH = REASONING_LEVELS
 MANY_FILES: Final = 20
@@ -52,6 +60,11 @@ class ModelChoice:
     models: tuple[str | None, ...] = (None,)
     warnings: tuple[str, ...] = ()
     model_warnings: tuple[ModelWarning, ...] = ()
+
+
+def is_model_name(text: str) -> bool:
+    """Whether `text` may stand on a command line as the name of a model."""
+    return _MODEL_NAME.fullmatch(text) is not None
 
 
 def choose_models(runtime: str, model: Any, models: Any, known: Sequence[str] | None) -> ModelChoice:
@@ -73,6 +86,8 @@ def _single(runtime: str, model: Any, known: Sequence[str] | None) -> ModelChoic
         return ModelChoice()
     if not isinstance(model, str):
         return ModelChoice(warnings=(f"model_not_a_string:{runtime}",))
+    if runtime not in _NAMES_IN_JSON and not is_model_name(model):
+        return ModelChoice(model_warnings=(ModelWarning(model, NOT_A_NAME),))
     if known is not None and model not in known:
         return ModelChoice(model_warnings=(ModelWarning(model, NOT_FOUND),))
     return ModelChoice(models=(model,))
@@ -84,6 +99,8 @@ def _several(wanted: Sequence[Any], known: Sequence[str] | None, warnings: list[
     for entry in wanted:
         if not isinstance(entry, str) or not _PROVIDER_MODEL.fullmatch(entry):
             refused.append(ModelWarning(entry, WRONG_FORMAT))
+        elif not is_model_name(entry):
+            refused.append(ModelWarning(entry, NOT_A_NAME))
         elif entry in found:
             warnings.append(f"duplicate_model:{entry}")
         else:
@@ -108,6 +125,8 @@ class RuntimeSettings:
     """The remaining known keys as they were written."""
     model_warnings: tuple[ModelWarning, ...] = ()
     """Models the entry names that cannot be asked for."""
+    model_keys: tuple[str, ...] = ()
+    """The keys under which the entry names models."""
 
     @property
     def halts_when_missing(self) -> bool:
@@ -161,16 +180,25 @@ def seats_by_default(settings: Settings, task_type: TaskType) -> tuple[str, ...]
 
 
 def without_untrusted(settings: Settings) -> Settings:
-    """The same settings minus what an untrusted file may not decide, with a warning for each."""
-    warnings = list(settings.warnings)
+    """The same settings minus what an untrusted file may not decide, with a warning for each.
+
+    It may say less than the user asks for (a seat switched off), never more: no rig is asked because of it.
+    """
+    ignored: list[str] = []
     runtimes: dict[str, RuntimeSettings] = {}
     for name, entry in settings.runtimes.items():
-        warnings += [
-            f"untrusted_setting_ignored:{name}.{key}" for key in UNTRUSTED_KEYS if key in entry.options
+        if is_rig(name) and entry.enabled:
+            ignored.append(name)
+            continue
+        ignored += [
+            f"{name}.{key}" for key in (*entry.options, *entry.model_keys) if key not in UNTRUSTED_MAY_SET
         ]
-        kept = {key: value for key, value in entry.options.items() if key not in UNTRUSTED_KEYS}
-        runtimes[name] = replace(entry, options=kept)
-    return replace(settings, runtimes=runtimes, warnings=tuple(warnings))
+        kept = {key: value for key, value in entry.options.items() if key in UNTRUSTED_MAY_SET}
+        runtimes[name] = RuntimeSettings(entry.enabled, options=kept)
+    if settings.reasoning_level != REASONING_LEVELS[0]:
+        ignored.append("reasoning_level")
+    warnings = (*settings.warnings, *(f"{UNTRUSTED}:{key}" for key in ignored))
+    return replace(settings, runtimes=runtimes, reasoning_level=REASONING_LEVELS[0], warnings=warnings)
 
 
 def is_rig(runtime: str) -> bool:
@@ -237,7 +265,8 @@ class _Reader:
             enabled = True
         options = {key: entry[key] for key in entry if key in known - {"enabled", "model", "models"}}
         choice = self._models(name, entry)
-        return RuntimeSettings(enabled, choice.models, options, choice.model_warnings)
+        keys = tuple(key for key in ("model", "models") if key in entry and key in known)
+        return RuntimeSettings(enabled, choice.models, options, choice.model_warnings, keys)
 
     def _models(self, name: str, entry: Mapping[str, Any]) -> ModelChoice:
         listed = entry.get("models") if name == "opencode" else None

@@ -24,7 +24,13 @@ from bridgehead.council.runtimes.base import (
     runtime,
 )
 from bridgehead.council.runtimes.call_errors import classify
-from bridgehead.council.runtimes.cli import CliConnection, StartupErrors, refused_without_record, succeeded
+from bridgehead.council.runtimes.cli import (
+    CliConnection,
+    StartupErrors,
+    option,
+    refused_without_record,
+    succeeded,
+)
 from bridgehead.council.runtimes.exchange import (
     CallOutcome,
     HttpReply,
@@ -146,8 +152,8 @@ class ClaudeCli(CliConnection):
         # `--tools` restricts; `--allowedTools` only pre-approves (runtimes §3).
         tools = ["--tools", WRITING_TOOLS if ask.may_write else READING_TOOLS]
         mode = ["--permission-mode", "acceptEdits"] if ask.may_write else []
-        model = ["--model", ask.model] if ask.model else []
-        effort = ["--effort", ask.reasoning] if ask.reasoning and "--effort" in self.flags else []
+        model = option("--model", ask.model)
+        effort = option("--effort", ask.reasoning) if "--effort" in self.flags else []
         return [*fixed, *tools, *mode, *model, *effort, *self._continuity(ask), *self.extra_arguments]
 
     def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
@@ -155,7 +161,7 @@ class ClaudeCli(CliConnection):
 
     def _continuity(self, ask: RuntimeRequest) -> list[str]:
         if ask.session:
-            return ["--resume", ask.session]
+            return option("--resume", ask.session)
         forgets = not self.keeps_history and "--no-session-persistence" in self.flags
         return ["--no-session-persistence"] if forgets else []
 

@@ -87,6 +87,11 @@ def stderr_of(result: CommandResult) -> str:
     return excerpt(_TERMINAL_CODES.sub("", result.error_text()), DETAIL_CHARACTERS)
 
 
+def option(flag: str, value: str | None) -> list[str]:
+    """`--flag=value` in one word: whatever the value is, no program can read it as an option of its own."""
+    return [f"{flag}={value}"] if value else []
+
+
 class CliConnection(Connection):
     """A program that takes one prompt and ends."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.cli import (
     CliConnection,
     StartupErrors,
+    option,
     refused_without_record,
     stderr_of,
     succeeded,
@@ -177,7 +179,7 @@ class CodexCli(CliConnection):
         if ask.session:
             # `resume` has no -s and no -C (runtimes §4).
             where = ["-c", f'sandbox_mode="{sandbox}"']
-            return ["exec", "resume", *self._common(ask), *where, ask.session, "-"]
+            return ["exec", "resume", *self._common(ask), *where, "--", ask.session, "-"]
         where = ["-s", sandbox, "-C", str(ask.workspace)]
         forgets = not self.keeps_history and "--ephemeral" in self.flags
         return [
@@ -215,8 +217,8 @@ class CodexCli(CliConnection):
     def _common(self, ask: RuntimeRequest) -> list[str]:
         config = [word for entry in FIXED_CONFIG for word in ("-c", entry)]
         # The documents' key `reasoning-effort` is ignored without a word (runtimes §4).
-        effort = ["-c", f'model_reasoning_effort="{ask.reasoning}"'] if ask.reasoning else []
-        model = ["-m", ask.model] if ask.model else []
+        effort = ["-c", f"model_reasoning_effort={json.dumps(ask.reasoning)}"] if ask.reasoning else []
+        model = option("--model", ask.model)
         return ["--json", "--skip-git-repo-check", *config, *effort, *model, *self.extra_arguments]
 
 

@@ -25,6 +25,7 @@ from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, classify
 from bridgehead.council.runtimes.cli import (
     CliConnection,
     StartupErrors,
+    option,
     refused_without_record,
     stderr_of,
     succeeded,
@@ -216,8 +217,7 @@ class GeminiCli(CliConnection):
         # An untrusted folder would silently turn `plan` into `default` and then end the run (runtimes §5).
         mode = "auto_edit" if ask.may_write else "plan"
         fixed = ["--output-format", "stream-json", "--approval-mode", mode, "--skip-trust"]
-        model = ["-m", ask.model] if ask.model else []
-        session = ["--resume", ask.session] if ask.session else []
+        model, session = option("--model", ask.model), option("--resume", ask.session)
         return [*fixed, *model, *session, *self.extra_arguments]
 
     def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:

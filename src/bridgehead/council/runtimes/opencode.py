@@ -29,6 +29,7 @@ from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.cli import (
     CliConnection,
     StartupErrors,
+    option,
     refused_without_record,
     stderr_of,
     succeeded,
@@ -355,10 +356,10 @@ class OpencodeCli(CliConnection):
         return super().environment(ask) | {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
 
     def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
-        model = ["-m", ask.model] if ask.model else []
+        model = option("--model", ask.model)
         agent = ["--agent", "build" if ask.may_write else "plan"]
         # A title spares the model call that would make one; a session has its title already.
-        session = ["-s", ask.session] if ask.session else ["--title", ask.title]
+        session = option("--session", ask.session) or option("--title", ask.title)
         return ["run", "--format", "json", *model, *agent, *session, *self.extra_arguments]
 
     def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:

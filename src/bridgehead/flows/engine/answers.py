@@ -17,10 +17,12 @@ from bridgehead.flows.files.json_bytes import Unreadable, parse_json, strict_hoo
 from bridgehead.flows.values.codec import Unfit, from_plain
 from bridgehead.flows.words import ErrorType
 
-# A text made of brackets must not cost the square of its length. A decoder that fails counts the lines up to there for
-# its message, so each vain try costs its position; one that ran into the recursion limit counts for many.
-PROSE_BUDGET: Final = 1_000_000_000
-RECURSION_COST: Final = 5_000_000
+# A text made of brackets must not cost the square of its length: vain tries may cost so many steps per character of it.
+# A decoder that fails counts the lines up to there for its message, which is quicker than reading but not free.
+STEPS_PER_CHARACTER: Final = 64
+LEAST_BUDGET: Final = 1_000_000
+LINES_COUNTED_PER_STEP: Final = 256
+RECURSION_COST: Final = 5_000
 
 _FENCE_OPEN: Final = re.compile(r"[ \t]*(`{3,})[ \t]*[^\s`]*[ \t]*")
 _FENCE_CLOSE: Final = re.compile(r"[ \t]*(`{3,})[ \t]*")
@@ -71,7 +73,7 @@ def _fenced_blocks(text: str) -> Iterator[str]:
 
 def _values_in_prose(text: str) -> Iterator[Any]:
     decoder = json.JSONDecoder(**strict_hooks())
-    position, budget = 0, PROSE_BUDGET
+    position, budget = 0, LEAST_BUDGET + STEPS_PER_CHARACTER * len(text)
     while budget > 0 and (found := _START.search(text, position)):
         start = found.start()
         try:
@@ -79,9 +81,14 @@ def _values_in_prose(text: str) -> Iterator[Any]:
         except RecursionError:
             position, budget = start + 1, budget - RECURSION_COST
         except ValueError as error:
-            position, budget = start + 1, budget - 1 - getattr(error, "pos", start)
+            failed_at = getattr(error, "pos", start)
+            position, budget = start + 1, budget - _cost(start, failed_at)
         else:
             yield value
+
+
+def _cost(start: int, failed_at: int) -> int:
+    return 1 + failed_at - start + failed_at // LINES_COUNTED_PER_STEP
 
 
 def judge_text(text: str) -> Verdict:

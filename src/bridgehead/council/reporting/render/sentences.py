@@ -22,6 +22,10 @@ _SENTENCES: Final = {
     "budget_reached": "the budget ended it early; raise --max-calls or --max-cost to let them finish",
     "uncommitted_left_out": "made on top of the last commit; what you have not committed is not in it",
     "material_left_out": "not everything fitted into the prompts; the report names what was left out",
+    "untrusted_setting_ignored": (
+        "nobody has trusted .bridge-settings.json, so this of it was ignored: {detail}; "
+        "read it, then: bridgehead config trust .bridge-settings.json"
+    ),
     "cost_unknown": "{detail} does not say what it costs and counted as 0",
 }
 _IN_REPORTS: Final = {

@@ -214,6 +214,14 @@ class Git:
                     running.abandon()
                 raise
 
+    def ask_signer(self, *arguments: str, stdin: bytes, variables: Mapping[str, str]) -> GitAnswer:
+        """Run a command that may wait for a signer; if we are killed meanwhile, neither waits on for nobody."""
+        from bridgehead.host.guardian import GUARDIAN, MARK, mark_of
+
+        run_id = os.urandom(16).hex()
+        with GUARDIAN.watching(run_id):
+            return self.ask(*arguments, stdin=stdin, variables={**variables, MARK: mark_of(run_id)})
+
     def read(self, *arguments: str, stdin: bytes | None = None, index: str | None = None) -> GitAnswer:
         """Run a command that changes nothing, or raise GitFailed."""
         return require_success(arguments[0], self.ask(*arguments, stdin=stdin, index=index))

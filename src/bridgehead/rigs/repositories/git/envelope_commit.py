@@ -125,10 +125,11 @@ class GitPosting(Posting):
     def _commit_tree(self, tree: str, message: str, identity: Identity | None, *, must_sign: bool) -> str:
         sign = must_sign or self._clone.settings.flag("commit.gpgsign")
         parents = (self._head.commit,) if self._head.commit else ()
-        answer = self._clone.git.ask(
+        ask = self._clone.git.ask_signer if sign else self._clone.git.ask
+        answer = ask(
             *commit_tree_arguments(tree, parents, sign=sign),
             stdin=message.encode("utf-8", "surrogateescape"),
-            variables=identity_variables(identity) if identity else None,
+            variables=identity_variables(identity) if identity else {},
         )
         if answer.code != 0:
             raise (SigningFailed if must_sign else CommitFailed)(answer.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridgehead.host.cancel import Cancel
+from bridgehead.host.command import Cancel
 
 
 def test_everyone_watching_is_woken_and_nobody_afterwards() -> None:

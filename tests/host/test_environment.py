@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.host.environment import child_environment
+from bridgehead.host.command import child_environment
 
 PARENT = {
     "HOME": "/home/ada",

@@ -18,10 +18,8 @@ from pathlib import Path
 import pytest
 
 from bridgehead.host import family, process
-from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import SystemClock
-from bridgehead.host.command import Command, CommandResult, Ended
-from bridgehead.host.environment import child_environment
+from bridgehead.host.command import Cancel, Command, CommandResult, Ended, child_environment
 from bridgehead.host.guardian import MARK
 from bridgehead.host.process import Pipes, Stream, run
 

@@ -16,8 +16,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bridgehead.bus.sockets.base import Ends, has_two_lengths
-from bridgehead.bus.sockets.local_users import user_at
-from bridgehead.bus.sockets.origin import refusal
+from bridgehead.bus.sockets.origin import refusal, user_at
 from bridgehead.host.clock import Clock
 
 SESSION_SECONDS: Final = 12 * 3600.0

@@ -1,25 +1,185 @@
-"""Runs every check, programs side by side because some take seconds to tell their version."""
+"""Every check of `doctor`: files and their modes, settings, optional parts, the record, programs."""
 
 from __future__ import annotations
 
+import stat
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from shlex import quote
 from typing import Final
+from uuid import uuid4
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.doctor.checks import (
-    check_bus,
-    check_flows,
-    check_private,
-    check_python,
-    check_record,
-    check_refusals,
-    check_settings,
-    check_trust,
-)
+from bridgehead.assembly.bus.views import BusView, bus_view
+from bridgehead.assembly.council.refusals import LastRefusal, last_refusals
+from bridgehead.config.files import MAX_SETTINGS_BYTES, TrustedFiles
+from bridgehead.config.places import Places
+from bridgehead.config.resolve import Settings
+from bridgehead.contract.events import Event
+from bridgehead.contract.record_words import Part
+from bridgehead.control_plane.records import OPEN_ITEMS
+from bridgehead.council.reporting.render.sentences import reason_in_words
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
 from bridgehead.doctor.programs import PROGRAMS, check_program
-from bridgehead.errors import BridgeheadError
+from bridgehead.errors import BridgeheadError, FileError, StoreError
+from bridgehead.flows.operations.inspect import ListRequest, StatusResult, list_runs
+from bridgehead.host.clock import SystemClock, iso_ms
+from bridgehead.host.files import read_bounded
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+MOST_COUNTED = 1000
+
+
+def check_python() -> Diagnosis:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Diagnosis(Group.MACHINE, "python.found", State.FINE, f"Python {version}")
+
+
+def check_settings(places: Places, settings: Settings) -> list[Diagnosis]:
+    """One line per warning about the settings files, or one that says they are fine."""
+    if not settings.warnings:
+        return [Diagnosis(Group.MACHINE, "settings.fine", State.FINE, "settings are in order")]
+    return [_settings_warning(places, warning) for warning in settings.warnings]
+
+
+def check_trust(places: Places) -> list[Diagnosis]:
+    """Trusted files that have changed or gone since they were trusted."""
+    found: list[Diagnosis] = []
+    trust = TrustedFiles(places.trust_file)
+    for name in trust.all():
+        path = Path(name)
+        if not path.is_file():
+            found.append(
+                Diagnosis(
+                    Group.MACHINE,
+                    "trust.gone",
+                    State.LOOK,
+                    f"{name} is trusted but no longer there",
+                    fix=f"bridgehead config trust --remove {quote(name)}",
+                    mend=partial(trust.remove, path),
+                )
+            )
+        elif not trust.holds(path, read_bounded(path, MAX_SETTINGS_BYTES)):
+            message = f"{name} has changed since it was trusted, so it is not trusted now"
+            fix = f"read it, then: bridgehead config trust {quote(name)}"
+            found.append(Diagnosis(Group.MACHINE, "trust.changed", State.LOOK, message, fix=fix))
+    return found
+
+
+def check_private(places: Places) -> list[Diagnosis]:
+    """Files of the user's that others on this machine could read."""
+    private = [places.config, places.data, places.record, places.trust_file]
+    return [diagnosis for path in private if (diagnosis := check_mode(path)) is not None]
+
+
+def check_mode(path: Path) -> Diagnosis | None:
+    """None when `path` is absent or closed to others."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:  # absent, or out of our reach
+        return None
+    if stat.S_ISLNK(mode) or not mode & OTHERS:
+        return None
+    wanted = 0o700 if stat.S_ISDIR(mode) else 0o600
+    return Diagnosis(
+        Group.MACHINE,
+        "permissions.open",
+        State.LOOK,
+        f"{path} can be read by others (mode {stat.S_IMODE(mode):04o})",
+        fix=f"chmod {wanted:04o} {quote(str(path))}",
+        mend=lambda: path.chmod(wanted),
+    )
+
+
+def _settings_warning(places: Places, warning: str) -> Diagnosis:
+    untrusted = "not trusted" in warning
+    kind = "settings.untrusted" if untrusted else "settings.ignored"
+    fix = (
+        f"bridgehead config trust {quote(str(places.project_file))}"
+        if untrusted
+        else "correct the file it names"
+    )
+    return Diagnosis(Group.MACHINE, kind, State.LOOK, warning, fix=fix)
+
+
+def check_refusals(assembly: Assembly) -> list[Diagnosis]:
+    """Runtimes whose last call was refused; one that succeeds ends it (council §19)."""
+    return [_refused(bridge, last) for bridge, last in sorted(last_refusals(assembly).items())]
+
+
+def check_flows(assembly: Assembly) -> list[Diagnosis]:
+    """Whether a flow of this project waits for somebody; a journal that came with the repository is refused."""
+    listed = list_runs(ListRequest(assembly.places.project))
+    if listed.unfinished is not None:
+        return [_unfinished(listed.unfinished)]
+    message = "no flow waits in this project"
+    return [Diagnosis(Group.FLOWS, "flows.fine", State.FINE, message)]
+
+
+def check_bus(assembly: Assembly) -> list[Diagnosis]:
+    """Whether a bus serves here and who is enrolled; `bus check` looks at a hub more closely."""
+    return [judge_bus(bus_view(assembly))]
+
+
+def judge_bus(view: BusView) -> Diagnosis:
+    """What the bus of this machine, or its absence, means."""
+    status = view.status
+    if status is None:
+        message = f"{view.note}; {len(view.enrolled)} enrolled"
+        return Diagnosis(Group.BUS, "bus.off", State.FINE, message)
+    if status.problem is not None:
+        fix = f"correct it in {view.state}"
+        return Diagnosis(Group.BUS, "bus.records_refused", State.LOOK, status.problem, fix=fix)
+    return Diagnosis(Group.BUS, "bus.running", State.FINE, f"a bus serves at {status.gateway}")
+
+
+def _refused(bridge: str, last: LastRefusal) -> Diagnosis:
+    message = (
+        f"{bridge} refused its last call, {last.at}: {reason_in_words(last.reason)} ({last.error_class})"
+    )
+    return Diagnosis(
+        Group.RUNTIMES, f"{bridge}.refused", State.LOOK, message, fix="bridgehead runtimes says what it needs"
+    )
+
+
+def _unfinished(flow: StatusResult) -> Diagnosis:
+    message = f"flow {flow.run.name} ({flow.run.id}) is {flow.run.status.value}"
+    fix = "bridgehead pending" if flow.outstanding else "bridgehead flow resume"
+    return Diagnosis(Group.FLOWS, "flows.unfinished", State.LOOK, message, fix=fix)
+
+
+def check_record(assembly: Assembly, found_so_far: Checkup) -> list[Diagnosis]:
+    """Append `doctor.checked` with what the other checks counted."""
+    checked = Event(
+        id=str(uuid4()),
+        kind="doctor.checked",
+        part=Part.RECORD,
+        at=iso_ms(SystemClock().now()),
+        project=assembly.project,
+        data={state.value: found_so_far.count(state) for state in State},
+    )
+    try:
+        with assembly.store() as store:
+            seq = store.append([checked])[0].seq
+            waiting = len(store.pending(OPEN_ITEMS, limit=MOST_COUNTED))
+            where = store.where
+    except (StoreError, FileError) as error:
+        return [Diagnosis(Group.RECORD, "record.unusable", State.BROKEN, error.message, fix=error.hint)]
+    fine = Diagnosis(
+        Group.RECORD, "record.fine", State.FINE, f"record {where} takes events, the last is number {seq}"
+    )
+    return [fine, *([_waiting(waiting)] if waiting else [])]
+
+
+def _waiting(count: int) -> Diagnosis:
+    many = f"{MOST_COUNTED} or more" if count == MOST_COUNTED else str(count)
+    return Diagnosis(
+        Group.RECORD, "record.pending", State.LOOK, f"{many} waiting for an answer", fix="bridgehead pending"
+    )
+
 
 Check = Callable[[Assembly], list[Diagnosis]]
 

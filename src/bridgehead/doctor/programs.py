@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridgehead.doctor.diagnosis import Diagnosis, Group, State
-from bridgehead.host.command import Command, CommandResult, Ended
-from bridgehead.host.environment import child_environment
+from bridgehead.host.command import Command, CommandResult, Ended, child_environment
 from bridgehead.host.process import run
 
 VERSION_SECONDS: Final = 10.0

@@ -1,17 +1,48 @@
-"""What to run, and what came of it, as plain data.
-
-Exit codes: the program's own; 128 + N if a signal N killed it that was not ours; 124 when we ended it at a limit
-(council §19) and 130 when it was cancelled; 127 if there is no such program and 126 if it cannot be started.
-"""
+"""A command to run, the environment its child gets (an allow-list), the token that cancels it, and how it ended."""
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from os import PathLike
+
+
+class Cancel:
+    """A token that can be cancelled once and stays so; one token may stop several runs."""
+
+    def __init__(self) -> None:
+        # Re-entrant, because a signal handler may cancel while this very thread is in `waking`.
+        self._lock = threading.RLock()
+        self._cancelled = False
+        self._wakers: list[Callable[[], None]] = []
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Ask everyone who watches this token to stop; safe from any thread and more than once."""
+        with self._lock:
+            self._cancelled = True
+            for wake in self._wakers:
+                wake()
+
+    @contextmanager
+    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Call `wake` on cancellation while the block runs, and never after it."""
+        with self._lock:
+            self._wakers.append(wake)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wakers.remove(wake)
 
 
 class Ended(StrEnum):
@@ -84,3 +115,35 @@ def exit_code_of(ended: Ended, returncode: int | None) -> int:
     if returncode is None:  # it could not even be killed
         return 128 + signal.SIGKILL
     return returncode if returncode >= 0 else 128 - returncode
+
+
+ALWAYS = {"TERM": "dumb", "NO_COLOR": "1"}
+INHERITED = frozenset(
+    (
+        *("HOME", "PATH", "LANG", "TMPDIR", "CODEX_HOME"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+    )
+)
+
+
+def child_environment(
+    extra: Mapping[str, str], *, keep: Iterable[str] = (), base: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the complete environment of a child.
+
+    `extra` (this runtime's key and settings) wins over everything; `keep` names further variables to pass on; `base`
+    is where inherited values come from, our own environment unless given.
+    """
+    source = os.environ if base is None else base
+    kept = frozenset(keep)
+    inherited = {
+        name: value
+        for name, value in source.items()
+        if name in INHERITED or name in kept or _is_xdg_home(name)
+    }
+    return {**inherited, **ALWAYS, **extra}
+
+
+def _is_xdg_home(name: str) -> bool:
+    return name.startswith("XDG_") and name.endswith("_HOME")

@@ -11,11 +11,9 @@ from datetime import datetime
 from types import TracebackType
 from typing import IO, Literal
 
-from bridgehead.host.cancel import Cancel
 from bridgehead.host.child import SignalsHeld
 from bridgehead.host.clock import Clock, SystemClock
-from bridgehead.host.command import Command, CommandResult, Ended, exit_code_of
-from bridgehead.host.environment import child_environment
+from bridgehead.host.command import Cancel, Command, CommandResult, Ended, child_environment, exit_code_of
 from bridgehead.host.family import GIVE_UP_SECONDS, Family
 from bridgehead.host.guardian import GUARDIAN, MARK
 

@@ -10,7 +10,7 @@ from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError, RpcRequest
 
 if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
-    from bridgehead.host.cancel import Cancel
+    from bridgehead.host.command import Cancel
     from bridgehead.mcp_server.tools.call import Caller
 
 TAKES_TIME: Final = ("tools/call", "resources/list", "resources/read")

@@ -1,11 +1,11 @@
-"""Which files would change, and how: worked out and shown before anything is written, noted so that it can be
-taken back.
+"""Which files would change, and how: worked out and shown first, then written one by one and noted for the way
+back.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from bridgehead.errors import FileError, UserError
-from bridgehead.host.directories import make_private_dir
-from bridgehead.host.file_errors import FileMissing
+from bridgehead.host.directories import make_dir, make_private_dir
+from bridgehead.host.file_errors import FileMissing, translated
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.host.secrets_scan import scan
 from bridgehead.setup.hosts import Edit
@@ -216,3 +216,51 @@ def _common_length(one: str, other: str) -> int:
     """How many characters the two begin with in common."""
     shorter = min(len(one), len(other))
     return next((index for index in range(shorter) if one[index] != other[index]), shorter)
+
+
+def set_up(changes: Iterable[Change], notes: Notes, user: str) -> None:
+    """Carry out a plan of `plan_setup` for `user`, a host and its reach."""
+    for change in changes:
+        earlier = notes.find(change.path)
+        if change.action == "keep":
+            if earlier is not None and user not in earlier.users:
+                notes.keep(change.path, msgspec.structs.replace(earlier, users=(*earlier.users, user)))
+            continue
+        assert change.new is not None
+        missing = tuple(str(one) for one in _missing_directories(change.path))
+        # Noted first: an edit without a note could not be taken back exactly, a note without its edit does no harm.
+        notes.keep(change.path, change.noted(user, missing, earlier))
+        make_dir(change.path.parent, root=change.root)
+        write_atomic(change.path, change.new, root=change.root)
+
+
+def take_back(changes: Iterable[Change], notes: Notes, user: str) -> None:
+    """Carry out a plan of `plan_undo`."""
+    for change in changes:
+        noted = notes.find(change.path)
+        if noted is not None and (others := tuple(one for one in noted.users if one != user)):
+            notes.keep(change.path, msgspec.structs.replace(noted, users=others))
+            continue
+        if change.action == "remove":
+            with translated(change.path, "removed"):
+                change.path.unlink()
+            _remove_empty([Path(one) for one in noted.directories] if noted else [])
+        elif change.action == "change" and change.new is not None:
+            write_atomic(change.path, change.new, root=change.root)
+        notes.forget(change.path)
+
+
+def _missing_directories(path: Path) -> Iterator[Path]:
+    """The directories above `path` that are not there, the innermost first."""
+    for parent in path.parents:
+        if parent.exists():
+            return
+        yield parent
+
+
+def _remove_empty(directories: list[Path]) -> None:
+    for directory in directories:
+        try:
+            directory.rmdir()
+        except OSError:
+            return  # somebody put something into it: it stays, and so do those above

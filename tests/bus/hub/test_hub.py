@@ -17,7 +17,7 @@ from bridgehead.bus.client.loopback_hub import LoopbackHub
 from bridgehead.bus.hub.hub import Hub, HubSettings
 from bridgehead.bus.sockets.base import Answer, Ends, Request, Upgrade
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
-from bridgehead.bus.sockets.local_users import find_user
+from bridgehead.bus.sockets.origin import find_user
 from bridgehead.bus.wire.message import Message
 from bus.support.hubs import member, needs_ovos, ovos_environment, run_ovos, served_hub
 from bus.support.running import run, until

@@ -43,8 +43,8 @@ from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.scripted import Script, ScriptedConnection, scripted_seat
 from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import OwnReport, Posted
-from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import ManualClock
+from bridgehead.host.command import Cancel
 from council.support.scripted_seats import ScriptedSeats
 
 TASK = BridgeInput(

@@ -25,9 +25,8 @@ from bridgehead.council.scope.scope import Scope
 from bridgehead.council.scope.working_copies import take_snapshot
 from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import LocalSeats, OwnReport, Posted, SeatOutcome
-from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import ManualClock
-from bridgehead.host.command import Command
+from bridgehead.host.command import Cancel, Command
 
 TASK = BridgeInput(session_id="k3v9qa", scope="src/", task_description="look", domains=("security",))
 SCOPE = Scope(("src",), {"src/app.py": "import os\nprint(undefined_name)\n"}, commit="c" * 40)

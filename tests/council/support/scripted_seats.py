@@ -13,7 +13,7 @@ from bridgehead.council.runtimes.rig import RigRejected
 from bridgehead.council.runtimes.scripted import scripted_seat
 from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import OwnReport, SeatOutcome
-from bridgehead.host.cancel import Cancel
+from bridgehead.host.command import Cancel
 
 
 class ScriptedSeats:

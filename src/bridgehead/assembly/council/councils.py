@@ -37,8 +37,8 @@ from bridgehead.council.scope.scope import Scope
 from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import OwnReport
 from bridgehead.errors import NotFound, UserError
-from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
+from bridgehead.host.command import Cancel
 
 __all__ = ["Audience", "Councils", "Finished"]
 

@@ -43,8 +43,8 @@ from bridgehead.council.scope.scope import Scope
 from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.engine.run_request import Pause
-from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import Clock
+from bridgehead.host.command import Cancel
 
 
 @dataclass(frozen=True, slots=True)

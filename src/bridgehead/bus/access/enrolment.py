@@ -1,4 +1,4 @@
-"""Adding, changing, showing and revoking participants: the operations behind `bus participant` and `bus policy`."""
+"""Adding, changing, showing, revoking and trying out participants: what `bus participant` and `bus policy` do."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ import msgspec
 from bridgehead.bus.access.credentials import KEY_BYTES, Credential, is_expired, make_token, token_hash
 from bridgehead.bus.access.join_file import JoinFile, write_join_file
 from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.actions import Refused, ToBus
+from bridgehead.bus.bridge.bridge import Bridge
+from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.record import (
     RECORD_KEYS,
     ParticipantRecord,
@@ -243,3 +246,36 @@ class BadDuration(UserError):
         super().__init__(
             f"{text!r} is no length of time", hint="write a number and s, m, h, d or w, such as 90d"
         )
+
+
+class TrialResult(msgspec.Struct, frozen=True):
+    """What would happen."""
+
+    admitted: bool
+    bus: list[dict[str, Any]]
+    """The messages that would be put on the hub."""
+    refused: dict[str, Any] | None = None
+    """The error frame the participant would get."""
+
+    def sentence(self) -> str:
+        if self.refused is not None:
+            facts = ", ".join(f"{key} {value}" for key, value in self.refused.items() if key != "code")
+            return f"refused: {self.refused['code']}" + (f" ({facts})" if facts else "")
+        if not self.bus:
+            return "dropped without an error"
+        return "admitted as\n" + msgspec.json.format(msgspec.json.encode(self.bus[0]), indent=2).decode()
+
+
+def try_admission(
+    settings: BridgeSettings, record: ParticipantRecord, message: bytes, secret: bytes
+) -> TrialResult:
+    """Take the message through a bridge of its own that nobody else is connected to."""
+    own = msgspec.structs.replace(settings, profile="spec")
+    bridge = Bridge(own, secret=secret, random_word=lambda: "x")
+    bridge.connected(record, 0.0)
+    effects = bridge.received(record.id, message, 0.0)
+    written = [msgspec.to_builtins(effect.message) for effect in effects if isinstance(effect, ToBus)]
+    for effect in effects:
+        if isinstance(effect, Refused):
+            return TrialResult(False, written, {"code": effect.code, **effect.details})
+    return TrialResult(bool(written), written)

@@ -15,8 +15,7 @@ from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import Incoming, MessageRefused, Satellite
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
 from bridgehead.bus.sockets.dial import ConnectionEnded
-from bridgehead.bus.sockets.local_users import UserOf, user_behind, whose
-from bridgehead.bus.sockets.origin import own_names, refusal
+from bridgehead.bus.sockets.origin import UserOf, own_names, refusal, user_behind, whose
 from bridgehead.bus.wire.message import HUB_GREETING, HUB_PATH, Malformed, encode, read_frame
 from bridgehead.errors import BridgeheadError
 

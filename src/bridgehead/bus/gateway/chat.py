@@ -18,7 +18,7 @@ from bridgehead.bus.gateway.gateway import NOT_FOUND, Gateway
 from bridgehead.bus.interfaces import ItemAnswer, typed_answer
 from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
-from bridgehead.bus.sockets.local_users import UserOf, user_behind
+from bridgehead.bus.sockets.origin import UserOf, user_behind
 from bridgehead.bus.wire.topics import HANDLED, NOTICE, SPEAK, STOP, UNMATCHED
 from bridgehead.host.clock import Clock, SystemClock
 

@@ -20,8 +20,7 @@ import msgspec
 
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade, text_frame
 from bridgehead.bus.sockets.heartbeat import Heartbeat
-from bridgehead.bus.sockets.local_users import UserOf, user_behind, whose
-from bridgehead.bus.sockets.origin import own_names, refusal
+from bridgehead.bus.sockets.origin import UserOf, own_names, refusal, user_behind, whose
 from bridgehead.bus.transports.base import Audience, HubListener
 from bridgehead.bus.wire.message import (
     HUB_GREETING,

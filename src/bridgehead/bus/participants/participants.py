@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.bus.participants.backlog import Backlog
-from bridgehead.bus.participants.limits import TokenBucket, ViolationCount
+from bridgehead.bus.participants.limits import Backlog, TokenBucket, ViolationCount
 from bridgehead.bus.participants.policy import place_session
 from bridgehead.bus.participants.record import Grant, ParticipantRecord
 from bridgehead.bus.wire.session import Session

@@ -1,16 +1,86 @@
-"""Which pages and names may reach a listener: keeps a web page in the user's browser out. Pure.
-
-A page can open a WebSocket to any address, but it cannot choose its `Origin`; a page that had its own name resolved
-to this machine shows that name in `Host`. Names of this machine and bare addresses are fine, others must be listed.
-"""
+"""Who may reach a listener: which pages and host names, and which users of this machine."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from bridgehead.bus.sockets.base import Answer
+from bridgehead.bus.sockets.base import Answer, Ends, Request
+
+TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
+ROOT: Final = 0
+_ESTABLISHED: Final = "01"
+"""No other state counts: a socket that was closed by its program is listed as root's."""
+
+Whose = Literal["own", "other", "unknown"]
+UserOf = Callable[[Request], int | None]
+"""The user id behind a request, None where it is not known."""
+
+
+def user_at(ends: Ends) -> int | None:
+    """Who opened this connection; None when the kernel does not tell, as for other machines."""
+    try:
+        return find_user(ends, _tables())
+    except ValueError:  # an end that is no address
+        return None
+
+
+def user_behind(request: Request) -> int | None:
+    """Who opened the connection of this request."""
+    return None if request.ends is None else user_at(request.ends)
+
+
+def whose(request: Request, user_of: UserOf = user_behind) -> Whose:
+    """Whether the user this process runs as is asking. Root counts as well: it could read our memory."""
+    if request.address == "local":
+        return "own"  # a Unix socket of mode 0600
+    user = user_of(request)
+    if user is None:
+        return "unknown"
+    return "own" if user in (os.geteuid(), ROOT) else "other"
+
+
+def find_user(ends: Ends, tables: Iterable[bytes]) -> int | None:
+    """The owner of the far end of a connection in tables as /proc/net/tcp has them."""
+    wanted = [
+        f" {far} {near} {_ESTABLISHED} ".encode()
+        for far, near in zip(_spellings(*ends.far), _spellings(*ends.near), strict=True)
+    ]
+    for table in tables:
+        for line in wanted:
+            at = table.find(line)
+            if at >= 0:
+                # Queues, timer and retransmits stand between the state and the user.
+                fields = table[at + len(line) :].split(b"\n", 1)[0].split()
+                return int(fields[3]) if len(fields) > 3 and fields[3].isdigit() else None
+    return None
+
+
+def _spellings(host: str, port: int) -> tuple[str, str]:
+    """An address as the tables spell it: as it is, and as an IPv6 socket shows an IPv4 one."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    mapped = bytes(10) + b"\xff\xff" + address.packed if address.version == 4 else address.packed
+    return f"{_hex(address.packed)}:{port:04X}", f"{_hex(mapped)}:{port:04X}"
+
+
+def _hex(packed: bytes) -> str:
+    words = (packed[at : at + 4] for at in range(0, len(packed), 4))
+    return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
+
+
+def _tables() -> Iterable[bytes]:
+    for path in TABLES:
+        try:
+            with open(path, "rb") as table:
+                yield table.read()
+        except OSError:
+            continue
 
 
 def own_names(hostname: str, extra: Iterable[str] = ()) -> frozenset[str]:

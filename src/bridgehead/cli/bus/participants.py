@@ -13,9 +13,9 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus import bus as assembled
 from bridgehead.bus.access import enrolment
 from bridgehead.bus.access.certificates import TlsFiles, fingerprint, public_url
+from bridgehead.bus.access.enrolment import try_admission
 from bridgehead.bus.access.join_file import write_join_file
 from bridgehead.bus.access.state_folder import StateFolder
-from bridgehead.bus.bridge.admission_trial import try_admission
 from bridgehead.bus.gateway.status_site import running_bridge, running_url
 from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
 from bridgehead.bus.settings import BusSettings

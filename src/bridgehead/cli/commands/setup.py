@@ -17,9 +17,8 @@ from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.output import App
 from bridgehead.errors import UserError
 from bridgehead.host.terminal import escape_controls
-from bridgehead.setup.apply import set_up, take_back
 from bridgehead.setup.hosts import HOSTS, Reach, Whereabouts, edits_for
-from bridgehead.setup.planning import Change, Notes, plan_setup, plan_undo
+from bridgehead.setup.planning import Change, Notes, plan_setup, plan_undo, set_up, take_back
 from bridgehead.setup.server_entry import Launch
 
 PROGRAM = "bridgehead"

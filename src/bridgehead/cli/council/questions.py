@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bridgehead.cli.output import App
-from bridgehead.host.cancel import Cancel
+from bridgehead.host.command import Cancel
 from bridgehead.host.terminal import escape_controls
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from bridgehead.council.runtimes.exchange import (
 from bridgehead.council.runtimes.host import NativeDispatch
 from bridgehead.council.runtimes.machine import is_local
 from bridgehead.host import process
-from bridgehead.host.cancel import Cancel
-from bridgehead.host.command import Command, CommandResult
+from bridgehead.host.command import Cancel, Command, CommandResult
 
 if TYPE_CHECKING:
     import httpx

@@ -46,8 +46,8 @@ from bridgehead.council.runtimes.rig import RigRejected
 from bridgehead.council.seating.answer_schemas import schema_of
 from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import OwnReport, Posted, SeatOutcome, Seats
-from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
+from bridgehead.host.command import Cancel
 
 PROGRESS: Final = "progress"
 # These shut a seat out before it began: another connection may do, or a person must act (council §4.1, §19).

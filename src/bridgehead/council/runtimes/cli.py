@@ -25,8 +25,7 @@ from bridgehead.council.runtimes.exchange import (
     RuntimeRequest,
 )
 from bridgehead.council.runtimes.machine import Machine, Probe
-from bridgehead.host.command import Command, CommandResult, Ended
-from bridgehead.host.environment import child_environment
+from bridgehead.host.command import Command, CommandResult, Ended, child_environment
 
 StartupErrors = Sequence[tuple[re.Pattern[str], ErrorClass]]
 """What a CLI writes to stderr when it does not even begin, in the order in which it is looked for."""

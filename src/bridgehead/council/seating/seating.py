@@ -49,8 +49,8 @@ from bridgehead.council.scope.scope import Scope
 from bridgehead.council.scope.working_copies import Snapshot
 from bridgehead.council.seating.answer_schemas import schema_of
 from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
-from bridgehead.host.cancel import Cancel
 from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.command import Cancel
 from bridgehead.host.files import write_atomic
 
 STATIC: Final = "static"

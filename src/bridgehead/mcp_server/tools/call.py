@@ -14,7 +14,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.errors import BridgeheadError, UserError
-from bridgehead.host.cancel import Cancel
+from bridgehead.host.command import Cancel
 from bridgehead.host.terminal import escape_controls
 from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError
 from bridgehead.mcp_server.tools.catalogue import BY_NAME, HANDLERS, Tool

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from bridgehead.host.cancel import Cancel
+from bridgehead.host.command import Cancel
 from bridgehead.mcp_server import jsonrpc
 from bridgehead.mcp_server.jsonrpc import Client, Code, RequestId, RpcError, RpcRequest
 from bridgehead.mcp_server.server import Server

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridgehead.errors import UserError
-from bridgehead.host.cancel import Cancel
+from bridgehead.host.command import Cancel
 from bridgehead.mcp_server import jsonrpc
 from bridgehead.mcp_server.jsonrpc import (
     VERSION_KEY,

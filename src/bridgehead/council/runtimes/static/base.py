@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
 from bridgehead.contract.words import Severity
-from bridgehead.host.command import Command, CommandResult
-from bridgehead.host.environment import child_environment
+from bridgehead.host.command import Command, CommandResult, child_environment
 
 FILES_PER_RUN: Final = 400
 OUTPUT_BYTES: Final = 64 * 1024 * 1024

@@ -20,8 +20,7 @@ from bridgehead.council.runtimes.static import ANALYSERS
 from bridgehead.council.runtimes.static.base import Analyser, Message, UnreadableAnswer
 from bridgehead.council.scope.scope import Scope
 from bridgehead.host import process
-from bridgehead.host.cancel import Cancel
-from bridgehead.host.command import Command, CommandResult
+from bridgehead.host.command import Cancel, Command, CommandResult
 
 # Small remarks of one kind in one file are one finding; nobody reads forty unused imports one by one.
 _JOINED_BELOW: Final = Severity.MEDIUM

@@ -68,7 +68,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserAndRigs]:
         world.mac.commit_file("hostile/REQUEST.md", hostile_envelope("hostile"))
         flows = [start_flow(base / "one"), start_flow(base / "two")]
         with live_bus(Path(bus_view(server.assembly).state)) as bus:
-            kitchen = bus.do(bus.server.satellite("kitchen", mode="manage", site_determination="downstairs"))
+            may = {"mode": "manage", "site_determination": "downstairs", "publish": ["*"]}
+            kitchen = bus.do(bus.server.satellite("kitchen", **may))
             yield BrowserAndRigs(server, world, bus, kitchen, flows)
             bus.do(kitchen.close())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -313,6 +314,14 @@ def test_a_room_imports_only_from_rooms_before_it(part: str) -> None:
         if target in inside and order[inside[target]] > order[room]
     ]
     assert against == []
+
+
+@pytest.mark.parametrize("part", ROOMS)
+def test_the_drawing_in_the_docs_shows_the_rooms_in_this_order(part: str) -> None:
+    design = (SOURCE.parent.parent / "docs" / "design.md").read_text(encoding="utf-8")
+    drawn = re.search(rf"^{part} +((?:\w+ *)+\n(?: +[\w ]+\n)*)", design, re.MULTILINE)
+
+    assert drawn and drawn[1].split() == ROOMS[part].split()
 
 
 @pytest.mark.parametrize("part", sorted(part for part in LEVEL if (SOURCE / part).is_dir()))

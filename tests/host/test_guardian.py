@@ -31,8 +31,10 @@ with open(sys.argv[1], "a") as told:
     told.write(f"{os.getpid()}\\n")
 time.sleep(600)
 """
+# Whoever runs the tests may ignore hang-ups (nohup); the process that is to be hung up on does not.
 OWNER = """
-import sys
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from bridgehead.host.command import Command
 from bridgehead.host.process import run
 run(Command([sys.executable, "-c", sys.argv[1], sys.argv[2]]), timeout_seconds=None, idle_seconds=None)

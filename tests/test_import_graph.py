@@ -132,6 +132,7 @@ RIM = (
     "flows/template_create/phases/p8_documentation.py",
     "flows/template_create/progress.py",
     "flows/template_create/project/tree.py",
+    "flows/template_create/package.py",
     "flows/template_create/staging.py",
     "flows/values/ids.py",
     "flows/values/times.py",  # the data classes of the file contract stamp themselves

@@ -30,6 +30,10 @@ COMMANDS = {
         "bridgehead.cli.flows.flows:flow",
         "Programs that pause for an agent and go on when it has answered.",
     ),
+    "template": (
+        "bridgehead.cli.flows.template:template",
+        "Projects made from the packages of the flow template-create.",
+    ),
     "bus": ("bridgehead.cli.bus:bus", "A live bridge between a message bus and remote participants."),
     "pending": ("bridgehead.cli.commands.pending:pending", "What waits for someone, over all projects."),
     "answer": ("bridgehead.cli.commands.pending:answer", "Answer a pending item, once."),

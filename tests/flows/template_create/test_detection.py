@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
+from bridgehead.flows.template_create.phases.p1_analysis import without_false_claims
+from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis, Framework
 from bridgehead.flows.template_create.project.dependencies import dependencies_in, frameworks_in
 from bridgehead.flows.template_create.project.heuristics import Material, analyse
 from bridgehead.flows.template_create.project.sampling import choose_samples, directory_tree, is_excluded
@@ -141,3 +142,60 @@ def test_the_directory_tree_counts_files_and_stays_short() -> None:
 def test_a_dependency_file_that_is_nested_beyond_reason_tells_nothing(name: str, text: str) -> None:
     found = analysis_of({name: text})
     assert (found.project_name, found.language_version, found.frameworks) == ("project", "", ())
+
+
+LOCKS = {
+    "package-lock.json": (
+        {"package.json": '{"dependencies": {"express": "^4.0.0"}}'},
+        '{"packages": {"node_modules/express": {\n      "version": "4.19.2"\n}}}',
+        ("Express", "4.19.2"),
+    ),
+    "poetry.lock": (
+        {"pyproject.toml": '[project]\nname = "a"\ndependencies = ["flask>=2"]\n'},
+        '[[package]]\nname = "flask"\nversion = "3.1.2"\n',
+        ("Flask", "3.1.2"),
+    ),
+    "Cargo.lock": (
+        {"Cargo.toml": '[dependencies]\naxum = "0.7"\n'},
+        '[[package]]\nname = "axum"\nversion = "0.7.9"\n',
+        ("Axum", "0.7.9"),
+    ),
+    "yarn.lock": (
+        {"package.json": '{"dependencies": {"react": "^18"}}'},
+        'react@^18:\n  version "18.3.1"\n',
+        ("React", "18.3.1"),
+    ),
+    "pnpm-lock.yaml": (
+        {"package.json": '{"dependencies": {"vue": "^3"}}'},
+        "packages:\n\n  vue@3.5.13:\n    resolution: {}\n",
+        ("Vue", "3.5.13"),
+    ),
+}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_version_is_the_one_the_lock_file_settled_on(lock: str) -> None:
+    files, text, expected = LOCKS[lock]
+
+    [found] = frameworks_in(dependencies_in({**files, lock: text}))
+
+    assert (found.name, found.version) == expected
+
+
+def test_what_an_agent_claims_is_held_against_what_was_counted(caplog: pytest.LogCaptureFixture) -> None:
+    counted = CodebaseAnalysis(
+        primary_language="Python", framework="Flask", dependencies=("flask", "sqlalchemy")
+    )
+    claimed = CodebaseAnalysis(
+        primary_language="COBOL",
+        framework="CICS",
+        frameworks=(Framework("CICS"), Framework("SQLAlchemy"), Framework("Flask")),
+        agent_used=True,
+    )
+
+    told = without_false_claims(claimed, counted)
+
+    assert (told.primary_language, told.framework) == ("Python", "Flask")
+    assert [framework.name for framework in told.frameworks] == ["SQLAlchemy", "Flask"]
+    assert "'COBOL' was dropped: the project has no such file" in caplog.text
+    assert "'CICS' was dropped: no dependency file names it" in caplog.text

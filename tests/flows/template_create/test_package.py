@@ -14,16 +14,13 @@ from bridgehead.flows.template_create.agents import NewAgent, Recommendation, ya
 from bridgehead.flows.template_create.choices import OPTIONS, Choices, read_words
 from bridgehead.flows.template_create.phases.p2_manifest import Manifest, template_name
 from bridgehead.flows.template_create.phases.p3_settings import Settings
-from bridgehead.flows.template_create.phases.p4_completeness import check_completeness, score
-from bridgehead.flows.template_create.phases.p4_templates import Template, TemplateSet, make_templates
+from bridgehead.flows.template_create.phases.p4_templates import TemplateSet, make_templates
 from bridgehead.flows.template_create.phases.p5_agents import take_inventory
 from bridgehead.flows.template_create.phases.p8_documentation import within
 from bridgehead.flows.template_create.phases.p9_package import (
     Contents,
     IncompletePackage,
-    PackageQuality,
     assemble,
-    assess,
 )
 from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis, ExampleFile
 from bridgehead.flows.template_create.staging import NotReplaceable, OutputTaken, Staging
@@ -35,28 +32,29 @@ def templates_of(texts: Mapping[str, str], project: str = "orderbook") -> Templa
     return make_templates(CodebaseAnalysis(example_files=examples, project_name=project), texts)
 
 
-def crud(*paths: str) -> TemplateSet:
-    return TemplateSet(
-        tuple(Template(path, f"templates/{path}.template", f"class {path.split('/')[-1]}") for path in paths)
-    )
-
-
 def test_the_projects_own_names_become_placeholders_and_longer_words_do_not() -> None:
     text = "import orderbook.api\nclass Orderbook: ...\nORDERBOOK_HOME = 1\norderbooks = preorderbook\n"
 
     [template] = templates_of({"src/orderbook/api/x.py": text}).templates
 
     assert template.content == (
-        "import {{Namespace}}.api\nclass {{ProjectName}}: ...\n{{ProjectName}}_HOME = 1\norderbooks = preorderbook\n"
+        "import {{Namespace}}.api\nclass {{ProjectName}}: ...\n{{ProjectUpper}}_HOME = 1\norderbooks = preorderbook\n"
     )
     assert template.template_path == "templates/presentation/api/x.py.template"
-    assert template.placeholders == ("Namespace", "ProjectName")
+    assert template.path == "src/{{Namespace}}/api/x.py"
+    assert template.placeholders == ("Namespace", "ProjectName", "ProjectUpper")
 
 
-def test_a_text_that_uses_double_braces_itself_is_left_alone() -> None:
-    [template] = templates_of({"a.py": "orderbook = '{{ x }}'\n"}).templates
+def test_a_text_with_braces_of_its_own_is_a_template_like_any_other() -> None:
+    [template] = templates_of({"a.py": "orderbook = '{{ x }} {{orderbook}}'\n"}).templates
 
-    assert (template.content, template.placeholders) == ("orderbook = '{{ x }}'\n", ())
+    assert template.content == "{{Namespace}} = '{{ x }} {{{{Namespace}}}}'\n"
+
+
+def test_a_text_that_speaks_in_our_placeholders_is_left_alone() -> None:
+    [template] = templates_of({"a.py": "orderbook = '{{ProjectName}}'\n"}).templates
+
+    assert (template.content, template.placeholders) == ("orderbook = '{{ProjectName}}'\n", ())
 
 
 def test_files_of_one_name_do_not_overwrite_each_other_and_empty_ones_are_left_out() -> None:
@@ -81,72 +79,9 @@ def test_a_file_whose_name_would_be_a_path_elsewhere_is_left_out() -> None:
     assert any("a\\b.py was left out" in warning for warning in made.warnings)
 
 
-def test_a_missing_operation_is_made_from_its_sibling() -> None:
-    checked = check_completeness(
-        crud("UseCases/CreateOrder.cs", "UseCases/DeleteOrder.cs", "UseCases/GetOrder.cs")
-    )
-
-    [clone] = checked.templates[3:]
-    assert (clone.template_path, clone.content) == (
-        "templates/UseCases/UpdateOrder.cs.template",
-        "class UpdateOrder.cs",
-    )
-    assert (checked.issues, checked.completeness_score) == ((), 10.0)
-
-
-def test_an_operation_that_cannot_be_reached_from_outside_is_reported() -> None:
-    checked = check_completeness(
-        crud(
-            *(f"UseCases/{verb}Order.cs" for verb in ("Create", "Get", "Update", "Delete")),
-            "Web/CreateOrder.cs",
-        )
-    )
-
-    assert len(checked.issues) == 3
-    assert all(issue.startswith("high: ") for issue in checked.issues)
-    assert checked.completeness_score == 6.25
-
-
-def test_a_layer_is_known_by_a_fragment_of_its_directorys_name() -> None:
-    checked = check_completeness(
-        crud("Shop.UseCases/CreateOrder.cs", "src/use_cases/update_order.py", "Shop.Web/CreateOrder.cs")
-    )
-    assert checked.issues == ("high: Update of Order is missing in Web",)
-
-
-def test_searching_is_an_operation_and_a_name_may_start_with_an_underscore() -> None:
-    checked = check_completeness(crud("_create_order.py", "_search_orders.py"))
-    assert [made.template_path.rpartition("/")[2] for made in checked.templates[2:]] == [
-        "_get_order.py.template",
-        "_update_order.py.template",
-        "_delete_order.py.template",
-    ]
-
-
 def test_a_value_of_front_matter_is_not_written_as_halves_of_a_character() -> None:
     # YAML has no pairs of surrogates: "\\ud83d\\ude80" would be two characters, and neither of them real.
     assert yaml_text('🚀 "é"') == '"🚀 \\"\\u00e9\\""'
-
-
-def test_utilities_and_single_operations_are_not_expected_to_be_complete() -> None:
-    assert check_completeness(crud("scripts/CreateOrder.cs", "GetOrder.cs", "upload-order.ts")).issues == ()
-    assert (score(0, 0), score(1, 3)) == (10.0, 2.5)
-
-
-def test_scores_follow_the_table() -> None:
-    manifest = Manifest(name="n", language="l", architecture="a", patterns=("p",), complexity=3)
-    text = "architecture technology stack quality pattern agent-a\n```\n" + "x" * 500
-    good = TemplateSet(
-        (Template("a", "t/a", "{{Name}}" + "x" * 60, ("Name",), quality_score=9),), completeness_score=8
-    )
-
-    whole = assess(manifest, good, text, {"agent-a": "---\nname: agent-a\n---\n"})
-    assert (whole.overall, whole.grade) == (9.0, "A")
-    poor = assess(Manifest(), TemplateSet(completeness_score=0), None, {"agent-a": None})
-    assert poor.scores["documentation"] == 0
-    assert poor.scores["agents"] == 7.5
-    assert poor.scores["manifest"] == 3
-    assert PackageQuality(dict.fromkeys(poor.scores, 8.0)).grade == "B+"
 
 
 def test_a_template_is_named_after_language_and_architecture() -> None:

@@ -72,8 +72,9 @@ def test_a_package_speaks_of_the_new_project_and_not_of_the_original(package: Pa
         assert "orderbook" not in document.read_text(), document
     main = (package / "CLAUDE.md").read_text()
     assert "`src/{{Namespace}}/repositories`" in main
-    assert "templates/presentation/api/create_order.py.template: Take an order" in main
+    assert "templates/presentation/api/create_order.py.template: Take an {{EntityWords}}" in main
     assert "e.g. `OrderLine`" in main  # a class of the original, not one we made up
+    assert "## Commands\n\n- `make test`\n- `python -m pytest`\n" in main
     rule = (package / ".claude/rules/patterns/immutable-value-objects.md").read_text()
     assert '"src/{{Namespace}}/services/**/*.py"' in rule
     assert "`templates/application/services/orders.py.template`" in rule
@@ -89,7 +90,7 @@ def test_how_the_original_is_built_and_tested_comes_along(package: Path) -> None
     assert first.endswith("tests/services/test_orders.py.template")
 
 
-def test_a_short_name_is_left_open_in_build_files_only() -> None:
+def test_a_short_name_is_left_open_wherever_it_is_a_word() -> None:
     analysis = CodebaseAnalysis(
         project_name="ajv",
         example_files=(ExampleFile("package.json", layer=BUILD), ExampleFile("lib/ajv.js")),
@@ -99,8 +100,8 @@ def test_a_short_name_is_left_open_in_build_files_only() -> None:
         "lib/ajv.js": 'export const name = "ajv"',
     }
     package, source = make_templates(analysis, texts).templates
-    assert package.content == '{"name": "{{Namespace}}", "main": "dist/ajv.js"}'
-    assert source.content == texts["lib/ajv.js"]
+    assert package.content == '{"name": "{{Namespace}}", "main": "dist/{{Namespace}}.js"}'
+    assert (source.path, source.content) == ("lib/{{Namespace}}.js", 'export const name = "{{ProjectCamel}}"')
 
 
 def test_a_reason_that_several_requests_share_is_told_once() -> None:

@@ -33,7 +33,7 @@ class Choices:
     no_rules_structure: bool = False
     skip_validation: bool = False
     validate: bool = False
-    max_templates: int = 20
+    max_templates: int = 60
     min_score: float | None = None
     claude_md_size_limit: int = DEFAULT_SIZE_LIMIT
     base_template: str | None = None
@@ -174,7 +174,7 @@ OPTIONS: Final = {
         "author", _line, "recorded in the manifest, replaced by {{Author}} in templates"
     ),
     "--base-template": ChoiceOption("base_template", _path, "a directory whose agents/ count as existing"),
-    "--max-templates": ChoiceOption("max_templates", _count, "at most so many templates; default 20"),
+    "--max-templates": ChoiceOption("max_templates", _count, "at most so many templates; default 60"),
     "--min-score": ChoiceOption("min_score", _score, "fail when the package scores less, 0 to 10"),
     "--claude-md-size-limit": ChoiceOption(
         "claude_md_size_limit", _size, "cut CLAUDE.md there; default 50KB"
@@ -187,7 +187,7 @@ OPTIONS: Final = {
     ),
     "--record-source": ChoiceOption("record_source", None, "write the project's path into the manifest"),
     "--no-rules-structure": ChoiceOption("no_rules_structure", None, "docs/ instead of .claude/rules/"),
-    "--skip-validation": ChoiceOption("skip_validation", None, "leave out the completeness check of phase 4"),
+    "--skip-validation": ChoiceOption("skip_validation", None, "for older scripts; there is nothing to skip"),
     "--validate": ChoiceOption("validate", None, "write validation-report.md; may be asked for on resume"),
 }
 

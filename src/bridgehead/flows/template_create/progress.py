@@ -105,8 +105,10 @@ def summary_of(package: Package, templates: TemplateSet, fallbacks: tuple[str, .
         "agents": list(package.agents),
         "score": package.score,
         "grade": package.grade,
+        "proven": f"{package.proof.proven} of {package.proof.files} files",
+        "problems": list(package.proof.problems),
+        "not_proven": list(package.proof.unproven),
         "fallbacks": list(fallbacks),
-        "issues": list(templates.issues),
         "warnings": list(templates.warnings),
     }
 
@@ -125,7 +127,7 @@ def analysis_summary(analysis: CodebaseAnalysis) -> str:
 
 
 def templates_summary(made: TemplateSet) -> str:
-    return f"{len(made.templates)} templates, completeness {made.completeness_score:g} of 10"
+    return f"{len(made.templates)} templates" + (f", about {made.entity}" if made.entity else "")
 
 
 def enhancement_summary(enhanced: EnhancedSet) -> str:

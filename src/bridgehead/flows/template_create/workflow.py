@@ -21,7 +21,6 @@ from bridgehead.flows.template_create.choices import Choices, described_options,
 from bridgehead.flows.template_create.phases import p1_analysis, p5_agents, p7_agent_texts
 from bridgehead.flows.template_create.phases.p2_manifest import Manifest, make_manifest
 from bridgehead.flows.template_create.phases.p3_settings import Settings, make_settings
-from bridgehead.flows.template_create.phases.p4_completeness import check_completeness
 from bridgehead.flows.template_create.phases.p4_templates import TemplateSet, make_templates
 from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet, agent_path, render_agent
 from bridgehead.flows.template_create.phases.p8_documentation import make_documents
@@ -37,7 +36,7 @@ from bridgehead.flows.template_create.progress import (
     templates_summary,
 )
 from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
-from bridgehead.flows.template_create.project.tree import read_text
+from bridgehead.flows.template_create.project.tree import read_sources
 from bridgehead.flows.template_create.staging import Staging, refuse_taken
 from bridgehead.flows.values.codec import from_plain
 from bridgehead.flows.words import AgentName
@@ -59,7 +58,8 @@ class ScoreTooLow(Exception):
     """The package is in place, but not as good as was asked for."""
 
     def __init__(self, package: Package, wanted: float) -> None:
-        super().__init__(f"{package.path} scores {package.score:g}, and --min-score asks for {wanted:g}")
+        scored = "has no score" if package.score is None else f"scores {package.score:g}"
+        super().__init__(f"{package.path} {scored}, and --min-score asks for {wanted:g}")
 
 
 @flow(
@@ -109,9 +109,10 @@ class _TemplateRun:
             enhanced = self._agents(analysis, settings, templates, recommendation)
         self._documents(manifest, settings, analysis, templates, recommendation)
         fallbacks = fallbacks_of(analysis, recommendation, enhanced)
-        package = self._package(Contents(manifest, settings, templates, recommendation, fallbacks))
+        contents = Contents(manifest, settings, templates, recommendation, fallbacks, analysis.project_name)
+        package = self._package(contents)
         wanted = self._choices.min_score
-        if wanted is not None and package.score < wanted:
+        if wanted is not None and (package.score is None or package.score < wanted):
             raise ScoreTooLow(package, wanted)
         return summary_of(package, templates, fallbacks)
 
@@ -236,7 +237,7 @@ class _TemplateRun:
         package: Package = self._phase(
             9,
             lambda _: assemble(self.staging, contents, self._choices),
-            lambda package: f"{package.path}, score {package.score:g} ({package.grade})",
+            lambda package: f"{package.path}, {package.proof.proven} of {package.proof.files} files proven",
             result=Package,
         )
         return package
@@ -265,7 +266,7 @@ def refuse_output(output_path: str, force: bool) -> None:
 
 
 def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> TemplateSet:
-    """Phase 4 with its reading: templates of the example files, then the completeness check."""
+    """Phase 4 with its reading: templates of the example files and of what they refer to."""
     if not analysis.example_files:
         survey = p1_analysis.survey_project(choices.project_path, choices.output_path)
         analysis = replace(
@@ -274,9 +275,8 @@ def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> Template
             project_name=analysis.project_name or survey.analysis.project_name,
         )
     paths = [example.path for example in analysis.example_files]
-    texts = {path: text for path in paths if (text := read_text(choices.root, path)) is not None}
-    made = make_templates(analysis, texts, author=choices.author, most=choices.max_templates)
-    return made if choices.skip_validation else check_completeness(made)
+    texts = read_sources(choices.root, paths, leave_out=[choices.output])
+    return make_templates(analysis, texts, author=choices.author, most=choices.max_templates)
 
 
 class TemplateCreateOrchestrator:

@@ -15,7 +15,7 @@ from bridgehead.flows.errors import log_warning
 from bridgehead.flows.template_create.answers.judge import judge_of
 from bridgehead.flows.template_create.answers.schemas import ANSWER_SCHEMAS
 from bridgehead.flows.template_create.choices import Choices
-from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis, Framework
+from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Framework
 from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, Material, analyse
 from bridgehead.flows.template_create.project.languages import FENCE_WORD, suffix_of
 from bridgehead.flows.template_create.project.sampling import Sample, directory_tree, first_lines, is_excluded
@@ -133,6 +133,7 @@ def complete(
     answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Sequence[str]
 ) -> CodebaseAnalysis:
     """An answer with what can only be counted, and with example files that are there."""
+    answered = without_false_claims(answered, counted)
     known = {layer.name: layer.directories for layer in counted.layers}
     examples = tuple(example for example in answered.example_files if example.path in existing)
     return replace(
@@ -143,11 +144,37 @@ def complete(
         ),
         frameworks=_with_counted(answered.frameworks, counted.frameworks),
         language_version=counted.language_version,
+        commands=counted.commands,
         naming=replace(answered.naming, examples=counted.naming.examples),
         style=counted.style,
         project_name=counted.project_name,
         example_files=(examples or counted.example_files)[:MOST_EXAMPLES],
     )
+
+
+def without_false_claims(answered: CodebaseAnalysis, counted: CodebaseAnalysis) -> CodebaseAnalysis:
+    """What an agent says of languages and frameworks, as far as files of the project bear it out."""
+    languages = (counted.primary_language, *counted.secondary_languages)
+    primary = answered.primary_language
+    if primary not in languages and counted.primary_language != UNKNOWN:
+        log_warning(f"the agent's language {primary!r} was dropped: the project has no such file")
+        primary = counted.primary_language
+    named = {_plain(name) for name in counted.dependencies}
+    false = [f.name for f in answered.frameworks if named and not _borne_out(f.name, named)]
+    for name in false:
+        log_warning(f"the agent's framework {name!r} was dropped: no dependency file names it")
+    framework = answered.framework if answered.framework not in false else counted.framework
+    kept = tuple(found for found in answered.frameworks if found.name not in false)
+    return replace(answered, primary_language=primary, framework=framework, frameworks=kept)
+
+
+def _borne_out(framework: str, named: set[str]) -> bool:
+    plain = _plain(framework)
+    return any(plain in name or (len(name) > 2 and name in plain) for name in named)
+
+
+def _plain(name: str) -> str:
+    return "".join(char for char in name.lower() if char.isalnum())
 
 
 def _with_counted(named: Sequence[Framework], counted: Sequence[Framework]) -> tuple[Framework, ...]:

@@ -8,12 +8,14 @@ from datetime import datetime
 from typing import Final
 
 from bridgehead.flows.template_create.choices import TEMPLATE_NAME, Choices
+from bridgehead.flows.template_create.phases.p4_proof import Origin
+from bridgehead.flows.template_create.phases.p4_templates import TemplateSet
+from bridgehead.flows.template_create.phases.placeholders import AUTHOR, NAMESPACE, SUFFIX_OF
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis
 from bridgehead.flows.template_create.project.languages import slug
 from bridgehead.flows.values.times import utc_text
 
 SCHEMA_VERSION: Final = "1.0.0"
-IDENTIFIER: Final = "^[A-Za-z][A-Za-z0-9_]*$"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,15 @@ class ManifestFramework:
     name: str
     version: str
     purpose: str
+
+
+@dataclass(frozen=True)
+class ManifestFile:
+    """Where a template's file lies in a project made from the package."""
+
+    template: str
+    path: str
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,30 +69,50 @@ class Manifest:
     created_at: str = ""
     source_project: str | None = None
     confidence_score: int = 0
+    origin: Origin | None = None
+    files: tuple[ManifestFile, ...] = ()
 
     @property
     def is_complete(self) -> bool:
         return bool(self.schema_version)
 
 
-STANDARD_PLACEHOLDERS: Final = {
-    "ProjectName": Placeholder("{{ProjectName}}", "Name of the project", None, IDENTIFIER, True),
-    "Namespace": Placeholder(
-        "{{Namespace}}",
-        "Root package or namespace",
-        None,
-        "^[A-Za-z][A-Za-z0-9_]*([./-][A-Za-z][A-Za-z0-9_]*)*$",
-        True,
-    ),
-    "Author": Placeholder("{{Author}}", "Who writes the project", None, None, False),
+_STANDARD: Final = ("ProjectName", NAMESPACE, AUTHOR)
+_OF: Final = {
+    "Project": "the project",
+    "Entity": "the thing it is about",
+    "Entities": "the same, several of them",
 }
-ENTITY_PLACEHOLDERS: Final = {
-    "EntityName": Placeholder(
-        "{{EntityName}}", "The thing a file is about, as a type", None, IDENTIFIER, True
-    ),
-    "EntitySnake": Placeholder("{{EntitySnake}}", "The same in snake_case", None, "^[a-z][a-z0-9_]*$", True),
-    "EntityCamel": Placeholder("{{EntityCamel}}", "The same in camelCase", None, "^[a-z][A-Za-z0-9]*$", True),
+_AS: Final = {
+    "pascal": ("PascalCase", "^[A-Z][A-Za-z0-9]*$"),
+    "camel": ("camelCase", "^[a-z][A-Za-z0-9]*$"),
+    "snake": ("snake_case", "^[a-z][a-z0-9]*(_[a-z0-9]+)*$"),
+    "kebab": ("kebab-case", "^[a-z][a-z0-9]*(-[a-z0-9]+)*$"),
+    "upper": ("UPPER_CASE", "^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$"),
+    "flat": ("one lower-case word", "^[a-z][a-z0-9]*$"),
+    "title": ("words with capitals", None),
+    "words": ("lower-case words", None),
 }
+
+
+def _described() -> dict[str, Placeholder]:
+    made = {
+        NAMESPACE: Placeholder(
+            "{{Namespace}}",
+            "Root package or namespace",
+            None,
+            "^[A-Za-z][A-Za-z0-9_]*([./-][A-Za-z][A-Za-z0-9_]*)*$",
+        ),
+        AUTHOR: Placeholder("{{Author}}", "Who writes the project", required=False),
+    }
+    for prefix, whose in _OF.items():
+        for style, suffix in SUFFIX_OF.items():
+            name, (shape, pattern) = f"{prefix}{suffix}", _AS[style]
+            made[name] = Placeholder(f"{{{{{name}}}}}", f"Name of {whose}, in {shape}", None, pattern)
+    return made
+
+
+PLACEHOLDERS: Final = _described()
 
 _UI: Final = frozenset({"React", "Vue", "Svelte", "Angular", "Next.js"})
 _MOBILE: Final = frozenset({"React Native", "MAUI", "Flutter"})
@@ -105,7 +136,7 @@ def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -
         architecture=analysis.architecture,
         patterns=analysis.patterns,
         layers=tuple(layer.name for layer in analysis.layers),
-        placeholders=dict(STANDARD_PLACEHOLDERS),
+        placeholders={name: PLACEHOLDERS[name] for name in _STANDARD},
         tags=_tags(analysis),
         category=_category(analysis),
         complexity=1
@@ -119,11 +150,16 @@ def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -
     )
 
 
-def with_contents(manifest: Manifest, placeholders: Iterable[str], agents: Iterable[str]) -> Manifest:
-    """The manifest of a finished package: the placeholders its templates use, the agents it counts on."""
-    used = {name: ENTITY_PLACEHOLDERS[name] for name in sorted(placeholders) if name in ENTITY_PLACEHOLDERS}
-    requires = tuple(f"agent:{name}" for name in agents)
-    return replace(manifest, placeholders={**manifest.placeholders, **used}, requires=requires)
+def with_contents(manifest: Manifest, made: TemplateSet, origin: Origin, agents: Iterable[str]) -> Manifest:
+    """The manifest of a finished package: its files, the placeholders they use, the agents it counts on."""
+    used = {name for template in made.templates for name in template.placeholders}
+    return replace(
+        manifest,
+        placeholders={**manifest.placeholders, **{name: PLACEHOLDERS[name] for name in sorted(used)}},
+        requires=tuple(f"agent:{name}" for name in agents),
+        origin=origin,
+        files=tuple(ManifestFile(t.template_path, t.path, t.needs) for t in made.templates),
+    )
 
 
 def template_name(analysis: CodebaseAnalysis) -> str:

@@ -1,33 +1,44 @@
-"""Phase 4: make templates of the example files (flows §11). Pure; the texts have been read."""
+"""Phase 4: templates of the example files and of what they refer to (flows §11). Pure; the texts have been read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
 from bridgehead.flows.template_create.phases.placeholders import (
-    badly_cased,
-    entity_of,
-    entity_replacements,
+    Vocabulary,
+    filled,
+    opened,
+    opened_path,
     placeholders_in,
-    project_replacements,
-    substitute,
-    with_name_left_open,
+    values_for,
+    vocabulary_of,
 )
-from bridgehead.flows.template_create.project.analysis import BUILD, CodebaseAnalysis, ExampleFile
+from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, ExampleFile
 from bridgehead.flows.template_create.project.architecture import layer_of, patterns_of
-from bridgehead.flows.template_create.project.languages import is_test, language_of, slug, snake, suffix_of
+from bridgehead.flows.template_create.project.heuristics import example_of
+from bridgehead.flows.template_create.project.languages import (
+    is_test,
+    language_of,
+    languages_by_files,
+    slug,
+    snake,
+    suffix_of,
+)
+from bridgehead.flows.template_create.project.references import References, module_of
+from bridgehead.flows.template_create.project.sampling import is_generated
+from bridgehead.flows.template_create.project.syntax import has_grammar, names_in
 
 OTHER: Final = "other"
-SHORTEST_CONTENT: Final = 50
 LONGEST_NAME: Final = 255
 
 
 @dataclass(frozen=True)
 class Template:
-    """One template file, and what it was made from."""
+    """One template file, what it was made from, and what it is called in a project made from it."""
 
     original_path: str
     template_path: str
@@ -36,8 +47,11 @@ class Template:
     file_type: str = ""
     language: str = ""
     purpose: str = ""
-    quality_score: float = 0.0
     patterns: tuple[str, ...] = ()
+    path: str = ""
+    """The original path with the project's names left open."""
+    needs: tuple[str, ...] = ()
+    """Files of the original that this one refers to and that are not in the package."""
 
 
 @dataclass(frozen=True)
@@ -46,53 +60,87 @@ class TemplateSet:
 
     templates: tuple[Template, ...] = ()
     warnings: tuple[str, ...] = ()
-    completeness_score: float = 10.0
-    issues: tuple[str, ...] = ()
+    entity: str = ""
+    """The thing the project is about, which another project has another one of."""
 
 
 def make_templates(
     analysis: CodebaseAnalysis, texts: Mapping[str, str], *, author: str = "", most: int = 20
 ) -> TemplateSet:
-    """Templates of the analysis's example files, as far as their texts could be read."""
+    """Templates of the analysis's example files and of the files of `texts` that those refer to."""
+    references = References(texts)
+    language = analysis.primary_language
+    if language == UNKNOWN:
+        language = next(iter(languages_by_files(texts)), UNKNOWN)
+    names = {path: names_in(text, path) for path, text in texts.items() if has_grammar(path)}
+    vocabulary = vocabulary_of(
+        analysis.project_name, language, names, texts, author=author, module=module_of(texts)
+    )
     made: dict[str, Template] = {}
     warnings: list[str] = []
-    for example in analysis.example_files:
+    for example in with_references(analysis.example_files, texts, references, most):
         text = texts.get(example.path)
-        if text is None or not text.strip():
-            warnings.append(f"{example.path} was left out: it is empty or not to be read")
-        elif len(f"{PurePosixPath(example.path).name}.template".encode()) > LONGEST_NAME:
-            warnings.append(f"{example.path} was left out: its name is too long for a template")
-        elif "\\" in example.path:
-            warnings.append(f"{example.path} was left out: elsewhere its name would be a path")
-        elif len(made) < most:
-            template = make_template(example, text, analysis, author)
-            template = replace(template, template_path=_free(template.template_path, made))
-            made[template.template_path] = template
-            warnings += validate(template)
-    return TemplateSet(tuple(made.values()), tuple(warnings))
+        refusal = _refusal(example.path, text)
+        if refusal or text is None:
+            warnings.append(f"{example.path} was left out: {refusal}")
+        else:
+            template = make_template(example, text, analysis, vocabulary)
+            made[example.path] = replace(template, template_path=_free(template.template_path, made))
+    templates = [replace(template, needs=_needs(template, references, made)) for template in made.values()]
+    return TemplateSet(
+        tuple(templates), tuple(warnings), vocabulary.entity if _uses_entity(templates) else ""
+    )
 
 
-def make_template(example: ExampleFile, text: str, analysis: CodebaseAnalysis, author: str = "") -> Template:
-    """One file with the project's own values replaced. A text that uses double braces itself is kept as it is."""
-    replacements = project_replacements(analysis.project_name, author)
-    entity = entity_of(text)
-    if entity is not None:
-        replacements += entity_replacements(entity)
-    content = text if "{{" in text else substitute(text, replacements)
-    if "{{" not in text and example.layer == BUILD:
-        content = with_name_left_open(content, analysis.project_name)
-    placeholders = () if "{{" in text else placeholders_in(content)
-    template = Template(
+def with_references(
+    examples: Sequence[ExampleFile], texts: Mapping[str, str], references: References, most: int
+) -> list[ExampleFile]:
+    """The examples with all they refer to, as far as there is room: a package is whole before it is broad.
+
+    An example that would bring in too much is left out; where that is true of all, the first ones come as they are.
+    """
+    written = [example for example in examples if not is_generated(example.path, texts.get(example.path, ""))]
+    chosen: dict[str, ExampleFile] = {}
+    for example in written:
+        together = _reached(example.path, texts, references) - chosen.keys()
+        if len(chosen) + len(together) <= most:
+            chosen[example.path] = example
+            chosen |= {path: example_of(path, texts[path]) for path in sorted(together - {example.path})}
+    if not any(language_of(path) for path in chosen):
+        chosen |= {example.path: example for example in written[: max(0, most - len(chosen))]}
+    return list(chosen.values())
+
+
+def _reached(path: str, texts: Mapping[str, str], references: References) -> set[str]:
+    """A file and everything that it needs, directly or not, save what programs write."""
+    reached, waiting = {path}, deque([path])
+    while waiting:
+        for found in references.of(waiting.popleft()):
+            if found is not None and found not in reached and not is_generated(found, texts[found]):
+                reached.add(found)
+                waiting.append(found)
+    return reached
+
+
+def make_template(
+    example: ExampleFile, text: str, analysis: CodebaseAnalysis, vocabulary: Vocabulary
+) -> Template:
+    """One file with the project's own names left open."""
+    content = opened(text, example.path, vocabulary)
+    original = values_for(vocabulary.language, analysis.project_name, vocabulary.entity, vocabulary.author)
+    if filled(content, original) != text:
+        content = text  # the text itself speaks in placeholders: it is somebody's template already
+    return Template(
         original_path=example.path,
         template_path=template_path(example, analysis.project_name),
         content=content,
-        placeholders=placeholders,
+        placeholders=placeholders_in(content) if content != text else (),
         file_type=suffix_of(example.path).lstrip("."),
         language=language_of(example.path) or "",
-        purpose=substitute(example.purpose, project_replacements(analysis.project_name, author)),
+        purpose=opened(example.purpose, "purpose.md", vocabulary),
         patterns=example.patterns_used or (tuple(patterns_of(text)) if language_of(example.path) else ()),
+        path=opened_path(example.path, vocabulary),
     )
-    return replace(template, quality_score=_quality(template))
 
 
 def template_path(example: ExampleFile, project_name: str) -> str:
@@ -104,20 +152,6 @@ def template_path(example: ExampleFile, project_name: str) -> str:
     return "/".join(("templates", layer, *inside[-2:], f"{found.name}.template"))
 
 
-def validate(template: Template) -> list[str]:
-    """What is to be said about a template; an empty one never gets here."""
-    warnings = []
-    if not template.placeholders:
-        warnings.append(f"{template.template_path} has no placeholders")
-    if template.placeholders and badly_cased(template.content):
-        warnings.append(f"{template.template_path} has placeholders that are not in PascalCase")
-    missing = [name for name in template.placeholders if f"{{{{{name}}}}}" not in template.content]
-    return [
-        *warnings,
-        *(f"{template.template_path} does not contain its placeholder {name}" for name in missing),
-    ]
-
-
 def catalogue(templates: Sequence[Template]) -> str:
     """The templates as a list for readers and prompts: path, purpose, patterns."""
     return "\n".join(
@@ -127,18 +161,28 @@ def catalogue(templates: Sequence[Template]) -> str:
     )
 
 
-def _quality(template: Template) -> float:
-    score = 10.0
-    score -= 0 if template.placeholders else 2
-    score -= 1 if len(template.content) < SHORTEST_CONTENT else 0
-    score -= 1 if len(template.content.splitlines()) > 400 else 0
-    return score - (0 if template.patterns else 0.5)
+def _refusal(path: str, text: str | None) -> str:
+    if text is None or not text.strip():
+        return "it is empty or not to be read"
+    if len(f"{PurePosixPath(path).name}.template".encode()) > LONGEST_NAME:
+        return "its name is too long for a template"
+    return "elsewhere its name would be a path" if "\\" in path else ""
+
+
+def _needs(template: Template, references: References, made: Mapping[str, Template]) -> tuple[str, ...]:
+    found = references.of(template.original_path)
+    return tuple(dict.fromkeys(path for path in found if path is not None and path not in made))
+
+
+def _uses_entity(templates: Iterable[Template]) -> bool:
+    return any(name.startswith("Entit") for template in templates for name in template.placeholders)
 
 
 def _free(path: str, taken: Mapping[str, Template]) -> str:
     """`path`, or the same with a number where two files of different directories would meet."""
+    paths = {template.template_path for template in taken.values()}
     stem, number = path.removesuffix(".template"), 2
-    while path in taken:
+    while path in paths:
         base = PurePosixPath(stem)
         path = f"{base.with_name(f'{base.stem}-{number}{base.suffix}')}.template"
         number += 1

@@ -70,6 +70,7 @@ def main_document(
     sections = {
         "Architecture overview": _architecture(analysis),
         "Technology stack": _technology(analysis),
+        **({"Commands": "\n".join(f"- `{line}`" for line in analysis.commands)} if analysis.commands else {}),
         "Project structure": _structure(settings),
         "Naming conventions": _naming(settings),
         "Patterns": _patterns(analysis.pattern_details, analysis.patterns),
@@ -126,7 +127,7 @@ def _architecture(analysis: CodebaseAnalysis) -> str:
     for layer in analysis.layers:
         places = [f"`{placed(name, analysis.project_name)}`" for name in layer.directories[:4]]
         where = f" ({', '.join(places)})" if places else ""
-        lines.append(f"- **{layer.name}**{where}: {layer.description or 'a layer of its own.'}")
+        lines.append(f"- **{layer.name}**{where}" + (f": {layer.description}" if layer.description else ""))
     if analysis.key_abstractions:
         lines += ["", f"Key abstractions: {', '.join(f'`{name}`' for name in analysis.key_abstractions)}."]
     return "\n".join(lines).strip() or _none("layers")
@@ -177,7 +178,7 @@ def _examples(templates: Sequence[Template]) -> str:
         return _none("templates")
     shown = min(
         templates,
-        key=lambda template: (-template.quality_score, len(template.content), template.template_path),
+        key=lambda template: (not template.patterns, len(template.content), template.template_path),
     )
     word = FENCE_WORD.get(f".{shown.file_type}", "")
     excerpt = "\n".join(shown.content.splitlines()[:EXAMPLE_LINES])

@@ -114,6 +114,10 @@ class CodebaseAnalysis:
     style: Style = Style()
     example_files: tuple[ExampleFile, ...] = ()
     project_name: str = ""
+    dependencies: tuple[str, ...] = ()
+    """The names in the dependency files, which bear out what anybody says about frameworks."""
+    commands: tuple[str, ...] = ()
+    """What the project's own files let one run: targets, scripts, the tools of its language."""
     overall_confidence: float = 0.0
     notes: str = ""
     agent_used: bool = False

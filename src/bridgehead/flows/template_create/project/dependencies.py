@@ -9,7 +9,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -115,6 +115,32 @@ PACKAGE_MANAGERS: Final[Mapping[str, str]] = {
 }
 
 
+_TOML_PACKAGE: Final = r'^name = "([^"]+)"\nversion = "([^"]+)"'
+# What a project asks for is a range; what it is built with is in its lock file.
+LOCK_FILES: Final = {
+    "poetry.lock": _TOML_PACKAGE,
+    "uv.lock": _TOML_PACKAGE,
+    "Cargo.lock": _TOML_PACKAGE,
+    "package-lock.json": r'"node_modules/([^"\s]+)": \{\s*"version": "([^"]+)"',
+    "yarn.lock": r'^"?(@?[^@\s"]+)@[^:]+:\n  version:? "?([^"\s]+)',
+    "pnpm-lock.yaml": r"^  '?/?(@?[^@\s']+)@([0-9][^:('\s]*)",
+}
+MOST_COMMANDS: Final = 12
+_COMMANDS: Final = {
+    "Cargo.toml": ("cargo build", "cargo test"),
+    "go.mod": ("go build ./...", "go test ./..."),
+    "pom.xml": ("mvn package", "mvn test"),
+    "build.gradle": ("gradle build", "gradle test"),
+    "tox.ini": ("tox",),
+    "noxfile.py": ("nox",),
+}
+_NAMED_IN: Final = {
+    "go.mod": r"^module (\S+)",
+    "pom.xml": r"\A(?:.*</parent>)?.*?<artifactId>([^<]+)</artifactId>",
+    "settings.gradle": r"^rootProject\.name *= *[\"']([^\"']+)",
+}
+
+
 def is_dependency_file(path: str) -> bool:
     return _reader_of(path) is not None
 
@@ -126,7 +152,17 @@ def dependencies_in(texts: Mapping[str, str]) -> list[Dependency]:
         reader = _reader_of(path)
         for dependency in _tried(reader, texts[path]) if reader else ():
             found.setdefault(dependency.name.lower(), dependency)
-    return list(found.values())
+    locked = locked_in(texts)
+    return [replace(wanted, version=locked.get(name, wanted.version)) for name, wanted in found.items()]
+
+
+def locked_in(texts: Mapping[str, str]) -> dict[str, str]:
+    """The versions that the lock files at the root settled on, by lower-case name."""
+    found: dict[str, str] = {}
+    for name, pattern in LOCK_FILES.items():
+        for hit in re.finditer(pattern, texts.get(name, ""), flags=re.MULTILINE):
+            found.setdefault(hit[1].lower(), hit[2])
+    return found
 
 
 def frameworks_in(dependencies: Iterable[Dependency]) -> list[Framework]:
@@ -161,6 +197,23 @@ def language_version_in(texts: Mapping[str, str]) -> str:
     return wanted if isinstance(wanted, str) else ""
 
 
+def commands_in(texts: Mapping[str, str]) -> list[str]:
+    """The commands that the files at the root offer, build before test."""
+    found = [
+        f"make {name}"
+        for name in re.findall(r"^([a-z][\w-]*):(?!=)", texts.get("Makefile", ""), flags=re.MULTILINE)
+    ]
+    try:
+        scripts = json.loads(texts.get("package.json", "{}")).get("scripts", {})
+        found += [f"npm run {name}" for name in scripts]
+    except UNREADABLE:
+        pass
+    found += [line for name, lines in _COMMANDS.items() if name in texts for line in lines]
+    if "pytest" in texts.get("pyproject.toml", "") + texts.get("requirements.txt", ""):
+        found.append("python -m pytest")
+    return list(dict.fromkeys(found))[:MOST_COMMANDS]
+
+
 def _own_name(path: str, text: str) -> Any:
     if path == "pyproject.toml":
         return tomllib.loads(text).get("project", {}).get("name")
@@ -168,10 +221,10 @@ def _own_name(path: str, text: str) -> Any:
         return tomllib.loads(text).get("package", {}).get("name")
     if path in ("package.json", "composer.json"):
         return json.loads(text).get("name")
-    if path == "go.mod":
-        found = re.search(r"^module (\S+)", text, flags=re.MULTILINE)
+    if path in _NAMED_IN:
+        found = re.search(_NAMED_IN[path], text, flags=re.MULTILINE | re.DOTALL)
         return found[1] if found else None
-    return None
+    return PurePosixPath(path).stem if "/" not in path and path.endswith((".sln", ".csproj")) else None
 
 
 def _tried(reader: Callable[[str], Iterator[Dependency]], text: str) -> list[Dependency]:

@@ -166,7 +166,7 @@ def _first_sentence(line: str) -> str:
 
 # Technology, architecture, quality: what upstream's heuristics claim for themselves.
 CONFIDENCES: Final = (0.75, 0.70, 0.60)
-MOST_BUILD_FILES: Final = 3
+MOST_BUILD_FILES: Final = 6
 MOST_EXAMPLES: Final = 20
 
 
@@ -188,7 +188,8 @@ def analyse(material: Material) -> CodebaseAnalysis:
     main = {
         path: text for path, text in sources.items() if language_of(path) == primary and not is_test(path)
     }
-    frameworks = dependencies.frameworks_in(dependencies.dependencies_in(material.texts))
+    found = dependencies.dependencies_in(material.texts)
+    frameworks = dependencies.frameworks_in(found)
     layers = layers_in(material.paths)
     patterns = patterns_in(main or sources)
     return CodebaseAnalysis(
@@ -211,6 +212,8 @@ def analyse(material: Material) -> CodebaseAnalysis:
         style=style_in(main),
         example_files=examples_in(material),
         project_name=dependencies.project_name_in(material.texts) or material.directory_name,
+        commands=tuple(dependencies.commands_in(material.texts)),
+        dependencies=tuple(dependency.name for dependency in found),
         overall_confidence=round(sum(CONFIDENCES) / len(CONFIDENCES), 4),
     )
 
@@ -229,11 +232,12 @@ def build_files_in(material: Material) -> list[str]:
     """The files at the root that say how the project is built: every project like this one needs its own."""
     names = (*dependencies.PACKAGE_MANAGERS, *dependencies.BUILD_TOOLS)
     at_root = [name for name in dict.fromkeys(names) if name in material.texts and "lock" not in name]
-    return at_root[:MOST_BUILD_FILES]
+    projects = [path for path in material.texts if path.endswith((".csproj", ".fsproj"))]
+    return [*at_root, *projects][:MOST_BUILD_FILES]
 
 
 def build_file(name: str) -> ExampleFile:
-    tool = dependencies.BUILD_TOOLS.get(name) or dependencies.PACKAGE_MANAGERS[name]
+    tool = dependencies.BUILD_TOOLS.get(name) or dependencies.PACKAGE_MANAGERS.get(name, ".NET")
     return ExampleFile(name, f"What the project is built with ({tool})", BUILD)
 
 

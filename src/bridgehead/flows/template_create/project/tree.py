@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridgehead.flows.template_create.project.dependencies import BUILD_TOOLS, is_dependency_file
+from bridgehead.flows.template_create.project.dependencies import BUILD_TOOLS, LOCK_FILES, is_dependency_file
 from bridgehead.flows.template_create.project.languages import language_of
 from bridgehead.flows.template_create.project.sampling import choose_samples, is_excluded
 from bridgehead.host.command import Command
@@ -24,6 +24,7 @@ MOST_FILES: Final = 20_000
 MOST_READ: Final = 160
 MOST_DEPENDENCY_FILES: Final = 20
 LARGEST_BYTES: Final = 64 * 1024
+MOST_SOURCE_BYTES: Final = 4 * 1024 * 1024
 _GIT_SECONDS: Final = 30.0
 
 
@@ -46,8 +47,22 @@ def look_at(root: Path, leave_out: Iterable[Path] = ()) -> Seen:
     samples = choose_samples(sizes)
     wanted = [path for path in sizes if is_dependency_file(path) or path in BUILD_TOOLS]
     wanted = wanted[:MOST_DEPENDENCY_FILES]
-    texts = dict(_texts(root, [*wanted, *samples, *_survey(sizes)]))
+    texts = {**dict(_texts(root, [*wanted, *samples, *_survey(sizes)])), **dict(_locks(root))}
     return Seen(sorted(sizes), texts, [path for path in samples if path in texts])
+
+
+def read_sources(root: Path, first: Iterable[str], leave_out: Iterable[Path] = ()) -> dict[str, str]:
+    """The texts of `first`, then of every source file, as far as there is room: who names a thing, and who uses it."""
+    seen = look_at(root, leave_out)
+    sources = [path for path in seen.paths if language_of(path) or is_dependency_file(path)]
+    texts: dict[str, str] = {}
+    room = MOST_SOURCE_BYTES
+    for path, text in _texts(root, [*first, *sources]):
+        room -= len(text)
+        if room < 0:
+            break
+        texts[path] = text
+    return texts
 
 
 def read_text(root: Path, path: str) -> str | None:
@@ -67,6 +82,15 @@ def _texts(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         text = read_text(root, path)
         if text is not None:
             yield path, text
+
+
+def _locks(root: Path) -> Iterator[tuple[str, str]]:
+    """The lock files at the root: read for their versions, never shown and never a template."""
+    for name in LOCK_FILES:
+        try:
+            yield name, read_bounded(root / name, MOST_SOURCE_BYTES, root=root).decode()
+        except (Refusal, UnicodeDecodeError):
+            continue
 
 
 def _survey(sizes: dict[str, int]) -> list[str]:

@@ -1,0 +1,138 @@
+"""`bridgehead template`: make projects from packages that template-create made, and check those."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bridgehead.cli.click_classes import Group
+from bridgehead.cli.output import App, columns
+from bridgehead.flows.template_create import package as packages
+
+HEAD = ("NAME", "LANGUAGE", "FILES", "ABOUT", "PATH")
+package_argument = click.argument("package", type=click.Path(path_type=Path))
+
+
+@click.group(cls=Group)
+def template() -> None:
+    """Projects made from templates. `bridgehead flow run template-create` makes a package of a project."""
+
+
+@template.command(
+    "new",
+    examples=(
+        'bridgehead template new ./shop-template --name "Acme Shop" --entity Order ./acme-shop',
+        'bridgehead template new ./shop-template --name "Acme Shop" --entity Invoice --feature ./acme-shop',
+    ),
+)
+@package_argument
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--name", required=True, help='What the project is called: "Acme Shop".')
+@click.option("--entity", default="", help="What it is about, in the singular: Order, Order Line.")
+@click.option("--author", default="", help="Who writes it; default: as in the package.")
+@click.option("--feature", is_flag=True, help="Add only the files about the entity to a project that exists.")
+@click.pass_obj
+def new(app: App, /, package: Path, directory: Path, **names: Any) -> int:
+    """Make a project, or one feature of it, from PACKAGE in DIRECTORY. No file is ever overwritten."""
+    made = packages.make(packages.open_package(package), directory, **names)
+    for path in made.missing:
+        app.warn(f"the new files refer to {path} of the original, which the package does not have")
+    document = {"path": str(made.path), "files": list(made.files), "missing": list(made.missing)}
+    app.emit(document, lambda: f"{made.path}: {_count(len(made.files), 'file')}")
+    return 0
+
+
+@template.command(
+    "list", examples=("bridgehead template list", "bridgehead template list ~/templates --json")
+)
+@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False), default=".")
+@click.pass_obj
+def list_(app: App, /, directory: Path) -> int:
+    """The packages in DIRECTORY and directly below it."""
+    found = [_summary(package) for package in packages.packages_below(directory)]
+    rows = [(f["name"], f["language"], str(len(f["files"])), f["about"] or "-", f["path"]) for f in found]
+    app.emit(
+        {"packages": found},
+        lambda: columns([HEAD, *rows], width=app.width, flexible=4) if rows else "no packages here",
+    )
+    return 0
+
+
+@template.command("show", examples=("bridgehead template show ./shop-template",))
+@package_argument
+@click.pass_obj
+def show(app: App, /, package: Path) -> int:
+    """What PACKAGE makes: its files by the path they get, and the names it leaves open."""
+    opened = packages.open_package(package)
+    summary = {**_summary(opened), "placeholders": sorted(opened.manifest.placeholders)}
+
+    def text() -> str:
+        about = f", about {opened.origin.entity}" if opened.origin.entity else ""
+        lines = [f"{opened.manifest.name}: {opened.manifest.description}{about}", ""]
+        return "\n".join([*lines, *(f"  {template.path}" for template in opened.templates)])
+
+    app.emit(summary, text)
+    return 0
+
+
+@template.command(
+    "check",
+    examples=(
+        "bridgehead template check ./shop-template",
+        "bridgehead template check ./shop-template --build",
+    ),
+)
+@package_argument
+@click.option(
+    "--build", is_flag=True, help="Also run its build and tests in a scratch folder: runs its code."
+)
+@click.pass_obj
+def check(app: App, /, package: Path, build: bool) -> int:
+    """Fill PACKAGE in under two other names and see whether every file parses and finds the files it refers to."""
+    opened = packages.open_package(package)
+    proof = packages.check(opened)
+    built = packages.build(opened) if build else []
+    failed = [result for result in built if result.problem]
+    document = {
+        **asdict(proof),
+        "score": proof.score,
+        "grade": proof.grade,
+        "build": [asdict(r) for r in built],
+    }
+
+    def text() -> str:
+        scored = (
+            "no score: nothing to prove" if proof.score is None else f"score {proof.score:g} ({proof.grade})"
+        )
+        lines = [f"{proof.proven} of {_count(proof.files, 'file')} proven, {scored}"]
+        lines += [f"wrong: {line}" for line in proof.problems]
+        lines += [f"not proven: {line}" for line in proof.unproven]
+        lines += [
+            f"ran {result.command}: {result.problem or 'it went well'}"
+            for result in built
+            if not result.skipped
+        ]
+        lines += [f"not run: {result.command}: {result.skipped}" for result in built if result.skipped]
+        if not build:
+            lines.append("not run: its build and tests (--build runs them, and with them the package's code)")
+        return "\n".join(lines)
+
+    app.emit(document, text)
+    return 1 if proof.problems or failed else 0
+
+
+def _summary(package: packages.TemplatePackage) -> dict[str, Any]:
+    return {
+        "name": package.manifest.name,
+        "path": str(package.path),
+        "language": package.manifest.language,
+        "about": package.origin.entity,
+        "files": [template.path for template in package.templates],
+    }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,259 @@
+"""What can be done with a finished package: read it, prove it again, make a project or a feature from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from keyword import iskeyword
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.template_create.phases.p2_manifest import Manifest
+from bridgehead.flows.template_create.phases.p4_proof import TRIALS, Origin, Proof, prove
+from bridgehead.flows.template_create.phases.p4_templates import Template
+from bridgehead.flows.template_create.phases.placeholders import filled, placeholders_in, values_for
+from bridgehead.flows.template_create.project.languages import language_of, words_of
+from bridgehead.flows.template_create.staging import Staging
+from bridgehead.flows.values.codec import Unfit, from_plain
+from bridgehead.host.command import Command
+from bridgehead.host.process import run
+
+_RESERVED: Final = frozenset(
+    "abstract boolean case catch char class const default delete do double else enum export extends fn for func "
+    "function go goto if impl implements import in interface int let loop match mod module namespace new null "
+    "package private protected public return self static string struct super switch this throw trait true try "
+    "type typeof union use using var void while with yield".split()
+)
+_MOST_OUTPUT_LINES: Final = 12
+BUILD_SECONDS: Final = 600.0
+
+
+class NotAPackage(FlowMistake):
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"{path} is no template package: {reason}",
+            hint="`bridgehead flow run template-create` makes one; `bridgehead template list DIR` finds them",
+        )
+
+
+@dataclass(frozen=True)
+class TemplatePackage:
+    """A package as it lies on disk."""
+
+    path: Path
+    manifest: Manifest
+    templates: tuple[Template, ...]
+
+    @property
+    def origin(self) -> Origin:
+        return self.manifest.origin or Origin(self.manifest.language, "")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What `template new` wrote."""
+
+    path: Path
+    files: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    """Files that the new ones refer to, which the package does not have."""
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """One command of the project, run on what the package makes; `problem` is empty when it went well."""
+
+    command: str
+    problem: str = ""
+    skipped: str = ""
+
+
+def open_package(path: Path) -> TemplatePackage:
+    """Read a package; NotAPackage says what is wrong with it. Nothing of it is believed to be a safe path."""
+    staging = Staging.installed(path)
+    text = staging.read("manifest.json")
+    if text is None:
+        raise NotAPackage(path, "it has no manifest.json")
+    try:
+        manifest: Manifest = from_plain(json.loads(text), Manifest)
+    except (ValueError, Unfit) as error:
+        raise NotAPackage(path, f"its manifest.json cannot be read ({error})") from None
+    if manifest.origin is None:
+        raise NotAPackage(path, "it was made by an earlier version and does not say where its files belong")
+    templates = []
+    for file in manifest.files:
+        content = staging.read(file.template)
+        if content is None:
+            raise NotAPackage(path, f"{file.template} is missing or no text")
+        original = filled(file.path, _values(manifest.origin))
+        templates.append(
+            Template(
+                original,
+                file.template,
+                content,
+                placeholders_in(content),
+                language=language_of(original) or "",
+                path=file.path,
+                needs=file.needs,
+            )
+        )
+    return TemplatePackage(path, manifest, tuple(templates))
+
+
+def packages_below(root: Path) -> Iterator[TemplatePackage]:
+    """The packages in a directory and in the directories directly below it."""
+    for path in (
+        root,
+        *sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink()),
+    ):
+        try:
+            yield open_package(path)
+        except FlowMistake:
+            continue
+
+
+def check(package: TemplatePackage) -> Proof:
+    """Fill the package in under other names and see whether it holds."""
+    return prove(package.templates, package.origin)
+
+
+def make(
+    package: TemplatePackage,
+    target: Path,
+    *,
+    name: str,
+    entity: str = "",
+    author: str = "",
+    feature: bool = False,
+) -> Made:
+    """Write a project below `target`, or with `feature` only the files about the entity, into a project that exists."""
+    values = _new_values(package, name, entity, author)
+    chosen = [t for t in package.templates if not feature or "Entit" in t.path]
+    if not chosen:
+        raise FlowMistake(
+            f"{package.manifest.name} has no files named after what it is about; leave out --feature"
+        )
+    files = {_safe(filled(t.path, values)): filled(t.content, values) for t in chosen}
+    if len(files) < len(chosen):
+        raise FlowMistake(
+            f"under these names two files of {package.manifest.name} become one; choose another --entity"
+        )
+    if feature:
+        _refuse_existing(target, files)
+        Staging.installed(target).write(files)
+    else:
+        staging = Staging(target, f"new-{os.getpid()}")
+        try:
+            staging.write(files)
+            staging.install(force=False)
+        except BaseException:
+            shutil.rmtree(staging.path, ignore_errors=True)
+            raise
+    old = {t.original_path for t in chosen}
+    open_ends = {path for t in chosen for path in t.needs} - old
+    return Made(target, tuple(sorted(files)), tuple(sorted(open_ends)))
+
+
+def build(package: TemplatePackage) -> list[BuildResult]:
+    """Run the project's own build and tests on a scratch project under other names. This runs the package's code."""
+    name, entity = TRIALS[0]
+    with tempfile.TemporaryDirectory(prefix="bridgehead-template-") as scratch:
+        target = Path(scratch) / "project"
+        make(package, target, name=name, entity=entity if package.origin.entity else "")
+        return [_run(words, why_not, target) for words, why_not in _commands(target)]
+
+
+def _commands(project: Path) -> Iterator[tuple[Sequence[str], str]]:
+    """What this project is built and tested with, each with the reason why it cannot be run here."""
+    has = {path.name for path in project.iterdir()}
+    if "Cargo.toml" in has:
+        yield ("cargo", "check", "--offline", "--quiet"), _absent("cargo")
+    if "go.mod" in has:
+        yield ("go", "build", "./..."), _absent("go")
+    if "pom.xml" in has:
+        yield ("mvn", "--offline", "--quiet", "compile"), _absent("mvn")
+    if any(name.endswith((".sln", ".csproj")) for name in has):
+        yield ("dotnet", "build", "--no-restore"), _absent("dotnet")
+    if "package.json" in has:
+        scripts = json.loads((project / "package.json").read_text()).get("scripts", {})
+        for script in ("build", "test"):
+            if script in scripts:
+                yield ("npm", "run", "--silent", script), _absent("npm")
+    if any(name in has for name in ("pyproject.toml", "setup.py", "requirements.txt")):
+        yield (sys.executable, "-m", "compileall", "-q", "."), ""
+        if list(project.rglob("test_*.py")):
+            yield (sys.executable, "-m", "pytest", "-q", "-x"), ""
+
+
+def _absent(program: str) -> str:
+    return "" if shutil.which(program) else f"{program} is not installed here"
+
+
+def _run(words: Sequence[str], why_not: str, project: Path) -> BuildResult:
+    shown = " ".join(("python" if word == sys.executable else word) for word in words)
+    if why_not:
+        return BuildResult(shown, skipped=why_not)
+    sources = os.pathsep.join(str(project / part) for part in ("src", "."))
+    environment = {**os.environ, "PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = run(
+        Command(tuple(words), cwd=project, env=environment), timeout_seconds=BUILD_SECONDS, idle_seconds=None
+    )
+    if done.exit_code == 0:
+        return BuildResult(shown)
+    lines = (done.text() + done.error_text()).strip().splitlines()
+    return BuildResult(shown, "\n".join(lines[-_MOST_OUTPUT_LINES:]) or f"it ended with {done.exit_code}")
+
+
+def _new_values(package: TemplatePackage, name: str, entity: str, author: str) -> dict[str, str]:
+    _refuse_name("--name", name)
+    if package.origin.entity and not entity:
+        raise FlowMistake(
+            f"{package.manifest.name} is about {package.origin.entity}; say what the new project is about",
+            hint=f'for example --entity "{package.origin.entity}" to keep it',
+        )
+    if entity:
+        if not package.origin.entity:
+            raise FlowMistake(f"{package.manifest.name} leaves no entity open; leave out --entity")
+        _refuse_name("--entity", entity)
+    return values_for(package.origin.language, name, entity, author or package.manifest.author)
+
+
+def _refuse_name(option: str, value: str) -> None:
+    words = words_of(value)
+    plain = all(char.isascii() and (char.isalnum() or char in " _-") for char in value)
+    if not words or not plain or not words[0].isalpha():
+        raise FlowMistake(
+            f"{option} {value!r} cannot be a name in code: letters, digits and spaces, a letter first"
+        )
+    if len(words) == 1 and (words[0] in _RESERVED or iskeyword(words[0])):
+        raise FlowMistake(
+            f"{option} {value!r} cannot be a name in code: it is a word of programming languages"
+        )
+
+
+def _refuse_existing(target: Path, files: dict[str, str]) -> None:
+    if not target.is_dir():
+        raise FlowMistake(f"{target} is no directory; --feature adds files to a project that exists")
+    there = [name for name in files if os.path.lexists(target / name)]
+    if there:
+        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        raise FlowMistake(f"{target / there[0]}{more} exists already; nothing was written")
+
+
+def _safe(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\\" in path or not path.isprintable():
+        raise FlowMistake(f"the package wants to write to {path!r}, which is not inside a project")
+    if parts[0] == ".git":
+        raise FlowMistake(f"the package wants to write to {path!r}, which belongs to git")
+    return path
+
+
+def _values(origin: Origin) -> dict[str, str]:
+    return values_for(origin.language, origin.project_name, origin.entity, origin.author)

@@ -1,0 +1,201 @@
+"""Where the names stand in a source text, told by its grammar (flows §11, phase 4). Pure.
+
+The grammars are the extra `templates`; without them, and for other languages, a text is one run of words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from enum import Enum
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from bridgehead.flows.template_create.project.languages import suffix_of
+
+EXTRA: Final = "templates"
+_GRAMMARS: Final = {
+    ".py": ("tree_sitter_python", "language"),
+    ".js": ("tree_sitter_javascript", "language"),
+    ".jsx": ("tree_sitter_javascript", "language"),
+    ".mjs": ("tree_sitter_javascript", "language"),
+    ".ts": ("tree_sitter_typescript", "language_typescript"),
+    ".tsx": ("tree_sitter_typescript", "language_tsx"),
+    ".go": ("tree_sitter_go", "language"),
+    ".rs": ("tree_sitter_rust", "language"),
+    ".cs": ("tree_sitter_c_sharp", "language"),
+    ".java": ("tree_sitter_java", "language"),
+}
+
+
+def _read_yaml(text: str) -> Any:
+    return list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+
+
+_DATA: Final[dict[str, Callable[[str], Any]]] = {
+    ".json": json.loads,
+    ".toml": tomllib.loads,
+    ".yaml": _read_yaml,
+    ".yml": _read_yaml,
+}
+_MARKUP: Final = frozenset((".md", ".rst", ".txt", ".adoc", ".html"))
+
+_STRING: Final = re.compile(r"string|char|template_|raw_text")
+_IMPORT: Final = re.compile(r"import|package_(?:clause|declaration)|using_directive|use_declaration|mod_item")
+# Nodes in which the child of one of these fields is a name given here, not one used here.
+_GIVING_FIELD: Final = frozenset(("name", "pattern", "left", "alias", "declarator"))
+_USING_NODE: Final = re.compile(
+    r"keyword_argument|jsx|generic|scoped|qualified|import|call|invocation|access|member_expression|annotation"
+    r"|attribute_item|decorator|new_expression|struct_expression|initializer"
+)
+_GIVING_NODE: Final = re.compile(
+    r"(?:parameters|lambda_parameters|typed_parameter|list_splat_pattern|dictionary_splat_pattern|pattern_list"
+    r"|tuple_pattern|as_pattern_target|object_pattern|array_pattern|closure_parameters|package_clause)"
+)
+_TYPE_NODE: Final = re.compile(r"class|interface|struct|record|enum_(?:decl|item)|trait|type_spec|type_alias")
+_NEAREST: Final = 6  # how many of the nodes around a name are looked at
+
+
+class Kind(Enum):
+    """What a stretch of text is; it decides how a plain lower-case word in it is spelled."""
+
+    NAME = "name"
+    MODULE = "module"
+    PATH = "path"
+    STRING = "string"
+    PROSE = "prose"
+
+
+class Token(NamedTuple):
+    """A stretch of the text's bytes that may hold names."""
+
+    start: int
+    end: int
+    kind: Kind
+    import_line: str = ""
+    """The statement it is part of, when that is an import."""
+
+
+class Names(NamedTuple):
+    """What a file gives names to."""
+
+    declared: frozenset[str]
+    types: frozenset[str]
+
+
+def has_grammar(path: str) -> bool:
+    """Whether the language of this file has a grammar that is installed."""
+    return _parser(suffix_of(path)) is not None
+
+
+def tokens_in(text: str, path: str) -> list[Token]:
+    """Names, strings and comments of a source file; the whole text where there is no grammar."""
+    data = text.encode()
+    parser = _parser(suffix_of(path))
+    if parser is None:
+        return [Token(0, len(data), Kind.PROSE if suffix_of(path) in _MARKUP else Kind.STRING)]
+    return list(_tokens(parser.parse(data).root_node, data))
+
+
+def names_in(text: str, path: str) -> Names:
+    """The names a source file declares, and those of them that are types."""
+    parser = _parser(suffix_of(path))
+    declared, types = set(), set()
+    leaves = () if parser is None else _leaves(parser.parse(text.encode()).root_node)
+    for leaf, parents in leaves:
+        if "identifier" in leaf.type and _is_given(leaf, parents):
+            name = leaf.text.decode()
+            declared.add(name)
+            if _TYPE_NODE.match(parents[-1].type) and _field(leaf, parents[-1]) == "name":
+                types.add(name)
+    return Names(frozenset(declared), frozenset(types))
+
+
+def parses(text: str, path: str) -> bool | None:
+    """Whether a file is well formed; None when nothing here can tell."""
+    suffix = suffix_of(path)
+    parser = _parser(suffix)
+    if parser is not None:
+        return not parser.parse(text.encode()).root_node.has_error
+    if suffix not in _DATA:
+        return None
+    try:
+        _DATA[suffix](text)
+    except (ValueError, RecursionError, yaml.YAMLError):
+        return False
+    return True
+
+
+@cache
+def _parser(suffix: str) -> Any:
+    module, function = _GRAMMARS.get(suffix, ("", ""))
+    if not module or find_spec("tree_sitter") is None or find_spec(module) is None:
+        return None
+    tree_sitter = import_module("tree_sitter")
+    return tree_sitter.Parser(tree_sitter.Language(getattr(import_module(module), function)()))
+
+
+def _leaves(root: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Every named leaf in order, with the nodes around it, outermost first. No recursion: the nesting is foreign."""
+    stack: list[tuple[Any, list[Any]]] = [(root, [])]
+    while stack:
+        node, parents = stack.pop()
+        if node.child_count == 0:
+            if node.is_named and node.end_byte > node.start_byte:
+                yield node, parents
+            continue
+        inner = [*parents[1 - _NEAREST :], node]
+        stack += [(child, inner) for child in reversed(node.children)]
+
+
+def _tokens(root: Any, data: bytes) -> Iterator[Token]:
+    for leaf, parents in _leaves(root):
+        importing = next((node for node in parents if _IMPORT.match(node.type)), None)
+        line = "" if importing is None else importing.text.decode(errors="replace")
+        if "comment" in leaf.type or leaf.type == "jsx_text":
+            kind = Kind.PROSE
+        elif _STRING.search(leaf.type):
+            kind = _kind_of_string(leaf, parents, data, importing=bool(line))
+        elif "identifier" in leaf.type:
+            dotted = importing is not None and importing.type.endswith("_declaration")
+            kind = Kind.MODULE if dotted else Kind.NAME
+        else:
+            continue
+        yield Token(leaf.start_byte, leaf.end_byte, kind, line)
+
+
+def _kind_of_string(leaf: Any, parents: list[Any], data: bytes, *, importing: bool) -> Kind:
+    called = next((node for node in reversed(parents) if node.type == "call_expression"), None)
+    if importing or (
+        called is not None and re.match(rb"(?:require|import)\b", data[called.start_byte :][:8])
+    ):
+        return Kind.PATH
+    # Python's docstrings; other strings may be compared with each other, so that all of them are spelled alike.
+    return Kind.PROSE if len(parents) > 1 and parents[-2].type == "expression_statement" else Kind.STRING
+
+
+def _is_given(leaf: Any, parents: list[Any]) -> bool:
+    parent = parents[-1]
+    if _GIVING_NODE.fullmatch(parent.type) or parent.type == "mod_item":
+        return True
+    if _field(leaf, parent) in _GIVING_FIELD and not _USING_NODE.search(parent.type):
+        return True
+    if parent.type == "field_definition" and _field(leaf, parent) == "property":
+        return True
+    # `self.order = …` and Go's `order, err := …`: one node lies between the name and the assignment.
+    if len(parents) > 1 and parent.type in ("attribute", "expression_list", "member_expression"):
+        is_target = parent.type == "expression_list" or parent.children[-1].id == leaf.id
+        return is_target and _field(parent, parents[-2]) == "left"
+    return False
+
+
+def _field(node: Any, parent: Any) -> str | None:
+    place = next(place for place, child in enumerate(parent.children) if child.id == node.id)
+    field: str | None = parent.field_name_for_child(place)
+    return field

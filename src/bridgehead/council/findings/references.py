@@ -16,7 +16,7 @@ KNOWN_EXTENSIONS: Final = frozenset(
 )
 NEARBY_LINES: Final = 3
 # Two findings are compared place by place; whoever cites more places than these does not make that any longer.
-MOST_REFERENCES: Final = 50
+MOST_REFERENCES: Final = 20
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s<>\"'`]*")
 _REFERENCE: Final = re.compile(

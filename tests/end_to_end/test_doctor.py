@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from bridgehead.contract.events import Event
@@ -28,7 +29,7 @@ def test_every_check_has_a_class_a_state_and_whether_fixing_is_safe(user: Machin
 
     assert document["checks"]
     for check in document["checks"]:
-        assert set(check) == {"group", "class", "state", "message", "safe_to_fix", "fix"}
+        assert set(check) == {"group", "class", "state", "message", "safe_to_fix", "fix", "command"}
         assert check["state"] == "fine" or check["fix"]
 
 
@@ -142,3 +143,85 @@ def test_a_home_that_is_a_file_is_diagnosed(user: Machine) -> None:
     (user.home / "bridgehead").touch()
 
     assert kinds(user)["record.unusable"] == "broken"
+
+
+# Nobody can say in one command how a system installs a program, or how a broken disk is mended.
+WITHOUT_A_COMMAND = {
+    "git.missing",
+    "git.old",
+    "node.missing",
+    "node.old",
+    "ssh_keygen.missing",
+    "record.unusable",
+}
+
+
+def spoil(user: Machine, tools: Path) -> None:
+    """A machine with everything wrong that can be wrong at once."""
+    user.run("doctor")
+    user.record.chmod(0o644)
+    settings = user.project / "bridgehead.toml"
+    settings.write_text('[store]\nurl = "sqlite:///elsewhere.db"\n')
+    changed, gone = user.project / "changed.toml", user.project / "gone.toml"
+    for path in (changed, gone):
+        path.write_text("[council]\n")
+        assert user.run("config", "trust", str(path)).code == 0
+    changed.write_text("[council]\nx = 1\n")
+    gone.unlink()
+    assert user.run("flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it?").code == 42
+    refused = {"bridge": "codex", "reason": "cli_error: quota", "error_class": "quota"}
+    event = Event(
+        id="e1", kind="council.refused", part=Part.COUNCIL, at="2026-11-15T10:00:00.000Z", data=refused
+    )
+    with open_store(str(user.record)) as store:
+        store.append([event])
+    tools.mkdir()
+    fake_program(tools, "codex", "exit 3")
+    fake_program(tools, "claude", "echo '2.1.197 (Claude Code)'")
+    fake_program(tools, "agy", "echo 1.0")
+
+
+def test_each_diagnosis_says_its_class_whether_fixing_is_safe_and_the_exact_command(
+    user: Machine, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools"
+    spoil(user, tools)
+    path = f"{tools}:{os.environ['PATH']}"
+
+    checks = user.run("doctor", "--json", PATH=path).json["checks"]
+
+    wrong = {check["class"]: check for check in checks if check["state"] != "fine"}
+    assert {"permissions.open", "trust.gone", "trust.changed", "settings.untrusted"} <= set(wrong)
+    assert {"codex.refused", "codex.failing", "flows.unfinished", "record.pending", "agy.unverified"} <= set(
+        wrong
+    )
+    assert {name for name, check in wrong.items() if check["command"] is None} <= WITHOUT_A_COMMAND
+    assert {name for name, check in wrong.items() if check["safe_to_fix"]} == {
+        "permissions.open",
+        "trust.gone",
+    }
+    for name, check in wrong.items():
+        if check["command"] and check["command"].startswith("bridgehead "):
+            words = shlex.split(check["command"])[1:]
+            helped = user.run(*words, "--help")
+            assert helped.code == 0 and "Usage:" in helped.out, f"{name}: {check['command']}"
+
+
+def test_the_command_of_a_diagnosis_ends_it_and_fix_does_what_is_safe_and_no_more(
+    user: Machine, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools"
+    spoil(user, tools)
+    path = f"{tools}:{os.environ['PATH']}"
+    before = {check["class"]: check for check in user.run("doctor", "--json", PATH=path).json["checks"]}
+
+    user.run("doctor", "--fix", PATH=path)
+    after = kinds(user, PATH=path)
+
+    safe = {name for name, check in before.items() if check["safe_to_fix"]}
+    assert safe and not safe & set(after)
+    others = {name for name, check in before.items() if check["state"] != "fine"} - safe
+    assert others <= set(after), "what is not safe to do unasked is left to the user"
+    done = user.shell(before["trust.changed"]["command"])
+    assert done.code == 0, done.err
+    assert "trust.changed" not in kinds(user, PATH=path)

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.host import secret_shapes, secrets_scan
-from bridgehead.host.secrets_scan import SecretHit, scan
+from bridgehead.host.secrets_scan import SecretHit, scan, without_secrets
 
 LETTERS = string.ascii_letters
 ALNUM = string.ascii_letters + string.digits
@@ -474,3 +474,30 @@ def branches(argument: Any) -> list[Any]:
     if isinstance(argument, list | tuple):
         return [inner for item in argument for inner in branches(item)]
     return []
+
+
+def test_a_text_is_shown_without_its_secrets_and_with_everything_else() -> None:
+    body = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ"
+    begin, end = "-----BEGIN OPENSSH " + "PRIVATE KEY-----", "-----END OPENSSH " + "PRIVATE KEY-----"
+    key = "\n".join([begin, *[body] * 3, end])
+    token = "gh" + "p_" + "a1B2c3D4e5F6" * 3
+    text = f"before\n{key}\nbetween {token} and\nafter"
+
+    shown, kinds = without_secrets(text)
+
+    assert shown == "before\n[left out: private-key]\nbetween [left out: github-token] and\nafter"
+    assert kinds == ("private-key", "github-token")
+    assert without_secrets("nothing here") == ("nothing here", ())
+    for hidden in (
+        text.replace("\n", "\n+"),
+        json.dumps(text),
+        key.removesuffix(end) + "\nwords that follow",
+    ):
+        left = without_secrets(hidden)[0]
+        assert body not in left and token not in left
+
+
+@given(st.text(max_size=300))
+def test_fuzz_a_text_without_secrets_stays_as_it_is(text: str) -> None:
+    shown, kinds = without_secrets(text)
+    assert kinds or shown == text

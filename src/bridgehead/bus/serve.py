@@ -40,7 +40,7 @@ from bridgehead.bus.hub.upstream import Upstream
 from bridgehead.bus.interfaces import Agent, BusServices, Notice, Notices
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.settings import Address, BusSettings
+from bridgehead.bus.settings import Address, BusSettings, without_credentials
 from bridgehead.bus.sockets.listen import Listener, listen, listen_unix
 from bridgehead.bus.transports import transport_for
 from bridgehead.bus.transports.base import Audience, Transport
@@ -235,11 +235,14 @@ class BusServer:
             clock=services.clock,
         )
         self.chat = ChatEndpoint(
-            self.gateway, grants=frozenset(serving.chat_grants), lang=serving.assistant_lang
+            self.gateway,
+            grants=frozenset(serving.chat_grants),
+            lang=serving.assistant_lang,
+            clock=services.clock,
         )
         self.gateway.endpoints |= {
             "chat": self.chat,
-            "hook": WebhookEndpoint(self.gateway, wait_s=serving.hook_wait_s),
+            "hook": WebhookEndpoint(self.gateway, wait_s=serving.hook_wait_s, clock=services.clock),
             "metrics": MetricsEndpoint(self.relay, self.hub),
         }
         address = Address.parse(serving.listen)
@@ -256,6 +259,7 @@ class BusServer:
                 services.approvals,
                 url=self.join_url,
                 cert_sha256=self._cert_sha256,
+                clock=services.clock,
             )
         self.gateway.watch_files()
 
@@ -299,7 +303,9 @@ class BusServer:
     @property
     def hub_url(self) -> str:
         """The hub this bridge stands at."""
-        return f"ws://{self.hub_address}/core" if self.hub_address else str(self.settings.serving.hub)
+        if self.hub_address:
+            return f"ws://{self.hub_address}/core"
+        return without_credentials(str(self.settings.serving.hub))
 
     def notify(self, notice: Notice) -> int:
         """Send a notice to every participant with the grant `notices`; how many there are (design §1)."""

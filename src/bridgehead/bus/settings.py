@@ -142,6 +142,13 @@ def url_problem(url: str) -> str | None:
     return None
 
 
+def without_credentials(url: str) -> str:
+    """An address as it may be shown: without the name and the password in front of the host."""
+    scheme, mark, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
+
+
 def check_bridge_url(url: str) -> None:
     if problem := url_problem(url):
         raise NoBridgeUrl(url, problem)

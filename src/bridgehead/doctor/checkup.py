@@ -100,7 +100,7 @@ def _settings_warning(places: Places, warning: str) -> Diagnosis:
     fix = (
         f"bridgehead config trust {quote(str(places.project_file))}"
         if untrusted
-        else "correct the file it names"
+        else "correct the file it names, then: bridgehead config show"
     )
     return Diagnosis(Group.MACHINE, kind, State.LOOK, warning, fix=fix)
 
@@ -131,7 +131,7 @@ def judge_bus(view: BusView) -> Diagnosis:
         message = f"{view.note}; {len(view.enrolled)} enrolled"
         return Diagnosis(Group.BUS, "bus.off", State.FINE, message)
     if status.problem is not None:
-        fix = f"correct it in {view.state}"
+        fix = f"correct it in {view.state}, then: bridgehead bus participant list"
         return Diagnosis(Group.BUS, "bus.records_refused", State.LOOK, status.problem, fix=fix)
     return Diagnosis(Group.BUS, "bus.running", State.FINE, f"a bus serves at {status.gateway}")
 
@@ -140,9 +140,7 @@ def _refused(bridge: str, last: LastRefusal) -> Diagnosis:
     message = (
         f"{bridge} refused its last call, {last.at}: {reason_in_words(last.reason)} ({last.error_class})"
     )
-    return Diagnosis(
-        Group.RUNTIMES, f"{bridge}.refused", State.LOOK, message, fix="bridgehead runtimes says what it needs"
-    )
+    return Diagnosis(Group.RUNTIMES, f"{bridge}.refused", State.LOOK, message, fix="bridgehead runtimes")
 
 
 def _unfinished(flow: StatusResult) -> Diagnosis:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ class State(StrEnum):
 MARKS = {State.FINE: "✓", State.LOOK: "!", State.BROKEN: "✗"}
 
 
+_COMMAND = re.compile(r"(?:^|: )((?:bridgehead|chmod|npm|pip|git) .+)$")
+
+
 class Group(StrEnum):
     """The order in which diagnoses are shown."""
 
@@ -31,7 +35,7 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that was checked. `kind` is stable and meant for programs; `fix` is the exact command, if any."""
+    """One thing that was checked. `kind` is stable and meant for programs; `fix` says what to do, with the command."""
 
     group: Group
     kind: str
@@ -45,6 +49,12 @@ class Diagnosis:
     def safe_to_fix(self) -> bool:
         return self.mend is not None
 
+    @property
+    def command(self) -> str | None:
+        """What can be typed as it stands; None where only a person knows, such as how this system installs git."""
+        found = _COMMAND.search(self.fix or "")
+        return found[1] if found else None
+
     def as_document(self) -> dict[str, Any]:
         return {
             "group": self.group,
@@ -53,6 +63,7 @@ class Diagnosis:
             "message": self.message,
             "safe_to_fix": self.safe_to_fix,
             "fix": self.fix,
+            "command": self.command,
         }
 
 

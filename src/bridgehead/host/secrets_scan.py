@@ -65,6 +65,10 @@ _ASSIGNED = rb"""(?x)
 _PEM_HEADER = rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _PEM_BODY = rb"[A-Za-z0-9+/]{32}"
 _PEM_WINDOW = 400
+_PEM_REST = (
+    rb"(?s).{0,16384}?-----END [A-Z0-9 ]{1,60}-----|(?:[^A-Za-z0-9]{1,8}[A-Za-z0-9+/=]{16,200}){0,90}+"
+)
+_PRIVATE_KEY = "private-key"
 _JWT = rb"(?P<header>eyJ[A-Za-z0-9_-]{8,1024}+)[.][A-Za-z0-9_-]{4,8192}+[.][A-Za-z0-9_-]{0,2048}+"
 _URL = rb"://(?P<user>[^\s/?#:@\"'<>`]{0,128}+):(?P<password>[^\s/?#@\"'<>`]{1,256}+)@(?P<host>[A-Za-z0-9.\[_-]{1,255}+)"
 _LOCAL_DEFAULTS = frozenset(
@@ -83,14 +87,38 @@ class SecretHit(NamedTuple):
 def scan(text: str | bytes) -> list[SecretHit]:
     """List what looks like a secret in `text`, in order."""
     content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    found = [
-        *find_shapes(content),
-        *_find_private_keys(content),
-        *_find_web_tokens(content),
-        *_find_url_passwords(content),
-        *find_assignments(content),
-    ]
-    return list(_located(content, _without_overlaps(found)))
+    return list(_located(content, _found(content)))
+
+
+def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text with a note in the place of each secret, and the kinds that were left out."""
+    content = text.encode("utf-8", "surrogatepass")
+    kept, kinds, end = b"", [], 0
+    for item in _found(content):
+        if item.start < end:  # inside a key that is left out already
+            continue
+        kept += content[end : item.start] + f"[left out: {item.kind}]".encode()
+        kinds.append(item.kind)
+        end = item.end if item.kind != _PRIVATE_KEY else _end_of_key(content, item.end)
+    return (kept + content[end:]).decode("utf-8", "surrogatepass"), tuple(dict.fromkeys(kinds))
+
+
+def _found(content: bytes) -> Iterator[Found]:
+    return _without_overlaps(
+        [
+            *find_shapes(content),
+            *_find_private_keys(content),
+            *_find_web_tokens(content),
+            *_find_url_passwords(content),
+            *find_assignments(content),
+        ]
+    )
+
+
+def _end_of_key(text: bytes, start: int) -> int:
+    """Where a key ends whose header ends at `start`: behind its last line, or without one where other text begins."""
+    rest = re.compile(_PEM_REST).match(text, start)
+    return rest.end() if rest else start
 
 
 def _find_private_keys(text: bytes) -> Iterator[Found]:
@@ -102,7 +130,7 @@ def _find_private_keys(text: bytes) -> Iterator[Found]:
         window = text[header.end() : header.end() + _PEM_WINDOW].partition(b"-----END")[0]
         body = re.search(_PEM_BODY, window)
         if body and not is_placeholder(body[0]):
-            yield Found(position, header.end(), "private-key")
+            yield Found(position, header.end(), _PRIVATE_KEY)
 
 
 def _find_web_tokens(text: bytes) -> Iterator[Found]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,12 +20,14 @@ def assembled(tmp_path: Path) -> Assembly:
 
 
 @asynccontextmanager
-async def served_with_record(tmp_path: Path, assembly: Assembly) -> AsyncIterator[Served]:
+async def served_with_record(
+    tmp_path: Path, assembly: Assembly, chat_grants: Sequence[str] = ("notices", "approve")
+) -> AsyncIterator[Served]:
     async with served_bus(
         tmp_path / "bus",
         approvals=RecordApprovals(assembly),
         notices=RecordNotices(assembly),
-        chat_grants=["notices", "approve"],
+        chat_grants=list(chat_grants),
     ) as server:
         yield server
 

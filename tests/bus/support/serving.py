@@ -16,7 +16,7 @@ from bridgehead.bus.client.participant import Satellite
 from bridgehead.bus.interfaces import Agent, Approvals, BusServices, Notices
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import BusSettings
-from bridgehead.host.clock import SystemClock
+from bridgehead.host.clock import Clock, SystemClock
 from bus.support.gateways import Announcements
 
 
@@ -45,11 +45,12 @@ async def served_bus(
     approvals: Approvals | None = None,
     notices: Notices | None = None,
     upstream: JoinFile | None = None,
+    clock: Clock | None = None,
     **table: Any,
 ) -> AsyncIterator[Served]:
     settings = BusSettings.parse({"listen": "127.0.0.1:0", "hub_listen": "127.0.0.1:0", **table})
     announcements = Announcements()
-    lent = BusServices(announcements, approvals, agent, notices)
+    lent = BusServices(announcements, approvals, agent, notices, clock or SystemClock())
     server = Served(settings, StateFolder(path), lent, upstream=upstream)
     server.announcements = announcements
     await server.start()

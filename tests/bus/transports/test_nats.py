@@ -14,8 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client.participant import Satellite
+from bridgehead.bus.interfaces import BusServices
+from bridgehead.bus.serve import BusServer
+from bridgehead.bus.settings import BusSettings
 from bridgehead.bus.sockets.dial import ConnectionEnded
 from bridgehead.bus.transports.nats_client import NatsUnreachable, Subjects, token, untoken
 from bridgehead.bus.wire.message import Message
@@ -311,8 +315,19 @@ def test_a_message_too_large_for_the_server_is_dropped_and_nothing_else(tmp_path
 def test_a_server_without_jetstream_is_refused_with_what_to_do(tmp_path: Path) -> None:
     async def main() -> None:
         async with nats_server(tmp_path / "nats", "-m", "0") as nats:
-            with pytest.raises(NatsUnreachable, match="-js"):
-                async with served_bus(tmp_path / "b1", hub=nats.url):
+            secret = nats.url.replace("//", "//bridge:hunter2@")
+            with pytest.raises(NatsUnreachable, match="-js") as refused:
+                async with served_bus(tmp_path / "b1", hub=secret):
                     pass
+            assert nats.url in str(refused.value) and "hunter2" not in str(refused.value)
 
     run(main())
+
+
+def test_an_address_is_shown_without_what_opens_it(tmp_path: Path) -> None:
+    settings = BusSettings.parse({"hub": "nats://bridge:hunter2@127.0.0.1:4222/x"})
+    server = BusServer(settings, StateFolder(tmp_path), BusServices())
+
+    assert server.hub_url == "nats://127.0.0.1:4222/x"
+    refused = NatsUnreachable("nats://bridge:hunter2@127.0.0.1:4222", "no answer")
+    assert str(refused) == "nats://127.0.0.1:4222 cannot be reached: no answer"

@@ -12,6 +12,7 @@ from bridgehead.council.findings.evidence import Anchor, check_evidence
 from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, identify, places
 from bridgehead.council.findings.history import FoundAgain, Run, carry_forward, compare
 from bridgehead.council.findings.tree import FileText, Tree, current_name, earlier_names
+from bridgehead.council.scope.scope import removed_lines
 
 CODE = "import db\n\ndef load(cur, oid):\n    cur.execute(q + oid)\n    return cur.fetchone()\n"
 GOOD = {"fingerprint": "v1:0011223344556677", "reason": "checked", "date": "2026-11-01"}
@@ -165,3 +166,28 @@ def test_a_fixed_record_stays_fixed_silently_and_its_return_is_a_regression() ->
     assert gone.previous["t1:0"].state in ("fixed", "unknown")
     settled = carry_forward(records, nothing, gone)
     assert compare(settled, nothing, Tree.of({}), {}).previous in ({}, gone.previous)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "outcome", "reason"),
+    [
+        ("a.py:2 `if not admin:`", "unchecked", "quote_removed"),
+        ("a.py:2 `- if not admin:`", "unchecked", "quote_removed"),
+        ("a.py:2 `if not owner:`", "failed", "quote_not_found"),
+        ("old/b.py:7", "unchecked", "file_removed"),
+        ("a/old/b.py:7", "unchecked", "file_removed"),
+        ("old/c.py:7", "failed", "file_missing"),
+    ],
+)
+def test_what_a_change_takes_away_may_be_cited(evidence: str, outcome: str, reason: str) -> None:
+    patch = (
+        "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,2 @@\n def f(admin):\n"
+        "-    if not admin:\n-        raise Denied\n+    pass\n"
+        "diff --git a/old/b.py b/old/b.py\ndeleted file mode 100644\n--- a/old/b.py\n+++ /dev/null\n"
+        "@@ -1 +0,0 @@\n-check()\n"
+    )
+    tree = Tree.of({"a.py": "def f(admin):\n    pass\n"}, removed_lines(patch))
+
+    found = check_evidence(evidence, tree)
+
+    assert (found.outcome, found.reason) == (outcome, reason)

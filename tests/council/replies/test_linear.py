@@ -126,3 +126,23 @@ def test_names_of_some_parts_and_sentences_with_many_dots_are_read() -> None:
     name = ".".join(f"p{number}" for number in range(90))
     parsed = parse_toml(f'{name} = 1\nsaid = "{"one two. " * 400}"\n# {"." * 500}\n'.encode(), "the file")
     assert "p0" in parsed and parsed["said"].startswith("one two.")
+
+
+def test_findings_that_cite_thousands_of_places_are_compared_at_a_bounded_cost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = 0
+    usual = references.is_same_file
+
+    def counted(one: str, other: str) -> bool:
+        nonlocal compared
+        compared += 1
+        return usual(one, other)
+
+    monkeypatch.setattr(references, "is_same_file", counted)
+    cited = " ".join(f"a.py:{line}" for line in range(1, 20_001))
+    ours, theirs = references.find_references(cited), references.find_references("x/" + cited)
+
+    assert references.relate(ours, theirs) is references.Relation.SAME_LINES
+    assert compared <= references.MOST_REFERENCES**2
+    assert references.find_references("a.py:1 " * 20_000) == (references.FileReference("a.py", 1, 1),)

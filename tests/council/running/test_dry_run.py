@@ -11,14 +11,21 @@ import msgspec
 import pytest
 
 from bridgehead.contract.words import Mode, TaskType, Verdict
-from bridgehead.council.calls import Answer, Call, Role, Step
+from bridgehead.council.calls import Answer, Call, CallKey, CallUsage, Reply, Role, Step
+from bridgehead.council.debate.call_batch import Tally
 from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_code
-from bridgehead.council.request.plan import PARALLEL_WORKFLOW, CouncilPlan, is_judged
+from bridgehead.council.request.plan import (
+    DEBATE_PROTOCOL,
+    PARALLEL_WORKFLOW,
+    SECURITY_ELEVATED,
+    CouncilPlan,
+    is_judged,
+)
 from bridgehead.council.running.dry_run import plan_calls
 from bridgehead.council.seating.answer_schemas import schema_of
 from bridgehead.exit_codes import ExitCode
 from council.support.driving import AT, item, items, seat, surroundings, task
-from council.test_council import TWO, Council, finds, note
+from council.test_council import TWO, Council, finds, note, ready
 
 
 def planned(intensity: str = "standard", **fields: Any) -> Any:
@@ -52,6 +59,40 @@ def test_a_real_run_never_makes_more_calls_than_were_announced(intensity: str) -
     seats = [seat("claude"), seat("codex", connection="mcp")]
     listed = plan_calls(plan, surroundings(), seats, {}, at=AT)
     assert len(council.calls) <= listed.most_calls
+
+
+@pytest.mark.parametrize("intensity", ["quick", "standard", "thorough"])
+@pytest.mark.parametrize("messaging", [False, True])
+def test_a_debate_never_makes_more_calls_than_were_announced(intensity: str, messaging: bool) -> None:
+    seats = {name: ready(name, messaging=messaging) for name in ("claude", "codex")}
+    council = Council(
+        seats,
+        finds("SQL injection"),
+        task_fields={"intensity": intensity},
+        route=DEBATE_PROTOCOL,
+        preset=SECURITY_ELEVATED.name,
+    ).drive()
+    planned = [seat(name, messaging=messaging) for name in seats]
+
+    listed = plan_calls(council.run.plan, surroundings(), planned, {}, at=AT)
+
+    first = [str(call.key) for one in listed.seats for call in one.first_calls]
+    assert first == [str(call.key) for call in council.calls][: len(first)]
+    asked = [call for call in council.calls if call.key.attempt == 1]
+    assert len(first) < len(asked) <= listed.most_calls, "a repair per call is not counted"
+
+
+def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
+    def priced(calls: list[float | None]) -> float | None:
+        tally = Tally()
+        for number, cost in enumerate(calls):
+            key = CallKey(seat="claude", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=f"d{number}")
+            tally.answered(Reply(key=key, text="x", at=AT, usage=CallUsage(cost_usd=cost)))
+        return tally.usage().cost_usd
+
+    assert priced([0.25, 0.5]) == 0.75
+    assert priced([0.25, None]) is None
+    assert priced([]) is None
 
 
 def test_the_quick_route_announces_one_seat_and_no_stage_b() -> None:

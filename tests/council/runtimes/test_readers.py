@@ -156,3 +156,26 @@ def test_an_error_instead_of_geminis_answer_is_read() -> None:
 
     assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is ErrorClass.SERVER_ERROR
+
+
+@pytest.mark.parametrize("read", [read for read, _ in READERS])
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("on_stderr", [False, True])
+@pytest.mark.parametrize(
+    ("prose", "expected"),
+    [
+        ("Not logged in \u00b7 Please run /login", ErrorClass.AUTH),
+        ("Your credit balance is too low to access the API", ErrorClass.QUOTA),
+        ("You have exhausted your daily quota on this model.", ErrorClass.QUOTA),
+        ("This version has been discontinued. Update to go on.", ErrorClass.RETIRED),
+        ("IneligibleTierError: this account is not eligible", ErrorClass.RETIRED),
+    ],
+)
+def test_a_refusal_in_prose_is_recognised_whatever_the_exit_code(
+    read: Callable[[CommandResult], CallOutcome], code: int, on_stderr: bool, prose: str, expected: ErrorClass
+) -> None:
+    outcome = read(ran(code, "" if on_stderr else f"{prose}\n", f"{prose}\n" if on_stderr else ""))
+
+    assert isinstance(outcome, RuntimeRefusal)
+    assert outcome.error_class is expected
+    assert outcome.message.startswith(prose[:20])

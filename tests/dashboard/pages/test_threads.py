@@ -199,6 +199,10 @@ def test_a_reply_is_what_rig_send_would_have_sent(rigs: RigsAndPages) -> None:
     assert "from: mac-m5max" in sent and "tldr: soon" in sent and sent.endswith("Soon.\n")
     kept = rigs.note(rigs.web.post(f"{mac.address}/replies", type="ACK", to="win-5080", text="later"))
     assert "not pushed" in kept
+    warned = rigs.note(
+        rigs.web.post(f"{mac.address}/replies", type="ACK", to="win-5080", text="later", tldr="x" * 300)
+    )
+    assert "ACK" in warned and "warning: tldr is 300 chars" in warned
 
 
 @pytest.mark.parametrize(

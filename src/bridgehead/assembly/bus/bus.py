@@ -24,11 +24,8 @@ from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import QuestionKey
 from bridgehead.errors import ConfigError
 from bridgehead.host.clock import SystemClock, iso_ms
-from bridgehead.host.files import read_bounded
 
 _log: Final = logging.getLogger("bridgehead.bus")
-SEATS_FILE: Final = ".bridge-settings.json"
-MAX_BYTES: Final = 1 << 20
 
 
 def bus_settings(assembly: Assembly, flags: Mapping[str, Any]) -> BusSettings:
@@ -68,17 +65,13 @@ def agent_for(assembly: Assembly, name: str | None) -> Agent | None:
 
 
 def _chat_completions(assembly: Assembly) -> Agent:
-    from bridgehead.council.request.settings import load_settings, without_untrusted
+    from bridgehead.assembly.council.files import SEATS_FILE, read_seats_file
 
-    path = assembly.places.project / SEATS_FILE
-    content = read_bounded(path, MAX_BYTES) if path.exists() else None
-    seats = load_settings(None if content is None else content.decode(), SystemClock().now())
-    if content is not None and not assembly.trusted_files.holds(path, content):
-        seats = without_untrusted(seats)
+    seats = read_seats_file(assembly).settings(SystemClock().now())
     entry = seats.runtimes.get("openai")
     base_url = entry.options.get("base_url") if entry is not None else None
     if entry is None or not isinstance(base_url, str):
-        raise NoEndpoint(path)
+        raise NoEndpoint(assembly.places.project / SEATS_FILE)
     variable = entry.options.get("api_key_env")
     key = assembly.environ.get(variable) if isinstance(variable, str) else None
     return ChatCompletionsAgent(base_url, model=entry.models[0], key=key)

@@ -22,7 +22,7 @@ from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.request.domains import load_registry
 from bridgehead.council.request.plan import CouncilPlan, Dismissals
 from bridgehead.council.scope.material import scope_material
-from bridgehead.council.scope.scope import Scope, ScopeRequest
+from bridgehead.council.scope.scope import Scope, ScopeRequest, removed_lines
 from bridgehead.council.scope.withheld import LeftOut
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Record, Run
@@ -211,7 +211,7 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
         # What is made in an implementation is in no tree yet: there is nothing to check its notes against.
         tree=None
         if council.task.task_type is TaskType.IMPLEMENTATION
-        else Tree.of({**hidden, **scope.texts}),
+        else Tree.of({**hidden, **scope.texts}, removed_lines(scope.diff or "")),
         renames=scope.renames,
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.words import ErrorClass
 from bridgehead.control_plane.records import EventFilter
+from bridgehead.host.clock import parse_iso
 
 RECENT_REFUSALS: Final = 200
+# How long a refusal counts before the runtime is asked again. A login is looked at each time; that costs no call.
+BELIEVED: Final[dict[str, timedelta]] = {
+    ErrorClass.QUOTA: timedelta(hours=1),
+    ErrorClass.RETIRED: timedelta(days=7),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +27,13 @@ class LastRefusal:
     error_class: str
     reason: str
     at: str
+
+    @property
+    def skip_reason(self) -> str:
+        until = parse_iso(self.at) + BELIEVED[self.error_class]
+        return (
+            f"still_refused: {self.error_class}, asked again after {until:%Y-%m-%d %H:%M} UTC; {self.reason}"
+        )
 
 
 def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
@@ -34,7 +49,16 @@ def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
     return {seat: refused for seat, refused in last.items() if refused is not None}
 
 
-def retired_runtimes(assembly: Assembly) -> frozenset[str]:
-    """Runtimes whose last word in the record is that their program is refused for good."""
+def believed_refusals(assembly: Assembly, now: datetime) -> dict[str, LastRefusal]:
+    """Those that are recent enough to spare the runtime another call (hazard 5)."""
     refused = last_refusals(assembly).items()
-    return frozenset(seat for seat, last in refused if last.error_class == ErrorClass.RETIRED)
+    return {
+        seat: last
+        for seat, last in refused
+        if last.error_class in BELIEVED and now - parse_iso(last.at) < BELIEVED[last.error_class]
+    }
+
+
+def retired_runtimes(refused: Mapping[str, LastRefusal]) -> frozenset[str]:
+    """Runtimes whose program was refused for good."""
+    return frozenset(seat for seat, last in refused.items() if last.error_class == ErrorClass.RETIRED)

@@ -160,7 +160,13 @@ class CouncilProcess:
                 AllWatchers(audience.watchers).happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
             try:
                 seats = local_seats(
-                    self.assembly, self.council, self.scope, self.machine, self.clock, self.workplace
+                    self.assembly,
+                    self.council,
+                    self.scope,
+                    self.machine,
+                    self.clock,
+                    self.workplace,
+                    resumed=self.resumed,
                 )
                 means = self._means(audience, observer, seats.settings.max_concurrency)
                 ending = anyio.run(conduct, self.run, seats, means, wishes)

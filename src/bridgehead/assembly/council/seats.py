@@ -14,7 +14,7 @@ from typing import Any, Final
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.files import SeatsFile, read_seats_file
 from bridgehead.assembly.council.journal import StoredCouncil
-from bridgehead.assembly.council.refusals import last_refusals, retired_runtimes
+from bridgehead.assembly.council.refusals import believed_refusals, last_refusals, retired_runtimes
 from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.contract.task import BridgeInput
@@ -198,9 +198,13 @@ def local_seats(
     machine: Machine,
     clock: Clock,
     workplace: Workplace,
+    *,
+    resumed: bool = False,
 ) -> LocalSeats:
-    """The seats of a stored council."""
+    """The seats of a stored council. Who is named, or called for again, is asked whatever it refused before."""
     now = parse_iso(council.started_at)
+    refused = believed_refusals(assembly, clock.now())
+    named = council.seats if resumed else council.request.options.runtimes
     settings = SeatsFile(council.settings_text, council.settings_trusted).settings(now)
     worktree = workplace.worktree
     return LocalSeats(
@@ -220,7 +224,8 @@ def local_seats(
         host_seat=council.request.options.host_seat,
         project=assembly.places.project,
         transport=_transport(assembly, council),
-        retired=retired_runtimes(assembly),
+        retired=retired_runtimes(refused),
+        refused={name: last.skip_reason for name, last in refused.items() if name not in named},
     )
 
 
@@ -281,7 +286,7 @@ def list_availability(assembly: Assembly) -> list[Availability]:
     """Every runtime in the order of dispatch, then the rigs that the settings name."""
     settings = read_seats_file(assembly).settings(SystemClock().now())
     machine = make_machine(assembly)
-    retired = retired_runtimes(assembly)
+    retired = retired_runtimes(believed_refusals(assembly, SystemClock().now()))
     rigs = [name for name in settings.runtimes if is_rig(name)]
     names = runtime_names()
     # Some programs take seconds to say their version; they are asked side by side.
@@ -307,7 +312,8 @@ def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
     """One runtime outside a council: how it would be reached here, or why not."""
     settings = read_seats_file(assembly).settings(SystemClock().now())
     machine = make_machine(assembly)
-    setup = _setup(bridge, assembly, settings, machine, retired_runtimes(assembly))
+    retired = retired_runtimes(believed_refusals(assembly, SystemClock().now()))
+    setup = _setup(bridge, assembly, settings, machine, retired)
     return check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
 
 

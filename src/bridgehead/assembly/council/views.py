@@ -142,6 +142,7 @@ def council_now(assembly: Assembly, reference: str, *, clock: Clock | None = Non
         recorded = list(_events(store, run.id))
     live = rebuild(run.data.get("bridges") or (), (event for _, event in recorded))
     line = _line(assembly, run, halted, clock or SystemClock())
+    has_report = isinstance(run.data.get("report"), dict)
     return CouncilNow(
         council=line,
         live=live,
@@ -150,8 +151,8 @@ def council_now(assembly: Assembly, reference: str, *, clock: Clock | None = Non
         loc=run.data.get("loc"),
         calls=live.calls,
         tokens=live.tokens,
-        cost_usd=live.cost_usd if line.cost_usd is None else line.cost_usd,
-        has_report=isinstance(run.data.get("report"), dict),
+        cost_usd=line.cost_usd if has_report else live.cost_usd,
+        has_report=has_report,
         seq=recorded[-1][0] if recorded else 0,
     )
 

@@ -11,10 +11,10 @@ import binascii
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
+from bridgehead.bus.settings import without_credentials
 from bridgehead.bus.transports.base import Audience, HubRefused
 from bridgehead.errors import BridgeheadError, ConfigError
 
@@ -60,8 +60,8 @@ async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Clie
         )
     except (TimeoutError, Error, OSError) as error:
         if "authorization" in str(error).lower():
-            raise HubRefused(_safe(url), str(error)) from error
-        raise NatsUnreachable(_safe(url), str(error) or type(error).__name__) from error
+            raise HubRefused(without_credentials(url), str(error)) from error
+        raise NatsUnreachable(url, str(error) or type(error).__name__) from error
 
 
 async def close_nats(client: Client | None) -> None:
@@ -134,7 +134,7 @@ class Follower:
         try:
             await self.catch_up()
         except Error as error:
-            raise NatsUnreachable(_safe(url), str(error)) from error
+            raise NatsUnreachable(url, str(error)) from error
 
     async def catch_up(self) -> None:
         """Subscribe to whom we serve now, and no longer to whom we do not; the server knows when this returns."""
@@ -220,11 +220,6 @@ def untoken(text: str) -> str:
         raise ValueError(f"not a token: {text!r}") from error
 
 
-def _safe(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
 class NatsMissing(ConfigError):
     """The extra is not installed."""
 
@@ -236,4 +231,5 @@ class NatsUnreachable(BridgeheadError):
     """No NATS server answers."""
 
     def __init__(self, url: str, cause: str) -> None:
-        super().__init__(f"{url} cannot be reached: {cause}", hint="check the address of the NATS server")
+        shown = without_credentials(url)
+        super().__init__(f"{shown} cannot be reached: {cause}", hint="check the address of the NATS server")

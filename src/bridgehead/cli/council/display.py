@@ -154,16 +154,21 @@ class WatchLines:
 
 
 class SpokenWarnings:
-    """One line on stderr for a halted bridge that nobody could be asked about (council §3)."""
+    """A line on stderr for a halted bridge that nobody could be asked about (council §3), and for what is kept back."""
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self._kept_back: set[str] = set()
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
         if line["event"] == "bridge_converted":
             self._app.warn(
                 f"{line.get('bridge')} needs you ({line.get('halt_reason')}); left out of this council"
             )
+        kept_back, _, kinds = str(line.get("detail", "")).partition(":")
+        if kept_back == "secret_left_out" and kinds not in self._kept_back:
+            self._kept_back.add(kinds)
+            self._app.warn(f"left out of the prompts because it looks like a secret: {kinds}")
 
     def refused(self, bridge: str, failed: CallFailed) -> None:
         return

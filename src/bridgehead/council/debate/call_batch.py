@@ -49,9 +49,14 @@ class Tally:
             self.reply_chars += len(result.text)
 
     @property
-    def cost_usd(self) -> float | None:
-        known = [usage.cost_usd for usage in self._used if usage.cost_usd is not None]
-        return sum(known) if known else None
+    def known_cost_usd(self) -> float:
+        """What the calls that name their price cost together; the others count 0."""
+        return sum(usage.cost_usd or 0.0 for usage in self._used)
+
+    @property
+    def _priced(self) -> bool:
+        """Whether every call named its price; a sum that leaves calls out would be taken for the whole."""
+        return bool(self._used) and all(usage.cost_usd is not None for usage in self._used)
 
     def usage(self) -> Usage:
         return Usage(
@@ -60,7 +65,7 @@ class Tally:
             reply_chars=self.reply_chars,
             tokens_in=_total([usage.tokens_in for usage in self._used]),
             tokens_out=_total([usage.tokens_out for usage in self._used]),
-            cost_usd=self.cost_usd,
+            cost_usd=self.known_cost_usd if self._priced else None,
         )
 
 
@@ -81,7 +86,7 @@ class Budget:
         if most_calls is not None and calls + next_calls > most_calls:
             return "max_calls"
         # A seat that reports no cost counts 0; the council warns about it.
-        cost = sum(tally.cost_usd or 0.0 for tally in self._tallies)
+        cost = sum(tally.known_cost_usd for tally in self._tallies)
         if most_cost is not None and cost >= most_cost:
             return "max_cost"
         return None

@@ -245,6 +245,8 @@ def _check_citation(citation: Citation, tree: Tree) -> CheckedReference:
     reference = citation.reference
     cited = _cited_lines(reference)
     path, trouble = _resolve(reference.path, tree)
+    if trouble == "file_missing" and re.sub(r"^[ab]/", "", reference.path) in tree.removed:
+        trouble = "file_removed"
     if trouble is not None:
         outcome = EvidenceOutcome.FAILED if trouble == "file_missing" else EvidenceOutcome.UNCHECKED
         return CheckedReference(path, cited, outcome, trouble)
@@ -257,6 +259,9 @@ def _check_citation(citation: Citation, tree: Tree) -> CheckedReference:
         return CheckedReference(
             path, cited, EvidenceOutcome.PASSED, None, Strength.QUOTE, nearest.lines, corrected=corrected
         )
+    gone = tree.removed.get(path)
+    if gone is not None and _nearest(citation.quotes, gone, None) is not None:
+        return CheckedReference(path, cited, EvidenceOutcome.UNCHECKED, "quote_removed")
     return _check_lines(path, cited, text, quoted=bool(citation.quotes))
 
 

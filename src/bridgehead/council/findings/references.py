@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 
 # A bare name without slash or line number counts only with one of these (council §16, row `code`, and §8).
@@ -14,6 +15,8 @@ KNOWN_EXTENSIONS: Final = frozenset(
     "h hpp cs php md txt json toml yml xml html css ini cfg csv".split()
 )
 NEARBY_LINES: Final = 3
+# Two findings are compared place by place; whoever cites more places than these does not make that any longer.
+MOST_REFERENCES: Final = 20
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s<>\"'`]*")
 _REFERENCE: Final = re.compile(
@@ -59,8 +62,8 @@ class LocatedReference:
 
 
 def find_references(text: str) -> tuple[FileReference, ...]:
-    """Every file reference in `text`, in order; URLs are skipped."""
-    return tuple(reference for reference, _ in _found(text))
+    """The file references in `text`, in order, equal ones once; URLs are skipped, and so are those beyond a measure."""
+    return tuple(islice(dict.fromkeys(reference for reference, _ in _found(text)), MOST_REFERENCES))
 
 
 def locate_references(text: str) -> tuple[LocatedReference, ...]:

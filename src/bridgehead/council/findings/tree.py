@@ -17,10 +17,19 @@ _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
 class Tree:
-    """The state that was reviewed. `read` gives a file's text, or None when it cannot be read as text."""
+    """The state that was reviewed. `read` gives a file's text, or None when it cannot be read as text.
 
-    def __init__(self, paths: Iterable[str], read: Callable[[str], str | None]) -> None:
+    `removed`: the lines that the change under review takes out of a file; they may be quoted although they are gone.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[str],
+        read: Callable[[str], str | None],
+        removed: Mapping[str, str] | None = None,
+    ) -> None:
         self.paths = tuple(dict.fromkeys(paths))
+        self.removed = {path: FileText(text) for path, text in (removed or {}).items()}
         self._read = read
         self._known = frozenset(self.paths)
         self._files: dict[str, FileText | None] = {}
@@ -29,9 +38,9 @@ class Tree:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
 
     @classmethod
-    def of(cls, texts: Mapping[str, str | None]) -> Tree:
+    def of(cls, texts: Mapping[str, str | None], removed: Mapping[str, str] | None = None) -> Tree:
         """A tree held in memory."""
-        return cls(texts, lambda path: texts[path])
+        return cls(texts, lambda path: texts[path], removed)
 
     def __contains__(self, path: object) -> bool:
         return path in self._known

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import anyio
@@ -48,6 +48,7 @@ from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import OwnReport, Posted, SeatOutcome, Seats
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 from bridgehead.host.command import Cancel
+from bridgehead.host.secrets_scan import without_secrets
 
 PROGRESS: Final = "progress"
 # These shut a seat out before it began: another connection may do, or a person must act (council §4.1, §19).
@@ -304,8 +305,17 @@ class Conductor:
                 call, RuntimeRefusal(ErrorClass.OTHER, "nobody takes the host seat's requests"), 0.0
             )
         else:
-            self._posted[call.key] = call
-            self._means.desk.post(call)
+            self._posted[call.key] = shown = self._without_secrets(call)
+            self._means.desk.post(shown)
+
+    def _without_secrets(self, call: Call) -> Call:
+        """The last look at every prompt, whoever wrote what is in it; what is left out is said, never shown."""
+        prompt, kinds = without_secrets(call.prompt)
+        if not kinds:
+            return call
+        fields = {"detail": f"secret_left_out:{','.join(kinds)}", "round": call.key.round}
+        self._means.log.write(SeatEvent(call.key.seat, "warning", fields))
+        return replace(call, prompt=prompt)
 
     def _stop_call(self, key: CallKey) -> None:
         self._posted.pop(key, None)
@@ -390,8 +400,11 @@ class Conductor:
                 since = anyio.current_time()
                 self._work.running[call.key] = Running(call, scope, since)
                 self._means.journal.started(call, self._now())
+                shown = self._without_secrets(call)
                 try:
-                    outcome = await self._runner.carry(seated.ready.connection, call, self._ask(call, seated))
+                    outcome = await self._runner.carry(
+                        seated.ready.connection, shown, self._ask(shown, seated)
+                    )
                 finally:
                     self._work.running.pop(call.key, None)
             if scope.cancel_called:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from bridgehead.contract.timeouts import MAX_ROUNDS, STANDING_AGENTS
 from bridgehead.council.calls import Call, Seat
 from bridgehead.council.council import run_for
+from bridgehead.council.debate.five_phase_vote import ROUNDS
 from bridgehead.council.debate.roster import MOST_PER_RUN
 from bridgehead.council.interfaces import RunInputs
-from bridgehead.council.request.plan import CouncilPlan
+from bridgehead.council.request.plan import CouncilPlan, Preset
 from bridgehead.council.synthesis.cross_challenge import choose_coordinator, most_calls
 
 
@@ -68,7 +69,7 @@ def plan_calls(
                 name=seat.name,
                 connection=seat.connection,
                 models=seat.models,
-                first_calls=run_for(seat, plan.task, inputs).start(at).calls,
+                first_calls=run_for(seat, plan.task, inputs, debate=_preset(plan)).start(at).calls,
                 most_later_calls=_later_calls(seat, plan),
             )
             for seat in seats
@@ -79,10 +80,17 @@ def plan_calls(
     )
 
 
+def _preset(plan: CouncilPlan) -> Preset | None:
+    return plan.preset if plan.is_debate else None
+
+
 def _later_calls(seat: Seat, plan: CouncilPlan) -> int:
     """Challenge and response for everybody, a reminder, in every round, and one ruling; quick: one consolidation."""
     domains = len(plan.task.domains)
     rounds = MAX_ROUNDS[plan.task.intensity]
+    if plan.is_debate or seat.messaging:
+        messages = ROUNDS[plan.task.intensity] if seat.messaging else 0
+        return (messages + 1) * (domains + STANDING_AGENTS)
     if len(seat.models) > 1:
         rounds = 1 if seat.debate_merged and rounds else 0
         return rounds * (2 * (domains + STANDING_AGENTS) + 1) + rounds

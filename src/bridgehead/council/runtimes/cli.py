@@ -72,13 +72,17 @@ def empty(program: str, result: CommandResult, answered: RuntimeAnswer | None = 
 
 
 def refused_without_record(program: str, result: CommandResult, known: StartupErrors) -> RuntimeRefusal:
-    """A run that left no record of its own: what stderr says decides."""
+    """A run that left no record of its own: what stderr says decides, or else the prose on stdout."""
     said = stderr_of(result)
-    if result.exit_code == 0:
-        return empty(program, result)
     message = excerpt(said) or f"{program} ended with code {result.exit_code} and said nothing"
     told = next((error_class for pattern, error_class in known if pattern.search(said)), None)
-    return RuntimeRefusal(told or classify(said), message, said)
+    told = told or classify(said)
+    if told is ErrorClass.OTHER:
+        printed = excerpt(_TERMINAL_CODES.sub("", result.text()))
+        told, message = classify(printed), message if said else excerpt(printed) or message
+    if told is ErrorClass.OTHER and result.exit_code == 0:
+        return empty(program, result)
+    return RuntimeRefusal(told, message, said)
 
 
 def stderr_of(result: CommandResult) -> str:

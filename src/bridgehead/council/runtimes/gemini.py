@@ -130,7 +130,7 @@ def _read_error(result: CommandResult) -> RuntimeRefusal:
     refused = refused_without_record("gemini", result, STARTUP_ERRORS)
     if result.exit_code == 0:
         return refused
-    return replace(refused, error_class=_class_of(stderr_of(result), result))
+    return replace(refused, error_class=_class_of(stderr_of(result) or refused.message, result))
 
 
 def _refused_by_record(error: Mapping[str, Any], result: CommandResult) -> RuntimeRefusal:

@@ -68,6 +68,17 @@ def renamed(patch: str) -> dict[str, str]:
     return {section.old: section.new for section in moved if section.old and section.new}
 
 
+def removed_lines(patch: str) -> dict[str, str]:
+    """{path: the lines a patch takes out of it}; a deleted file is known by its old name."""
+    taken: dict[str, str] = {}
+    for section in sections(patch):
+        if path := section.new or section.old:
+            hunks = _HUNK.split(section.text)[1:]
+            lines = (line[1:] for hunk in hunks for line in hunk.split("\n") if line.startswith("-"))
+            taken[path] = "\n".join(lines)
+    return taken
+
+
 def _section(text: str) -> Section:
     head = _HUNK.split(text, maxsplit=1)[0]
     named = [_clean(match["name"]) for match in _NAMES.finditer(head)]

@@ -123,6 +123,8 @@ class LocalSeats:
     transport: SeatTransport | None = None
     retired: frozenset[str] = frozenset()
     """Runtimes whose first program was refused for good in an earlier run."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Runtimes that are not asked because of what they refused lately, with the reason."""
     outside: bool = True
     """Whether runtimes of other packages may sit."""
 
@@ -133,10 +135,19 @@ class LocalSeats:
                 return self._examine(cancel)
             if runtime.startswith(RIG_MARK):
                 return self._post(runtime)
-            return self._settled(runtime, self.preflight(self.setup(runtime)))
+            outcome = self.preflight(self.setup(runtime))
+            if isinstance(outcome, Ready) and self._refuses(outcome):
+                facts = self._facts(runtime, connection=outcome.connection.kind)
+                return OwnReport(skipped_report(self.task, facts, self.refused[runtime]), outcome.events)
+            return self._settled(runtime, outcome)
         except Exception as error:  # a runtime from outside is a guest and must not end the council
             logger.warning("the check of %s failed", runtime, exc_info=True)
             return OwnReport(skipped_report(self.task, self._facts(runtime), f"cli_error: {error}"))
+
+    def _refuses(self, ready: Ready) -> bool:
+        """Whether this very program has refused calls lately; a successor and the host seat are asked."""
+        name = ready.seat.name
+        return name in self.refused and ready.connection.runtime_name == name and self.host_seat != name
 
     def check_again(self, name: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
         setup = replace(self.setup(name), retired=refused.error_class == "retired")

@@ -416,7 +416,8 @@ def _total_usage(used: Sequence[Usage]) -> Usage:
         reply_chars=total("reply_chars") or 0,
         tokens_in=total("tokens_in"),
         tokens_out=total("tokens_out"),
-        cost_usd=total("cost_usd"),
+        # A sum that leaves somebody out would be taken for the whole.
+        cost_usd=None if any(one.calls and one.cost_usd is None for one in used) else total("cost_usd"),
     )
 
 

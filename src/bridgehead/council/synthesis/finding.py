@@ -132,6 +132,14 @@ class CouncilFinding:
         return any(_passed_by_quote(source.output) for source in self.sources)
 
     @property
+    def not_found(self) -> str | None:
+        """What code looked for in vain, when no citation of any member was there (council §25.1)."""
+        checks = [_check(source.output) for source in self.sources]
+        if not checks or any(check.get("outcome") != "failed" for check in checks):
+            return None
+        return str(checks[0].get("reason"))
+
+    @property
     def is_high_depth(self) -> bool:
         return any(
             (source.seat.name, source.seat.report.connection_used) == HIGH_DEPTH for source in self.sources
@@ -170,15 +178,12 @@ class CouncilFinding:
 
     @property
     def confidence(self) -> Confidence:
-        """Two seats or checked evidence speak for a finding, a dispute or failed evidence against it."""
+        """Two seats or checked evidence speak for a finding, a dispute against it."""
         if self.cls is FindingClass.DISPUTED or self.is_unverified:
             return Confidence.LOW
         supported = (self.cls is FindingClass.MULTI) + (self.is_quoted or self.has_static_evidence)
-        doubted = all(_check(source.output).get("outcome") == "failed" for source in self.sources) and bool(
-            self.sources
-        )
         steps = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
-        reached = steps[max(0, min(2, 1 + supported - 2 * doubted))]
+        reached = steps[min(2, 1 + supported)]
         # Two stateless command lines share too much to count as independent (K24).
         return Confidence.MEDIUM if self.shared_cli_path and reached is Confidence.HIGH else reached
 

@@ -12,6 +12,7 @@ from bridgehead.contract.words import OutputState, OutputType, Status, TaskType,
 from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster, matches
 from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.synthesis.finding import (
+    COORDINATOR,
     ID_PREFIX,
     CouncilFinding,
     Position,
@@ -101,7 +102,11 @@ def _classified(
             if isinstance(source.output.requirement_id, str)
         ),
     )
-    against = _withdrawn_by_others(finding, withdrawn) + _met_by_others(finding, met)
+    against = (
+        *_withdrawn_by_others(finding, withdrawn),
+        *_met_by_others(finding, met),
+        *_cited_in_vain(finding),
+    )
     if against or _severities_apart(finding):
         own = tuple(_held(source) for source in _one_per_seat(members))
         return replace(finding, cls=FindingClass.DISPUTED, positions=(*own, *against))
@@ -122,6 +127,12 @@ def _withdrawn_by_others(
         for source, candidate in withdrawn
         if source.seat.name not in finding.seats and matches(leader, candidate, same_domain=False)
     )
+
+
+def _cited_in_vain(finding: CouncilFinding) -> tuple[Position, ...]:
+    """Evidence that is not there confirms nobody, however many seats agree on it (hazard 14)."""
+    reason = finding.not_found
+    return () if reason is None else (Position(COORDINATOR, None, f"evidence_not_found: {reason}"),)
 
 
 def _severities_apart(finding: CouncilFinding) -> bool:

@@ -100,15 +100,16 @@ def reply(context: PageContext, request: Request, form: Form) -> Response:
         push="push" in form,
         allow_secret="allow_secret" in form,
     )
+    said: list[str] = []
     try:
-        sent = send_reply(clone, thread_id, written, lambda _warning: None, CouncilReviews)
+        sent = send_reply(clone, thread_id, written, said.append, CouncilReviews)
     except NotShared as error:
         return context.go(request, address_of(clone, thread_id), f"{error.message}. {error.hint}.", bad=True)
     except BridgeheadError as error:
         return _thread(context, request, _refused("reply", written, error))
     finally:
         context.forget_waiting()
-    return context.go(request, address_of(clone, thread_id), _sentence(sent))
+    return context.go(request, address_of(clone, thread_id), " · ".join([_sentence(sent), *said]))
 
 
 def answer(context: PageContext, request: Request, form: Form) -> Response:

@@ -21,6 +21,7 @@ from bridgehead.council.runtimes.static.base import Analyser, Message, Unreadabl
 from bridgehead.council.scope.scope import Scope
 from bridgehead.host import process
 from bridgehead.host.command import Cancel, Command, CommandResult
+from bridgehead.host.secrets_scan import without_secrets
 
 # Small remarks of one kind in one file are one finding; nobody reads forty unused imports one by one.
 _JOINED_BELOW: Final = Severity.MEDIUM
@@ -186,14 +187,15 @@ def _outputs(
     for number, (tool, group) in enumerate(grouped(messages), start=1):
         first = group[0]
         quotable = is_quotable(first, withheld)
+        text = first.text if first.path not in withheld else without_secrets(first.text)[0]
         outputs.append(
             Output(
                 id=numbered_id("S", number),
                 type=OutputType.FINDING,
                 severity=first.severity,
                 status=None,
-                title=first.text.splitlines()[0],
-                description=f"{tool} ({first.rule}): {first.text}",
+                title=text.splitlines()[0],
+                description=f"{tool} ({first.rule}): {text}",
                 evidence=", ".join(quoted(message, texts, quote=quotable) for message in group),
                 action=first.action,
                 domain=first.domain,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from bridgehead.host import family as family_module
 from bridgehead.host.family import Family, find_process
 from bridgehead.host.guardian import MARK
 
@@ -75,6 +78,39 @@ sys.stdin.read()
         assert find_process(grandchild) is not None
         assert family.kill() == 1
     assert find_process(grandchild) is None
+
+
+def processes(folder: Path, *entries: tuple[int, int, int]) -> None:
+    """Write a process table: pid, session and birth of each."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for pid, session, born in entries:
+        (folder / str(pid)).mkdir(parents=True)
+        fields = " ".join(["S", "1", "0", str(session), *["0"] * 15, str(born), "0"])
+        (folder / str(pid) / "stat").write_text(f"{pid} (x) {fields}")
+
+
+def test_a_process_id_that_is_used_again_belongs_to_somebody_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing real is touched: the process table is a folder, and signals are only noted."""
+    killed: list[int] = []
+    table = tmp_path / "proc"
+    monkeypatch.setattr(family_module, "PROC", str(table))
+    monkeypatch.setattr(os, "kill", lambda pid, _number: killed.append(pid))
+    monkeypatch.setattr(os, "killpg", lambda *_: None)
+    monkeypatch.setattr(family_module, "_RESCAN_SECONDS", 0.0)
+    monkeypatch.setattr(family_module, "GIVE_UP_SECONDS", 0.2)
+    family = Family()
+    processes(table, (4001, 4001, 100), (4002, 4001, 110))
+    family.set_leader(4001)
+    family.remember()
+    # The child ended, and its number went to a stranger; an older stranger leads a session of the leader's number.
+    processes(table, (4002, 4002, 900), (4003, 4001, 50))
+    assert family.kill() == 0
+    assert killed == []
+    processes(table, (4002, 4001, 110))
+    family.kill()
+    assert set(killed) == {4002}
 
 
 def test_signalling_a_family_without_a_leader_or_with_a_dead_one_does_nothing() -> None:

@@ -445,6 +445,30 @@ def test_a_fifo_that_takes_the_files_place_after_the_check_does_not_hang(
         read_bounded(target, 100)
 
 
+@pytest.mark.parametrize("attempt", ["read", "append"])
+def test_a_link_that_takes_the_files_place_after_the_check_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt: str
+) -> None:
+    target, secret = tmp_path / "response.json", tmp_path / "secret"
+    target.write_text("{}")
+    secret.write_text("secret")
+    look = os.stat
+
+    def look_then_swap(*arguments: object, **options: object) -> os.stat_result:
+        found = look(*arguments, **options)  # type: ignore[arg-type]
+        target.unlink(missing_ok=True)
+        target.symlink_to(secret)
+        return found
+
+    monkeypatch.setattr(os, "stat", look_then_swap)
+    with pytest.raises(IsSymlink):
+        if attempt == "read":
+            read_bounded(target, 100)
+        else:
+            append_line(target, "x")
+    assert secret.read_text() == "secret"
+
+
 # --- reading
 
 

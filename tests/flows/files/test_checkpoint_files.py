@@ -115,6 +115,33 @@ def test_files_are_written_privately_and_never_through_a_link(files: CheckpointF
     assert (tmp_path / "victim").read_text() == "untouched"
 
 
+def test_a_removal_is_durable_before_we_go_on(
+    files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that comes back after a power cut would be asked again."""
+    files.write(files.request_path, {"request_id": "x"})
+    steps: list[str] = []
+    sync, unlink = os.fsync, Path.unlink
+
+    def note_sync(handle: int) -> None:
+        steps.append(f"sync {Path(f'/proc/self/fd/{handle}').readlink()}")
+        sync(handle)
+
+    def note_unlink(path: Path, *_: object, **__: object) -> None:
+        steps.append(f"unlink {path}")
+        unlink(path)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "unlink", note_unlink)
+    files.remove(files.request_path)
+    files.remove(files.request_path)
+    assert steps == [
+        f"unlink {files.request_path}",
+        f"sync {files.request_path.parent}",
+        f"unlink {files.request_path}",
+    ]
+
+
 def test_cleaning_up_twice_is_fine_and_leaves_what_is_no_file(files: CheckpointFiles) -> None:
     files.request_path.write_text("x")
     files.response_path.mkdir()

@@ -15,7 +15,7 @@ from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import Wire
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads.quarantine import Quarantine
+from bridgehead.rigs.threads.quarantine import Quarantine, verdict_line
 from bridgehead.rigs.trust.attestation import make_nonce
 from bridgehead.rigs.trust.incoming_changes import Refusal
 from bridgehead.rigs.trust.signers import public_key_fingerprint
@@ -177,6 +177,47 @@ def test_an_envelope_changed_since_the_last_pull_stops_the_next_one(
     arrival = arrival_in(clone)
     assert arrival.refusal is Refusal.NON_APPEND
     assert Kind.REWRITTEN in kinds_of(arrival)["demo-01/REQUEST.md"]
+    head = world.head(clone)
+    pull(clone)
+    assert world.head(clone) == head
+
+
+def test_an_envelope_changed_on_the_way_stops_the_pull(world: World, clone: Path, other_clone: Path) -> None:
+    ask(world, other_clone)
+    ask(world, other_clone, said="something else\n")
+    arrival = arrival_in(clone)
+    assert arrival.refusal is Refusal.NON_APPEND
+    assert Kind.REWRITTEN in kinds_of(arrival)["demo-01/REQUEST.md"]
+
+
+def test_an_envelope_that_came_and_went_stops_the_pull(world: World, clone: Path, other_clone: Path) -> None:
+    ask(world, other_clone)
+    ask(world, other_clone, "demo-01/STATE.md")
+    world.git("rm", "-q", "demo-01/STATE.md", at=other_clone)
+    world.git("commit", "-q", "-m", "gone", at=other_clone)
+    world.git("push", "-q", "origin", "HEAD:main", at=other_clone)
+    arrival = arrival_in(clone)
+    assert arrival.refusal is Refusal.NON_APPEND
+    assert [change.path for change in arrival.report.changed] == ["demo-01/STATE.md"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "author", "believed"),
+    [("DECISIONS", MIKE, True), ("ACK", MIKE, False), ("DECISIONS", "eve@example.com", False)],
+    ids=["a decision", "no decision", "somebody else's decision"],
+)
+def test_only_a_verified_decision_is_a_verdict(
+    world: World, clone: Path, other_clone: Path, operator: Operator, kind: str, author: str, believed: bool
+) -> None:
+    bad = envelope("other-01", body="evil words\n")
+    ask(world, other_clone)
+    world.commit(other_clone, {"demo-01/STATE.md": bad})
+    pull(clone)
+    [entry] = Quarantine(GitRepository(clone).private_dir).kept_apart
+    turn = operator.turn(body=f"I looked.\n{verdict_line(entry, lifts=True)}\n")
+    operator.relay("RELAY.md", turn.replace(b"type: DECISIONS", f"type: {kind}".encode()), author=author)
+    pull(clone)
+    assert Quarantine(GitRepository(clone).private_dir).holds("demo-01/STATE.md") is not believed
 
 
 def test_an_envelope_deleted_and_added_again_stops_the_pull(

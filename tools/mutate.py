@@ -2,12 +2,14 @@
 
 `tests/mutants/list.tsv` is our list of lines that security and durability rest on. Each mutant is tried in a copy of
 the tree, one copy for each worker; the checkout is never touched. What no test notices is listed in the end, unless
-the list says why no test can.
+the list says why no test can. With `--general` the mutants are cosmic-ray's, of modules that only decide
+(`tests/mutants/general.tsv`), and the score of each module is reported.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import os
 import queue
@@ -28,6 +30,8 @@ from typing import NamedTuple, Self, TypeVar
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LIST = REPOSITORY / "tests" / "mutants" / "list.tsv"
+GENERAL = REPOSITORY / "tests" / "mutants" / "general.tsv"
+COSMIC_RAY = REPOSITORY / ".venv" / "cosmic-ray" / "bin" / "python"
 COLUMNS = ("file", "text", "replacement", "broken", "tests", "survives")
 LINE_END = "⏎"  # stands for a line end inside a column
 TEST_SECONDS = 180
@@ -67,26 +71,36 @@ class Tried(NamedTuple):
 
 
 def read_list(path: Path = LIST) -> list[Mutant]:
-    """Return the mutants; a line that begins with `#` is a comment."""
+    """Return our own mutants."""
     mutants = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line or line.startswith("#"):
-            continue
-        columns = line.split("\t")
+    for number, columns in _rows(path):
         if not len(COLUMNS) - 1 <= len(columns) <= len(COLUMNS):
             raise ValueError(f"{path.name}:{number}: expected the columns {', '.join(COLUMNS)}")
         file, text, replacement, broken, tests, *survives = columns
-        mutants.append(
-            Mutant(
-                file,
-                text.replace(LINE_END, "\n"),
-                replacement.replace(LINE_END, "\n"),
-                broken,
-                tuple(tests.split()),
-                *survives,
-            )
-        )
+        text, replacement = text.replace(LINE_END, "\n"), replacement.replace(LINE_END, "\n")
+        mutants.append(Mutant(file, text, replacement, broken, tuple(tests.split()), *survives))
     return mutants
+
+
+def general_mutants(only: str) -> list[Mutant]:
+    """Return what cosmic-ray makes of the modules that match."""
+    mutants = []
+    for _, (file, tests) in _rows(GENERAL):
+        if re.search(only, file):
+            source = REPOSITORY / "src" / "bridgehead" / file
+            command = [str(COSMIC_RAY), str(REPOSITORY / "tools" / "general_mutants.py"), str(source)]
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            text = source.read_text(encoding="utf-8")
+            for made in map(json.loads, printed.splitlines()):
+                name = f"line {made['line']}, {made['operator'].removeprefix('core/')}"
+                mutants.append(Mutant(file, text, made["source"], name, tuple(tests.split())))
+    return mutants
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if line and not line.startswith("#"):
+            yield number, line.split("\t")
 
 
 def problem(mutant: Mutant) -> str | None:
@@ -252,7 +266,7 @@ def attempt(tree: Tree, mutant: Mutant) -> Tried:
         code, says = tree.test(mutant.tests)
     seconds = time.monotonic() - began
     if code not in (0, _TESTS_FAILED):
-        return Tried(mutant, Outcome.FAILED, seconds, says)
+        return Tried(mutant, Outcome.FAILED, seconds, f"pytest ended with {code}\n{says}")
     if code == _TESTS_FAILED:
         return Tried(mutant, Outcome.STALE if mutant.survives else Outcome.KILLED, seconds)
     return Tried(mutant, Outcome.EXPLAINED if mutant.survives else Outcome.SURVIVED, seconds)
@@ -274,10 +288,8 @@ def try_all(trees: Trees, mutants: Sequence[Mutant]) -> list[Tried]:
     done: list[Tried] = []
     for tried in trees.each(mutants, attempt):
         done.append(tried)
-        print(
-            f"[{len(done):3}/{len(mutants)}] {tried.outcome:9} {tried.seconds:5.1f} s  {tried.mutant}",
-            flush=True,
-        )
+        place = f"[{len(done):3}/{len(mutants)}]"
+        print(f"{place} {tried.outcome:9} {tried.seconds:5.1f} s  {tried.mutant}", flush=True)
     return done
 
 
@@ -286,22 +298,38 @@ def report(done: Sequence[Tried]) -> bool:
     bad = [tried for tried in done if tried.outcome not in (Outcome.KILLED, Outcome.EXPLAINED)]
     explained = [tried for tried in done if tried.outcome is Outcome.EXPLAINED]
     for tried in (*explained, *bad):
-        print(f"\n{tried.outcome}: {tried.mutant}")
-        print(f"  {tried.mutant.text!r}\n  -> {tried.mutant.replacement!r}")
-        print(f"  {tried.says or tried.mutant.survives or 'tests: ' + ' '.join(tried.mutant.tests)}")
+        mutant = tried.mutant
+        print(f"\n{tried.outcome}: {mutant}")
+        before, after = mutant.text.splitlines(), mutant.replacement.splitlines()
+        for line in list(difflib.unified_diff(before, after, n=0, lineterm=""))[3:]:
+            print(f"  {line}")
+        print(f"  {tried.says or mutant.survives or 'tests: ' + ' '.join(mutant.tests)}")
     killed = sum(tried.outcome is Outcome.KILLED for tried in done)
     print(f"\n{len(done)} mutants: {killed} killed, {len(explained)} explained, {len(bad)} to be looked at")
     return not bad
 
 
+def print_scores(done: Sequence[Tried]) -> None:
+    for file in dict.fromkeys(tried.mutant.file for tried in done):
+        outcomes = [tried.outcome for tried in done if tried.mutant.file == file]
+        killed = len(outcomes) - outcomes.count(
+            Outcome.SURVIVED
+        )  # one that cannot even be imported is noticed, too
+        print(f"{killed / len(outcomes):6.1%}  {killed}/{len(outcomes)}  {file}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.mutate", description=__doc__)
     parser.add_argument(
-        "--only", metavar="PATTERN", default="", help="a regular expression on 'file: what is broken'"
+        "--only", metavar="PATTERN", default="", help="a regular expression on file and what is broken"
     )
+    parser.add_argument("--general", action="store_true", help="cosmic-ray's mutants instead of our own")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)
-    mutants = [mutant for mutant in read_list() if re.search(given.only, str(mutant))]
+    if given.general:
+        mutants = general_mutants(given.only)
+    else:
+        mutants = [mutant for mutant in read_list() if re.search(given.only, str(mutant))]
     rotten = [f"{mutant}: {why}" for mutant in mutants if (why := problem(mutant))]
     if rotten or not mutants:
         print("\n".join(rotten) or f"no mutant matches {given.only!r}")
@@ -312,7 +340,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         if not check_tests(trees, mutants):
             return 2
-        return 0 if report(try_all(trees, mutants)) else 1
+        done = try_all(trees, mutants)
+    sound = report(done)
+    if given.general:
+        print_scores(sorted(done, key=lambda tried: tried.mutant.file))
+        return 0
+    return 0 if sound else 1
 
 
 if __name__ == "__main__":

@@ -89,18 +89,20 @@ def processes(folder: Path, *entries: tuple[int, int, int]) -> None:
         (folder / str(pid) / "stat").write_text(f"{pid} (x) {fields}")
 
 
-def test_a_process_id_that_is_used_again_belongs_to_somebody_else(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Nothing real is touched: the process table is a folder, and signals are only noted."""
-    killed: list[int] = []
-    table = tmp_path / "proc"
-    monkeypatch.setattr(family_module, "PROC", str(table))
-    monkeypatch.setattr(os, "kill", lambda pid, _number: killed.append(pid))
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
+    """Who is killed in a process table that is a folder; nothing real is touched."""
+    noted: list[int] = []
+    monkeypatch.setattr(family_module, "PROC", str(tmp_path / "proc"))
+    monkeypatch.setattr(os, "kill", lambda pid, _number: noted.append(pid))
     monkeypatch.setattr(os, "killpg", lambda *_: None)
     monkeypatch.setattr(family_module, "_RESCAN_SECONDS", 0.0)
     monkeypatch.setattr(family_module, "GIVE_UP_SECONDS", 0.2)
-    family = Family()
+    return noted
+
+
+def test_a_process_id_that_is_used_again_belongs_to_somebody_else(killed: list[int], tmp_path: Path) -> None:
+    table, family = tmp_path / "proc", Family()
     processes(table, (4001, 4001, 100), (4002, 4001, 110))
     family.set_leader(4001)
     family.remember()
@@ -111,6 +113,33 @@ def test_a_process_id_that_is_used_again_belongs_to_somebody_else(
     processes(table, (4002, 4001, 110))
     family.kill()
     assert set(killed) == {4002}
+
+
+def test_we_are_not_of_the_family_we_kill(killed: list[int], tmp_path: Path) -> None:
+    table, family = tmp_path / "proc", Family()
+    processes(table, (4001, 4001, 100), (os.getpid(), 4001, 200))
+    family.set_leader(4001)
+    family.kill()
+    assert set(killed) == {4001}
+
+
+def test_who_is_born_while_the_others_are_killed_is_killed_too(
+    killed: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, family = tmp_path / "proc", Family()
+    processes(table, (4001, 4001, 100), (4002, 4001, 110))
+    family.set_leader(4001)
+    generations = [((4003, 4001, 120),), ()]
+
+    def kill(pid: int, _number: int) -> None:
+        killed.append(pid)
+        if pid in (4002, 4003):
+            processes(table, *generations.pop(0))
+
+    monkeypatch.setattr(os, "kill", kill)
+    table.joinpath("4001").rename(tmp_path / "gone")
+    assert family.kill() == 2
+    assert killed == [4002, 4003]
 
 
 def test_signalling_a_family_without_a_leader_or_with_a_dead_one_does_nothing() -> None:

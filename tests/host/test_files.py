@@ -197,6 +197,40 @@ def test_a_file_system_that_cannot_sync_directories_is_put_up_with(
     assert (tmp_path / "file").read_text() == "x"
 
 
+def test_a_directory_that_fails_to_sync_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync = os.fsync
+
+    def fail_for_directories(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fail_for_directories)
+    with pytest.raises(FileFailure):
+        write_atomic(tmp_path / "file", "x")
+
+
+@pytest.mark.parametrize(("sync", "steps"), [(True, ["write", "fsync"]), (False, ["write"])])
+def test_a_line_is_made_durable_where_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool, steps: list[str]
+) -> None:
+    done: list[str] = []
+    real_write, real_sync = os.write, os.fsync
+
+    def write(handle: int, data: bytes) -> int:
+        done.append("write")
+        return real_write(handle, data)
+
+    def fsync(handle: int) -> None:
+        done.append("fsync")
+        real_sync(handle)
+
+    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(os, "fsync", fsync)
+    append_line(tmp_path / "log", "x", sync=sync)
+    assert done == steps
+
+
 @pytest.mark.parametrize(("exclusive", "placed"), [(False, ["rename"]), (True, ["link", "unlink"])])
 def test_content_is_on_the_disk_before_it_takes_its_place_and_the_place_before_we_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exclusive: bool, placed: list[str]

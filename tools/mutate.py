@@ -277,10 +277,12 @@ def check_tests(trees: Trees, mutants: Sequence[Mutant]) -> bool:
     selectors = sorted({test for mutant in mutants for test in mutant.tests})
     print(f"{len(selectors)} groups of tests, unchanged", flush=True)
     sound = True
+    began = time.monotonic()
     for selector, (code, says) in trees.each(selectors, lambda tree, one: (one, tree.test([one]))):
+        print(f"  {time.monotonic() - began:5.0f} s  {selector}", flush=True)
         if code != 0:
             sound = False
-            print(f"  fails without any mutant: {selector}\n{says}", flush=True)
+            print(f"FAILS without any mutant: {selector}\n{says}", flush=True)
     return sound
 
 

@@ -5,6 +5,7 @@ Its own runner starts a new interpreter for each mutant and changes the files it
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
@@ -31,9 +32,18 @@ def mutants(path: Path) -> Iterator[dict[str, Any]]:
         places = [place for node in ast_nodes(tree) for place in kind().mutation_positions(node)]
         for number, (start, _) in enumerate(places):
             mutated = mutate_code(source, kind(), number)
-            if mutated is not None and mutated not in seen:
+            if mutated is not None and mutated not in seen and _is_python(mutated):
                 seen.add(mutated)
                 yield {"file": str(path), "line": start[0], "operator": name, "source": mutated}
+
+
+def _is_python(source: str) -> bool:
+    """A lone `*` among parameters is no product, and cosmic-ray does not know that."""
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from bridgehead.config.places import Places
+from bridgehead.dashboard.app import Dashboard
 from bridgehead.dashboard.serving import (
     SHORTEST_TOKEN,
     Address,
     NeedsToken,
+    Server,
     WeakToken,
     WebRequest,
     choose_token,
@@ -94,3 +98,12 @@ def test_where_it_runs_is_noted_for_its_owner_only(tmp_path: Path) -> None:
     assert path.exists()
     forget_address(places, ADDRESS)
     assert not path.exists()
+
+
+def test_no_header_says_whose_connection_it_is() -> None:
+    """What is served is on this machine; a proxy's word for another address is nobody's."""
+
+    async def nobody(*_: Any) -> None: ...
+
+    config = Server(cast(Dashboard, SimpleNamespace(app=nobody))).config
+    assert (config.proxy_headers, config.ws, config.access_log) == (False, "none", False)

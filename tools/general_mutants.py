@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Nobody could notice: `|` between types in annotations, which are never evaluated; `is` and `==` between words of an enum;
-# `*` for `/` among parameters.
+# Nobody could notice: `|` between types in annotations, which are never evaluated; `is` for `==` between words of an
+# enum; `/` for `*` among parameters.
 LEFT_OUT = re.compile(
     "ReplaceBinaryOperator_(BitOr_|Mul_Div)|ReplaceComparisonOperator_(Is_Eq|IsNot_NotEq|Eq_Is|NotEq_IsNot)$"
 )

@@ -8,10 +8,10 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 SAY := @printf '\033[2m—\033[0m %s\n'
 
-.PHONY: help demo test lint bench fuzz soak generate clean
+.PHONY: help demo test lint bench fuzz mutate mutate-general soak generate clean
 
 help: ## What can be made here
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .venv/pip:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; none found on PATH (set PYTHON=/path/to/python3)"; exit 1; }
@@ -52,6 +52,12 @@ help: ## What can be made here
 	  || echo "pip failed: comparisons with DBOS and LangGraph will be left out, visibly"
 	@touch $@
 
+.venv/cosmic-ray/ready: .venv/pip tools/cosmic-ray.txt
+	$(SAY) "installing cosmic-ray, which breaks modules for the tests to notice"
+	@$(PYTHON) -m venv .venv/cosmic-ray
+	@.venv/cosmic-ray/bin/python -m pip --disable-pip-version-check install --quiet --requirement tools/cosmic-ray.txt
+	@touch $@
+
 .venv/hivemind/ready: .venv/pip tests/peers/hivemind.txt
 	$(SAY) "installing HiveMind-core, which the bus is measured against"
 	@$(PYTHON) -m venv .venv/hivemind
@@ -86,6 +92,12 @@ bench: .venv/dev .venv/peers .venv/ovos/ready .venv/hivemind/ready .venv/flow-en
 
 fuzz: .venv/dev ## Property tests with many more examples
 	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -q -m "not slow" -k "property or fuzz" --timeout 1800
+
+mutate: .venv/dev ## Break one line at a time, see whether a test notices (ONLY=pattern for some)
+	@$(BIN)/python -m tools.mutate --only '$(ONLY)'
+
+mutate-general: .venv/dev .venv/cosmic-ray/ready ## The same with cosmic-ray's mutants of modules that only decide; scores
+	@$(BIN)/python -m tools.mutate --general --only '$(ONLY)'
 
 soak: .venv/dev ## Ten minutes of load, watching memory
 	@$(BIN)/python -m bench.soak

@@ -72,6 +72,8 @@ def test_ordinary_lines_stay_as_they_are(line: str) -> None:
         ("\r", "[U+000D]"),
         ("\U000e0041", "[U+E0041]"),
         ("\ufe05", "[U+FE05]"),
+        ("\U000e0100", "[U+E0100]"),
+        ("\U000e01ef", "[U+E01EF]"),
         ("\u3164", "[U+3164]"),
         ("\ud800", "[U+D800]"),
     ],

@@ -42,7 +42,15 @@ def test_model_slugs_are_short_and_distinct(models: list[str], slugs: list[str])
 
 @pytest.mark.parametrize(
     ("text", "good"),
-    [("r1", True), ("a.b_c-D", True), ("", False), ("a b", False), ("x" * 128, True), ("é", False)],
+    [
+        ("r1", True),
+        ("a.b_c-D", True),
+        ("", False),
+        ("a b", False),
+        ("x" * 128, True),
+        ("é", False),
+        ("a/b", False),
+    ],
 )
 def test_session_ids(text: str, good: bool) -> None:
     assert is_session_id(text) is good

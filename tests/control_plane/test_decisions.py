@@ -9,8 +9,17 @@ import pytest
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import Part, PendingKind, PendingState, RunState
 from bridgehead.control_plane import questions
-from bridgehead.control_plane.questions import AmbiguousReference, ItemReference, UnknownItem
+from bridgehead.control_plane.questions import (
+    AmbiguousReference,
+    AnswerRefused,
+    Change,
+    ItemReference,
+    QuestionExpired,
+    QuestionWithdrawn,
+    UnknownItem,
+)
 from bridgehead.control_plane.records import ANY_EVENT, EventFilter, PendingFilter, RunFilter, supersedes
+from bridgehead.errors import AlreadyAnswered
 from control_plane.store_suite import AT, event, question, run
 
 NOW = datetime(2026, 11, 15, 10, 15, 2, 123000, tzinfo=UTC)
@@ -79,6 +88,56 @@ def test_the_answer_keeps_the_time_it_was_given_with() -> None:
     answered = questions.answer(item(), Answer(text="x", at=earlier), AT).item
 
     assert answered.answer == Answer(text="x", at=earlier)
+
+
+def test_a_question_takes_one_answer_while_it_is_open_and_not_past_its_time() -> None:
+    given = Answer(text="yes", by="bob")
+    with pytest.raises(AlreadyAnswered, match="ann"):
+        questions.answer(item(PendingState.ANSWERED), given, AT)
+    with pytest.raises(QuestionWithdrawn):
+        questions.answer(item(PendingState.WITHDRAWN), given, AT)
+    with pytest.raises(QuestionExpired):
+        questions.answer(item(expires_at=(NOW - timedelta(seconds=1)).isoformat()), given, AT)
+    with pytest.raises(AnswerRefused, match="must be one of: yes, no"):
+        questions.answer(item(choices=("yes", "no")), Answer(text="perhaps"), AT)
+    change = questions.answer(item(choices=("yes", "no")), given, AT)
+    assert (change.item.state, change.item.answer) == (
+        PendingState.ANSWERED,
+        Answer(text="yes", by="bob", at=AT),
+    )
+    assert (change.event_kind, change.facts) == ("pending.answered", {"status": "success", "by": "bob"})
+
+
+def test_times_of_other_zones_are_compared_as_times() -> None:
+    later_as_text = "2026-11-15T12:15:03+02:00"  # one second after NOW
+    assert not questions.is_expired(item(expires_at=later_as_text), AT)
+    assert questions.is_expired(item(expires_at="2026-11-15T12:15:01+02:00"), AT)
+
+
+def test_asking_again_changes_what_is_open_and_opens_what_was_withdrawn() -> None:
+    later, other = "2026-11-16T00:00:00.000Z", question("k1", title="other")
+    answered = item(PendingState.ANSWERED)
+    assert questions.ask_again(answered, other, later) == Change(answered)
+    assert questions.ask_again(item(), question("k1"), later) == Change(item())
+    changed = questions.ask_again(item(), other, later)
+    assert (changed.item.question, changed.item.opened_at) == (other, AT)
+    assert changed.event_kind == "pending.opened" and changed.facts["again"] is True
+    reopened = questions.ask_again(item(PendingState.WITHDRAWN), question("k1"), later)
+    assert (reopened.item.state, reopened.item.opened_at) == (PendingState.OPEN, later)
+
+
+def test_only_an_open_question_is_withdrawn() -> None:
+    withdrawn = questions.withdraw(item(), "nobody waits")
+    assert withdrawn.item.state is PendingState.WITHDRAWN
+    assert (withdrawn.event_kind, withdrawn.facts) == ("pending.withdrawn", {"reason": "nobody waits"})
+    assert questions.withdraw(item(PendingState.ANSWERED), "x").item.state is PendingState.ANSWERED
+
+
+@pytest.mark.parametrize("text", ["q-0", "q-", "q-01", "1", "Q-1", "q-1 ", "q-" + "9" * 19])
+def test_an_id_is_written_in_one_way(text: str) -> None:
+    assert questions.item_number(questions.item_id(7)) == 7
+    with pytest.raises(UnknownItem):
+        questions.item_number(text)
 
 
 @pytest.mark.parametrize(

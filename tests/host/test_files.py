@@ -197,6 +197,40 @@ def test_a_file_system_that_cannot_sync_directories_is_put_up_with(
     assert (tmp_path / "file").read_text() == "x"
 
 
+def test_a_directory_that_fails_to_sync_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync = os.fsync
+
+    def fail_for_directories(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fail_for_directories)
+    with pytest.raises(FileFailure):
+        write_atomic(tmp_path / "file", "x")
+
+
+@pytest.mark.parametrize(("sync", "steps"), [(True, ["write", "fsync"]), (False, ["write"])])
+def test_a_line_is_made_durable_where_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool, steps: list[str]
+) -> None:
+    done: list[str] = []
+    real_write, real_sync = os.write, os.fsync
+
+    def write(handle: int, data: bytes) -> int:
+        done.append("write")
+        return real_write(handle, data)
+
+    def fsync(handle: int) -> None:
+        done.append("fsync")
+        real_sync(handle)
+
+    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(os, "fsync", fsync)
+    append_line(tmp_path / "log", "x", sync=sync)
+    assert done == steps
+
+
 @pytest.mark.parametrize(("exclusive", "placed"), [(False, ["rename"]), (True, ["link", "unlink"])])
 def test_content_is_on_the_disk_before_it_takes_its_place_and_the_place_before_we_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exclusive: bool, placed: list[str]
@@ -443,6 +477,30 @@ def test_a_fifo_that_takes_the_files_place_after_the_check_does_not_hang(
     monkeypatch.setattr(os, "stat", look_then_swap)
     with pytest.raises(NotRegularFile):
         read_bounded(target, 100)
+
+
+@pytest.mark.parametrize("attempt", ["read", "append"])
+def test_a_link_that_takes_the_files_place_after_the_check_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt: str
+) -> None:
+    target, secret = tmp_path / "response.json", tmp_path / "secret"
+    target.write_text("{}")
+    secret.write_text("secret")
+    look = os.stat
+
+    def look_then_swap(*arguments: object, **options: object) -> os.stat_result:
+        found = look(*arguments, **options)  # type: ignore[arg-type]
+        target.unlink(missing_ok=True)
+        target.symlink_to(secret)
+        return found
+
+    monkeypatch.setattr(os, "stat", look_then_swap)
+    with pytest.raises(IsSymlink):
+        if attempt == "read":
+            read_bounded(target, 100)
+        else:
+            append_line(target, "x")
+    assert secret.read_text() == "secret"
 
 
 # --- reading

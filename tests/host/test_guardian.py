@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import subprocess
 import sys
+import termios
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from bridgehead.host.family import living_processes
 from bridgehead.host.guardian import Guardian
+from support.forked_child import in_child
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="runs are found in /proc")
 
@@ -66,6 +70,17 @@ def wait_for_the_end(handles: list[int]) -> None:
         poll.register(handle, select.POLLIN)
         assert poll.poll(PATIENCE_SECONDS * 1000), "still alive"
         os.close(handle)
+
+
+def test_nothing_outlives_a_process_group_that_was_killed(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    process = subprocess.Popen([sys.executable, "-c", OWNER, AGENT, str(told)], start_new_session=True)
+    handles = handles_on_two(told)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(PATIENCE_SECONDS)
+
+    wait_for_the_end(handles)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
@@ -166,3 +181,37 @@ def test_a_guardian_that_was_ended_is_replaced() -> None:
     with ours.watching("b"):
         assert ours._pipe is not None
         assert os.write(ours._pipe, b"+c\n") == 3
+
+
+def children() -> set[int]:
+    return {entry.pid for listed in living_processes() for entry in listed if entry.parent == os.getpid()}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_guardian_ends_by_its_pipe_and_not_by_a_signal(number: signal.Signals) -> None:
+    before, ours = children(), Guardian()
+    with ours.watching("a"):
+        pass
+    [guardian] = children() - before
+    assert ours._pipe is not None
+    # It sets its traps before it reads, so it has them when nothing is left in the pipe.
+    unread = bytearray(4)
+    while fcntl.ioctl(ours._pipe, termios.FIONREAD, unread) == 0 and any(unread):
+        os.sched_yield()
+    os.kill(guardian, number)
+    os.close(ours._pipe)
+    ours._pipe = None
+    assert os.waitstatus_to_exitcode(os.waitpid(guardian, 0)[1]) == 0
+
+
+def test_a_forked_process_has_a_guardian_of_its_own() -> None:
+    ours = Guardian()
+    with ours.watching("a"):
+        pipe = ours._pipe
+
+        def watch() -> None:
+            with ours.watching("b"):
+                assert ours._owner == os.getpid()
+
+        in_child(watch)
+        assert (ours._owner, ours._pipe) == (os.getpid(), pipe)

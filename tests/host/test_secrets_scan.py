@@ -90,6 +90,8 @@ FAKES: dict[str, str] = {
     "password": "password='" + "Tr0ub4dor" + "&3x'",
 }
 VARIANTS: list[tuple[str, str]] = [
+    ("jwt", web_token({"alg": "HS256"})),
+    ("url-password", "postgres://postgres:postgres" + "@db.corp.net/orders"),
     ("aws-access-key", "AS" + "IA" + drawn(UPPER, 16, 2)),
     ("openai-key", "sk-" + drawn(ALNUM, 20) + "T3Blbk" + "FJ" + drawn(ALNUM, 20, 2)),
     ("openai-key", "sk-" + drawn(HEX, 32)),

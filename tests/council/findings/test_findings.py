@@ -103,6 +103,36 @@ def test_a_fence_may_name_its_file_and_a_diff_sign_may_follow_any_line_end(evide
     assert [(one.path, one.cited) for one in check.references] == [("src/a.py", (4, 4))]
 
 
+@pytest.mark.parametrize(
+    ("evidence", "outcome", "reason"),
+    [
+        ("/srv/build/src/a.py:4", "passed", None),
+        ("/etc/a.py:4", "failed", "file_missing"),
+        ("/src/gone.py:4", "failed", "file_missing"),
+        ("~/src/gone.py:4", "failed", "file_missing"),
+        ("/srv/xsrc/a.py:4", "failed", "file_missing"),
+        ("a.py:4", "passed", None),
+        ("src/a.py:99", "failed", "line_out_of_range"),
+        ("src/a.py:1 `cur.execute(everything)`", "failed", "quote_not_found"),
+        ("b.py:1", "unchecked", "file_ambiguous"),
+        ("`shared = line_of_two`", "unchecked", "no_reference"),
+        ("src/long.py:1 `needle = found_late`", "failed", "quote_not_found"),
+        ("src/long.py:60 `needle = found_late`", "passed", None),
+    ],
+)
+def test_evidence_counts_only_where_it_can_be_found(evidence: str, outcome: str, reason: str | None) -> None:
+    tree = Tree.of(
+        {
+            "src/a.py": CODE,
+            "one/b.py": "shared = line_of_two\n",
+            "two/b.py": "shared = line_of_two\n",
+            "src/long.py": "x = 1\n" * 80 + "needle = found_late\n",
+        }
+    )
+    check = check_evidence(evidence, tree)
+    assert (check.outcome, check.reason) == (outcome, reason)
+
+
 def test_a_long_run_of_characters_is_walked_once() -> None:
     # Walked once for each of its characters, this would take longer than the whole suite.
     wall = "-" * 400_000

@@ -115,6 +115,76 @@ def test_files_are_written_privately_and_never_through_a_link(files: CheckpointF
     assert (tmp_path / "victim").read_text() == "untouched"
 
 
+def test_a_removal_is_durable_before_we_go_on(
+    files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that comes back after a power cut would be asked again."""
+    files.write(files.request_path, {"request_id": "x"})
+    steps: list[str] = []
+    sync, unlink = os.fsync, Path.unlink
+
+    def note_sync(handle: int) -> None:
+        steps.append(f"sync {Path(f'/proc/self/fd/{handle}').readlink()}")
+        sync(handle)
+
+    def note_unlink(path: Path, *_: object, **__: object) -> None:
+        steps.append(f"unlink {path}")
+        unlink(path)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "unlink", note_unlink)
+    files.remove(files.request_path)
+    files.remove(files.request_path)
+    assert steps == [
+        f"unlink {files.request_path}",
+        f"sync {files.request_path.parent}",
+        f"unlink {files.request_path}",
+    ]
+
+
+def test_the_files_of_a_dead_run_are_away_for_good_before_we_go_on(
+    files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(files.request_path, {"request_id": "x"})
+    synced: list[Path] = []
+    sync = os.fsync
+
+    def note(handle: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink())
+        assert not files.request_path.exists()
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", note)
+    folder = files.move_to_post_mortem("flow-1")
+    assert (folder / files.request_path.name).exists()
+    assert files.root.path in synced
+
+
+def test_answers_are_not_read_through_a_linked_folder(files: CheckpointFiles, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "a.json").write_text("{}")
+    files.root.inbox.symlink_to(elsewhere)
+    assert files.response_paths() == []
+    assert "symbolic link" in reason(files.read(files.root.inbox / "a.json"))
+
+
+def test_an_answer_that_grows_while_it_is_read_is_too_large(
+    files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SIZE_LIMITS, RESPONSE_FILE, 10)
+    files.response_path.write_bytes(b"x" * 10)
+    read = os.read
+
+    def grow_then_read(handle: int, count: int) -> bytes:
+        with files.response_path.open("ab") as growing:
+            growing.write(b"y")
+        return read(handle, count)
+
+    monkeypatch.setattr(os, "read", grow_then_read)
+    assert "too_large" in reason(files.read(files.response_path))
+
+
 def test_cleaning_up_twice_is_fine_and_leaves_what_is_no_file(files: CheckpointFiles) -> None:
     files.request_path.write_text("x")
     files.response_path.mkdir()

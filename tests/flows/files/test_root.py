@@ -13,8 +13,8 @@ import pytest
 
 from bridgehead.errors import FileError
 from bridgehead.flows import Flow
-from bridgehead.flows.errors import JournalTracked, LockHeld, UnsafeRoot
-from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.errors import JournalTracked, LockHeld, UnsafePath, UnsafeRoot
+from bridgehead.flows.files.root import FlowRoot, refuse_other_project, refuse_unsafe_output
 
 NOTHING = Flow("nothing", "1", lambda ctx: "done")
 
@@ -150,3 +150,47 @@ def test_half_written_files_of_dead_processes_are_swept(flow_project: Any) -> No
         path.touch()
     flow_project.run(NOTHING)
     assert [path.exists() for path in (leftover, living, foreign)] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("output", "fault"),
+    [
+        ("{root}/out", None),
+        ("{elsewhere}/out", None),
+        ("{root}", "the project itself"),
+        ("{root}/.", "the project itself"),
+        ("{root}/.git/hooks", "directory of git or bridgehead"),
+        ("{root}/sub/.bridgehead/x", "directory of git or bridgehead"),
+        ("{root}/sub/../../outside", "contains '..'"),
+        ("{base}/outside", "lies neither below"),
+        ("{root}/link/out", "lies neither below"),
+        ("{root}/to-git/out", "directory of git or bridgehead"),
+        ("out", "not absolute"),
+        ("{root}/a\nb", "control characters"),
+        ("{root}/\udcff\ud800", "control characters"),
+    ],
+)
+def test_output_goes_where_the_command_line_allows(tmp_path: Path, output: str, fault: str | None) -> None:
+    root, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    for folder in (root / ".git", elsewhere, tmp_path / "outside"):
+        folder.mkdir(parents=True)
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / "to-git").symlink_to(root / ".git")
+    path = output.format(root=root, elsewhere=elsewhere, base=tmp_path)
+    if fault is None:
+        refuse_unsafe_output(path, root, [elsewhere])
+    else:
+        with pytest.raises(UnsafePath, match=fault):
+            refuse_unsafe_output(path, root, [elsewhere])
+
+
+def test_a_state_file_belongs_to_its_own_project(tmp_path: Path) -> None:
+    refuse_other_project(str(tmp_path), tmp_path)
+    for other in (str(tmp_path.parent), ".", "/", f"{tmp_path}\x00"):
+        with pytest.raises(UnsafePath):
+            refuse_other_project(other, tmp_path)
+
+
+def test_answers_are_believed_of_us_of_root_and_of_the_owner(flow_project: Any) -> None:
+    root = FlowRoot.open(flow_project.root)
+    assert root.allowed_owners == {os.geteuid(), 0, flow_project.root.stat().st_uid}

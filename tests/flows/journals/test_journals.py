@@ -124,6 +124,26 @@ def test_forgetting_drops_everything_from_a_step_on(journal: Journal) -> None:
     assert [a.request_id for a in journal.attempts("flow-1")] == ["kept"]
 
 
+def test_forgetting_leaves_other_runs_alone(journal: Journal) -> None:
+    for flow_id in ("flow-1", "flow-2"):
+        journal.begin(run(flow_id))
+        for path in ("a", "b"):
+            journal.append(flow_id, record(path))
+    journal.forget_from("flow-1", "b")
+    assert (list(journal.lookup("flow-1")), list(journal.lookup("flow-2"))) == (["a"], ["a", "b"])
+    journal.forget_from("flow-1", "a")
+    assert list(journal.lookup("flow-2")) == ["a", "b"]
+
+
+def test_the_moment_an_answer_was_taken_is_kept(tmp_path: Path) -> None:
+    with SqliteJournal(tmp_path / "journal.db") as journal:
+        journal.begin(run())
+        answered = attempt("r-1", response={"status": "success"})
+        for at in (AT, "2026-11-16T00:00:00Z"):
+            journal.hold("flow-1", [answered], at=at)
+        assert journal._db.execute("SELECT consumed_at FROM request").fetchall() == [(AT,)]
+
+
 def test_a_run_is_taken_up_as_the_version_that_resumes_it(journal: Journal) -> None:
     journal.begin(run(status=RunStatus.WAITING))
     journal.claim("flow-1", version="2", at=AT)

@@ -95,6 +95,7 @@ def test_what_is_typed_is_trimmed_and_lowercased() -> None:
 def test_a_relay_rig_is_told_by_its_suffix() -> None:
     assert RigId.parse("mike-relay").is_relay
     assert not RigId.parse("relay-mike").is_relay
+    assert not RigId.parse("mike-relay-desk").is_relay
 
 
 def test_a_bad_id_is_refused_with_the_place_it_came_from() -> None:

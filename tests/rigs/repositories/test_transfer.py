@@ -206,6 +206,16 @@ def test_only_a_descendant_can_be_fast_forwarded_to(world, clone, other_clone):
         repository.fast_forward(repository.fetch(WIRE))
 
 
+def test_the_head_that_is_named_is_taken_although_more_was_fetched_since(world, clone, other_clone):
+    repository = GitRepository(clone)
+    named = world.commit(other_clone, {"demo-01/A.md": envelope("demo-01")})
+    assert repository.fetch(WIRE) == named
+    world.commit(other_clone, {"demo-01/B.md": envelope("demo-01")})
+    repository.fetch(WIRE)
+    assert repository.fast_forward(named) is None
+    assert world.head(clone) == named
+
+
 def test_a_signed_turn_is_signed_again_when_it_is_rebuilt(world, clone, other_clone, make_key):
     world.git("config", "gpg.format", "ssh", at=clone)
     world.git("config", "user.signingkey", str(make_key("k")), at=clone)

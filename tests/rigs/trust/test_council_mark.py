@@ -50,6 +50,8 @@ def test_a_second_mark_is_refused():
         block('{"council": "x", "verdict": "PASS", "report_sha256": "short"}'),
         block(f'{{"council": "x", "verdict": "GREAT", "report_sha256": "{"ab" * 32}"}}'),
         block(f'{{"council": "../x", "verdict": "PASS", "report_sha256": "{"ab" * 32}"}}'),
+        block(f'{{"council": "x y", "verdict": "PASS", "report_sha256": "{"ab" * 32}"}}'),
+        block(f'{{"council": "x", "verdict": "PASS", "report_sha256": "{"ab" * 32}0"}}'),
         block(f'{{"council": 7, "verdict": "PASS", "report_sha256": "{"ab" * 32}"}}'),
         block(f'{{"council": "x", "verdict": "PASS", "report_sha256": "{"ab" * 32}", "more": "1"}}'),
         MARK.block() + MARK.block(),

@@ -248,3 +248,74 @@ def test_openpgp_signatures_are_judged_by_the_keyring(world, clone, gpg_home, mo
     monkeypatch.setenv("GNUPGHOME", str(elsewhere))
     unknown = GitRepository(clone).check_signatures([signed], None)
     assert unknown[signed].signature is Signature.STRANGER
+
+
+def gpg(*arguments: str, at: str = "") -> str:
+    """Run gpg, as it would have been run at a time in the past (`20200101T000000`) if one is given."""
+    past = ["--faked-system-time", f"{at}!"] if at else []
+    done = subprocess.run(
+        ["gpg", "--batch", "--yes", "--passphrase", "", *past, *arguments], capture_output=True, check=True
+    )
+    return done.stdout.decode()
+
+
+def key_made_in_the_past(lifetime: str) -> str:
+    gpg("--quick-gen-key", "Op Old <op1@example.com>", "ed25519", "sign", lifetime, at="20200101T000000")
+    listed = gpg("--with-colons", "--list-keys", "=Op Old <op1@example.com>")
+    return next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
+
+
+def signed_in_the_past(world: World, clone: Path, tmp_path: Path, key: str, *options: str) -> str:
+    program = tmp_path / "gpg-in-2020"
+    program.write_text(f'#!/bin/sh\nexec gpg --faked-system-time 20200101T120000! {" ".join(options)} "$@"\n')
+    program.chmod(0o755)
+    world.git("config", "user.signingkey", key, at=clone)
+    world.git("config", "gpg.program", str(program), at=clone)
+    commit = relay(GitRepository(clone))
+    world.git("config", "--unset", "gpg.program", at=clone)
+    return commit
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "options", "code"),
+    [("1d", (), "Y"), ("0", ("--default-sig-expire", "1d"), "X")],
+    ids=["the key has expired", "the signature has expired"],
+)
+def test_an_openpgp_signature_past_its_time_is_not_known(
+    world: World,
+    clone: Path,
+    gpg_home: Path,
+    tmp_path: Path,
+    lifetime: str,
+    options: tuple[str, ...],
+    code: str,
+) -> None:
+    signed = signed_in_the_past(world, clone, tmp_path, key_made_in_the_past(lifetime), *options)
+    assert world.git("log", "-1", "--format=%G?", signed, at=clone).strip() == code
+    assert GitRepository(clone).check_signatures([signed], None)[signed].signature is Signature.STRANGER
+
+
+def test_an_openpgp_signature_by_a_key_that_was_revoked_since_is_bad(
+    world: World, clone: Path, gpg_home: Path, tmp_path: Path
+) -> None:
+    key = key_made_in_the_past("0")
+    signed = signed_in_the_past(world, clone, tmp_path, key)
+    assert GitRepository(clone).check_signatures([signed], None)[signed].signature is Signature.KNOWN
+    prepared = (gpg_home / "openpgp-revocs.d" / f"{key}.rev").read_text()
+    revocation = tmp_path / "revoke.asc"
+    revocation.write_text(prepared[prepared.index(":-----BEGIN") + 1 :])  # the colon guards against accidents
+    gpg("--import", str(revocation))
+    assert world.git("log", "-1", "--format=%G?", signed, at=clone).strip() == "R"
+    assert GitRepository(clone).check_signatures([signed], None)[signed].signature is Signature.BAD
+
+
+def test_an_openpgp_signature_nobody_vouches_for_is_not_known(
+    world: World, clone: Path, gpg_home: Path, tmp_path: Path
+) -> None:
+    key = key_made_in_the_past("0")
+    signed = signed_in_the_past(world, clone, tmp_path, key)
+    trust = tmp_path / "trust"
+    trust.write_text(f"{key}:2:\n")  # "undefined": the key is here, and nobody says whose it is
+    gpg("--import-ownertrust", str(trust))
+    assert world.git("log", "-1", "--format=%G?", signed, at=clone).strip() == "U"
+    assert GitRepository(clone).check_signatures([signed], None)[signed].signature is Signature.STRANGER

@@ -38,6 +38,17 @@ def test_every_signer_of_the_file_is_read():
     ]
 
 
+def test_a_commented_signer_is_none():
+    assert (
+        list(signers(f"#eve@example.com {KEY}\n  # eve@example.com {KEY}\n# {KEY} eve@example.com\n")) == []
+    )
+
+
+def test_a_private_key_is_called_one():
+    with pytest.raises(KeyInvalid, match="it is a private key"):
+        parse_public_key("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----")
+
+
 def test_a_signer_is_appended_and_nothing_else_changes():
     key = parse_public_key(f"{OTHER}\n")
     assert with_signer(FILE, "dora@example.com", key) == f'{FILE}dora@example.com namespaces="git" {OTHER}\n'

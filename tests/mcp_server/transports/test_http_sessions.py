@@ -1,0 +1,44 @@
+"""Sessions of MCP over HTTP by themselves, and the token that opens the door."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from starlette.requests import Request
+
+from bridgehead.mcp_server.server import Server
+from bridgehead.mcp_server.transports.http import MOST_SESSIONS, HttpApp, HttpSessions, TokenNeeded, http_app
+
+TOKEN = "t" * 32
+
+
+def test_sessions_cannot_be_guessed_and_have_an_end() -> None:
+    sessions = HttpSessions()
+    made = [sessions.begin(cast(Any, None)) for _ in range(MOST_SESSIONS + 5)]
+    assert len(set(made)) == len(made) and min(map(len, made)) >= 32
+    assert len(sessions._sessions) == MOST_SESSIONS
+    assert sessions.find(made[0]) is None and sessions.find(made[-1]) is not None
+    assert sessions.end(made[-1]) and sessions.find(made[-1]) is None
+
+
+@pytest.mark.parametrize(
+    ("authorization", "shown"),
+    [
+        (f"Bearer {TOKEN}", True),
+        (f"Basic {TOKEN}", False),
+        (f"Bearer {TOKEN[:8]}{'x' * 24}", False),
+        (f"Bearer {TOKEN}x", False),
+        ("Bearer ", False),
+        ("", False),
+    ],
+)
+def test_the_token_is_shown_whole(authorization: str, shown: bool) -> None:
+    app = HttpApp(cast(Server, None), TOKEN)
+    headers = [(b"authorization", authorization.encode())]
+    assert app._shows_token(Request({"type": "http", "headers": headers})) is shown
+
+
+def test_nothing_is_served_without_a_token() -> None:
+    with pytest.raises(TokenNeeded):
+        http_app(cast(Any, None), token="")

@@ -1,0 +1,108 @@
+"""What `send`, `relay` and `close` refuse before anything is committed (rigs §8, §10, §11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bridgehead.errors import SecretRefused, UserError
+from bridgehead.rigs.envelope.body_hash import body_hash
+from bridgehead.rigs.operations.close import CloseRequest, close
+from bridgehead.rigs.operations.posting import ThreadMissing
+from bridgehead.rigs.operations.relay import NotARelayRig, ParentUnknown, RelayRequest, relay
+from bridgehead.rigs.operations.send import RelayMaySendOnlySigned, SendRequest, send
+from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.freeze import Freeze, ThreadFrozen
+from rigs.support.git_world import World, envelope
+
+NOW_MS = 1_800_000_000_000
+FREEZE = Freeze("other-relay", "2027-01-15T08:00:00.000Z", "2099-01-01T00:00:00.000Z")
+SECRET = "token ghp_" + "q7Zr2Lm9Xv4Ks8Tn1Bw6" + "Yc3Hd5Jf0PaGeUiO\n"
+QUESTION = "please decide\n"
+
+
+def rig_called(name: str, clone: Path) -> Rig:
+    (clone / ".bridge").mkdir(exist_ok=True)
+    (clone / ".bridge" / "config.yaml").write_text(f"rig_id: {name}\n")
+    return Rig(
+        lambda: GitRepository(clone),
+        now_ms=lambda: NOW_MS,
+        random_bits=lambda _bits: 0,
+        sleep=lambda _seconds: None,
+        tell=lambda _text: None,
+    )
+
+
+@pytest.fixture
+def asked(world: World, clone: Path) -> Path:
+    """A clone with a thread that holds one question, and its head."""
+    world.commit(clone, {"demo-01/REQUEST.md": envelope("demo-01", kind="REQUEST", body=QUESTION)})
+    return clone
+
+
+def sending(**changes: object) -> SendRequest:
+    return SendRequest("STATE", "demo-01", ["rig-z"], push=False)._replace(**changes)
+
+
+def relaying(**changes: object) -> RelayRequest:
+    request = RelayRequest("ACK", "demo-01", body_hash(QUESTION), ["rig-a"], push=False)
+    return request._replace(**changes)
+
+
+@pytest.fixture
+def operator(world: World, asked: Path, make_key: Callable[[str], Path]) -> Rig:
+    for name, value in (("gpg.format", "ssh"), ("user.signingkey", str(make_key("mike")))):
+        world.git("config", name, value, at=asked)
+    return rig_called("mike-relay", asked)
+
+
+def test_a_relay_turn_is_signed(world: World, asked: Path, operator: Rig) -> None:
+    sent = relay(operator, relaying())
+    assert "\ngpgsig " in world.git("cat-file", "commit", sent.commit_sha, at=asked)
+    assert world.head(asked) == sent.commit_sha
+
+
+def test_what_may_not_be_relayed_leaves_the_clone_as_it_was(world: World, asked: Path, operator: Rig) -> None:
+    head = world.head(asked)
+    with pytest.raises(ParentUnknown):
+        relay(operator, relaying(in_reply_to="f" * 64))
+    with pytest.raises(SecretRefused):
+        relay(operator, relaying(body=lambda: SECRET))
+    with pytest.raises(RelayMaySendOnlySigned):
+        send(operator, sending())
+    with pytest.raises(NotARelayRig):
+        relay(rig_called("mike-desk", asked), relaying())
+    assert world.head(asked) == head and world.porcelain(asked) == ["?? .bridge/config.yaml"]
+
+
+def test_a_secret_is_neither_sent_nor_put_into_the_last_word(world: World, asked: Path) -> None:
+    rig, head = rig_called("rig-a", asked), world.head(asked)
+    for attempt in (
+        lambda: send(rig, sending(body=lambda: SECRET)),
+        lambda: send(rig, sending(tldr=SECRET.strip())),
+        lambda: send(rig, sending(status=f"▶ {SECRET.strip()}")),
+        lambda: close(rig, CloseRequest("demo-01", "completed", note=SECRET, push=False)),
+    ):
+        with pytest.raises(SecretRefused):
+            attempt()
+    assert world.head(asked) == head
+
+
+@pytest.mark.parametrize("thread", ["../outside", "/tmp", "demo-01/../../outside"])
+def test_nothing_is_sent_to_a_directory_outside_the_clone(world: World, asked: Path, thread: str) -> None:
+    (world.base / "outside").mkdir()
+    with pytest.raises(ThreadMissing):
+        send(rig_called("rig-a", asked), sending(thread_id=thread))
+
+
+def test_a_frozen_thread_is_not_written_to(world: World, asked: Path) -> None:
+    rig = rig_called("rig-a", asked)
+    GitRepository(asked).freeze(None, "demo-01", FREEZE.stored_text())
+    with pytest.raises(ThreadFrozen):
+        send(rig, sending())
+    with pytest.raises(UserError):
+        close(rig, CloseRequest("demo-01", "completed", push=False))
+    assert send(rig, sending(despite_freeze=True)).file_path == "demo-01/STATE.md"

@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 SAY := @printf '\033[2m—\033[0m %s\n'
 
-.PHONY: help demo test lint bench fuzz soak generate clean
+.PHONY: help demo test lint bench fuzz faults soak generate clean
 
 help: ## What can be made here
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -86,6 +86,9 @@ bench: .venv/dev .venv/peers .venv/ovos/ready .venv/hivemind/ready .venv/flow-en
 
 fuzz: .venv/dev ## Property tests with many more examples
 	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -q -m "not slow" -k "property or fuzz" --timeout 1800
+
+faults: .venv/dev ## Fail every system call of every kind of write, then look what the next command makes of it (about an hour)
+	@PYTHONPATH=tests $(BIN)/python -m faults
 
 soak: .venv/dev ## Ten minutes of load, watching memory
 	@$(BIN)/python -m bench.soak

@@ -160,7 +160,8 @@ class SqliteStore(SqlStore):
                 put_in_place(temporary, self._path)
         finally:
             for suffix in ("", "-journal", "-wal", "-shm"):
-                temporary.with_name(temporary.name + suffix).unlink(missing_ok=True)
+                with suppress(OSError):  # what stays is swept up later (host/files.py)
+                    temporary.with_name(temporary.name + suffix).unlink()
 
     def _connect_if_there(self, path: Path) -> sqlite3.Connection | None:
         """A connection without any promise about what is in the file; it never creates one."""

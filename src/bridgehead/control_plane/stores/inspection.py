@@ -23,6 +23,7 @@ from bridgehead.control_plane.stores.sqlite import (
     APPLICATION_ID,
     FRAME_HEAD,
     LOG_HEAD,
+    failure,
     is_record_file,
     log_damage,
     log_of,
@@ -37,6 +38,8 @@ from bridgehead.host.file_errors import translated
 LARGE_BYTES: Final = 64 * 1024 * 1024
 NEWEST_ROWS: Final = 20_000
 MOST_COMPLAINTS: Final = 20
+BUSY_SECONDS: Final = 10.0
+DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 LEAF: Final = b"\x0d"
 Row = tuple[Any, ...]
 # Table: what one row is called, the columns that are summed, how it is decoded.
@@ -82,9 +85,16 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
             complaints += _missing_rows(connection)
             found = _counted(str(path), _all_rows(connection, NEWEST_ROWS if part else None))
     except sqlite3.Error as error:
+        raise_unless_damaged(path, error)
         return Inspection(str(path), (str(error),))
     note = f"it is large: only its newest {NEWEST_ROWS} rows were read" if part else None
     return Inspection(found.where, (*complaints, *found.damage)[:MOST_COMPLAINTS], found.counts, note)
+
+
+def raise_unless_damaged(path: Path, error: sqlite3.Error) -> None:
+    """A lock or a disk that fails says nothing about the record."""
+    if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in DAMAGED:
+        raise failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
 
 
 def check(address: str | Path, *, quick: bool = False) -> Inspection:
@@ -140,8 +150,11 @@ def back_up(address: str | Path, target: Path) -> Inspection:
         with translated(target, "written"):
             if not put_in_place(copy, target):
                 raise UserError(f"{target} was not written: it exists already", hint="name another file")
+    except sqlite3.Error as error:
+        raise failure(f"{path} (copied to {target})", error, waited_seconds=BUSY_SECONDS) from error
     finally:
-        copy.unlink(missing_ok=True)
+        with suppress(OSError):
+            copy.unlink()
     return msgspec.structs.replace(copied, where=str(target))
 
 
@@ -180,7 +193,9 @@ def _exported(table: str, value: Any, damage: str | None = None) -> Exported:
 def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that sees one moment of the record and brings nothing up to date."""
     name = str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    with closing(sqlite3.connect(f"file:{name}?mode=rw", uri=True, isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(f"file:{name}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    ) as connection:
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("BEGIN")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import RunState
 from bridgehead.control_plane.stores import inspection
-from bridgehead.control_plane.stores.failures import NotARecord, RecordDamaged
+from bridgehead.control_plane.stores.failures import NotARecord, RecordDamaged, RecordFailed
 from bridgehead.control_plane.stores.inspection import back_up, check, export, inspect
 from bridgehead.control_plane.stores.sqlite import SqliteStore, mark_of
 from bridgehead.doctor.checkup import check_record
@@ -339,6 +340,25 @@ def test_a_large_record_is_looked_at_in_part_by_doctor(
 
     assert found.counts == {"events": 30, "runs": 30, "pending": 30}
     assert found.damage == () and "newest 30" in (found.note or "")
+
+
+@pytest.mark.parametrize(
+    "work", [check, lambda path: list(export(path)), lambda path: back_up(path, path.with_name("c"))]
+)
+def test_a_disk_that_fails_is_no_damage(
+    tmp_path: Path, base: Base, monkeypatch: pytest.MonkeyPatch, work: Callable[[Path], object]
+) -> None:
+    path = write(tmp_path, base.file, b"")
+
+    def failing(_path: Path) -> Any:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    monkeypatch.setattr(inspection, "_connected", failing)
+    with pytest.raises(RecordFailed, match="disk I/O error"):
+        work(path)
+    assert not mark_of(path).exists()
 
 
 def test_a_missing_record_is_no_damage_and_nothing_is_made(tmp_path: Path) -> None:

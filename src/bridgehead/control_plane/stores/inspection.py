@@ -121,8 +121,11 @@ def export(address: str | Path) -> Iterator[Exported]:
         yield from (Exported(None, None, complaint) for complaint in damage)
         yield from _scattered_rows(path)
     elif is_record_file(path):
-        with _connected(path) as connection:
-            yield from _all_rows(connection, None)
+        try:
+            with _connected(path) as connection:
+                yield from _all_rows(connection, None)
+        except sqlite3.Error as error:
+            raise failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
 
 
 def back_up(address: str | Path, target: Path) -> Inspection:

@@ -40,7 +40,7 @@ OLDEST_SQLITE: Final = (3, 37, 0)  # STRICT tables
 _RETRY_SECONDS: Final = 0.01
 LOG_HEAD: Final = 32
 FRAME_HEAD: Final = 24
-LOG_LOOKS: Final = 3
+LOG_LOOKS: Final = 10
 T = TypeVar("T")
 
 
@@ -396,16 +396,16 @@ def log_damage(path: Path) -> str | None:
     SQLite reads a log up to the first frame that is wrong, because that is how a write ends that nobody was told
     about. A frame that is right after one that is wrong shows that the log was damaged.
     """
-    for _ in range(LOG_LOOKS):  # a process that writes meanwhile may show us half a frame
+    seen = None
+    for _ in range(LOG_LOOKS):
         try:
-            content = log_of(path).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            return f"its log cannot be read: {error.strerror}"
-        if (damage := _log_damage(content)) is None:
-            return None
-    return damage
+            damage = _log_damage(log_of(path).read_bytes())
+        except OSError:
+            return None  # there is none, or SQLite will say why it cannot be read
+        if damage is None or damage == seen:
+            return damage
+        seen = damage  # or somebody is writing just now; what he wrote is whole when we look again
+    return None
 
 
 def _log_damage(content: bytes) -> str | None:

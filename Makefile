@@ -84,7 +84,10 @@ lint: .venv/dev ## ruff and mypy --strict
 bench: .venv/dev .venv/peers .venv/ovos/ready .venv/hivemind/ready .venv/flow-engines/ready ## Us and the peers in one run, ratios printed
 	@$(BIN)/python -m bench
 
-fuzz: .venv/dev ## Property tests with many more examples
+FUZZ_MINUTES ?= 20
+
+fuzz: .venv/dev ## Every parser of foreign text, guided by coverage (FUZZ_MINUTES=20 of CPU), and property tests with many more examples
+	@PYTHONPATH=tests $(BIN)/python -m parsers.fuzz --minutes $(FUZZ_MINUTES)
 	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -q -m "not slow" -k "property or fuzz" --timeout 1800
 
 faults: .venv/dev ## Fail every system call of every kind of write, then look what the next command makes of it (about an hour)

@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 SAY := @printf '\033[2m—\033[0m %s\n'
 
-.PHONY: help demo test lint bench fuzz mutate mutate-general soak generate clean
+.PHONY: help demo test lint bench fuzz faults mutate mutate-general soak generate clean
 
 help: ## What can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -90,8 +90,14 @@ lint: .venv/dev ## ruff and mypy --strict
 bench: .venv/dev .venv/peers .venv/ovos/ready .venv/hivemind/ready .venv/flow-engines/ready ## Us and the peers in one run, ratios printed
 	@$(BIN)/python -m bench
 
-fuzz: .venv/dev ## Property tests with many more examples
+FUZZ_MINUTES ?= 20
+
+fuzz: .venv/dev ## Every parser of foreign text, guided by coverage (FUZZ_MINUTES=20 of CPU), and property tests with many more examples
+	@PYTHONPATH=tests $(BIN)/python -m parsers.fuzz --minutes $(FUZZ_MINUTES)
 	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -q -m "not slow" -k "property or fuzz" --timeout 1800
+
+faults: .venv/dev ## Fail every system call of every kind of write, then look what the next command makes of it (about an hour)
+	@PYTHONPATH=tests $(BIN)/python -m faults
 
 mutate: .venv/dev ## Break one line at a time, see whether a test notices (ONLY=pattern for some)
 	@$(BIN)/python -m tools.mutate --only '$(ONLY)'

@@ -70,8 +70,7 @@ class PostgresPlace(RecordPlace):
         self.address = url
 
     def _open(self, **options: Any) -> Store:
-        from bridgehead.control_plane.stores.postgres import PostgresStore
-        from bridgehead.control_plane.stores.postgres_address import PostgresAddress
+        from bridgehead.control_plane.stores.postgres import PostgresAddress, PostgresStore
 
         return PostgresStore(PostgresAddress.parse(self.address), **options)
 

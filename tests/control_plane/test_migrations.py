@@ -18,12 +18,12 @@ from bridgehead.control_plane.stores.sqlite import APPLICATION_ID, SqliteStore
 from control_plane.store_suite import SENT, event, ids, question, run
 
 COLUMNS = {
-    "events": ["seq", "id", "kind", "part", "at", "project", "run_id", "data"],
+    "events": ["seq", "id", "kind", "part", "at", "project", "run_id", "data", "sum"],
     "runs": [
-        "id", "part", "kind", "title", "state", "started_at", "updated_at", "project", "ended_at", "data",
+        "id", "part", "kind", "title", "state", "started_at", "updated_at", "project", "ended_at", "data", "sum",
     ],
     "pending": [
-        "number", "part", "project", "key", "kind", "state", "run_id", "question", "opened_at", "answer",
+        "number", "part", "project", "key", "kind", "state", "run_id", "question", "opened_at", "answer", "sum",
     ],
 }  # fmt: skip
 
@@ -92,7 +92,7 @@ def test_a_reader_brings_an_older_record_up_to_date_too(lasting_place: Any, vers
 
     reader = lasting_place.open(read_only=True)
 
-    assert reader.pending() == []
+    assert len(reader.pending()) == (version >= 2)
     assert ids(reader.events(SENT)) == ["old-1", "old-2"]
     with pytest.raises(RecordReadOnly):
         reader.append([event("e1")])

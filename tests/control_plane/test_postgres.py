@@ -93,7 +93,7 @@ def test_an_address_that_cannot_be_read_is_refused_without_showing_the_password(
 
 
 def test_the_address_shows_everything_but_the_password() -> None:
-    from bridgehead.control_plane.stores.postgres_address import PostgresAddress
+    from bridgehead.control_plane.stores.postgres import PostgresAddress
 
     address = PostgresAddress.parse(
         f"postgres://ann:{SECRET}@db.example:5433/records?schema=mine&sslmode=require"

@@ -223,16 +223,48 @@ def test_a_row_nobody_could_have_written_is_reported_as_damage(tmp_path: Path) -
         assert ids(store.events(SENT, after=3)) == ["e2"]
 
 
-def test_an_empty_file_becomes_a_record(tmp_path: Path) -> None:
+def test_a_record_gets_its_name_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one that was cut off to nothing would pass for a new one."""
+    path = tmp_path / "record.db"
+    seen = []
+    migrate = SqliteStore._migrate_once
+
+    def watched(store: SqliteStore, transaction: Any) -> bool:
+        seen.append(path.exists())
+        return migrate(store, transaction)
+
+    monkeypatch.setattr(SqliteStore, "_migrate_once", watched)
+    with SqliteStore(path) as store:
+        assert [one.event.kind for one in store.events()] == ["record.created"]
+    assert seen == [False]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["record.db"]
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["writing", "reading"])
+def test_an_empty_file_is_a_damaged_record(tmp_path: Path, read_only: bool) -> None:
     path = tmp_path / "record.db"
     path.touch()
 
-    with SqliteStore(path, read_only=True) as reader:
-        assert reader.events() == []
+    with pytest.raises(RecordDamaged, match="it is empty"):
+        SqliteStore(path, read_only=read_only)
+
     assert path.stat().st_size == 0
 
+
+def test_two_that_create_the_record_at_once_have_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "record.db"
+    migrate = SqliteStore._migrate_once
+
+    def overtaken(store: SqliteStore, transaction: Any) -> bool:
+        monkeypatch.setattr(SqliteStore, "_migrate_once", migrate)
+        filled(path, 1)
+        return migrate(store, transaction)
+
+    monkeypatch.setattr(SqliteStore, "_migrate_once", overtaken)
     with SqliteStore(path) as store:
-        assert [one.event.kind for one in store.events()] == ["record.created"]
+        assert ids(store.append([event("new")])) == ["new"]
+        assert ids(store.events(SENT)) == ["e0", "new"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["record.db"]
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo"])
@@ -318,18 +350,6 @@ def test_a_record_locked_by_another_process_is_given_up_on_and_works_afterwards(
         assert ids(store.append([event("new")])) == ["new"]
 
 
-def test_a_new_record_locked_before_its_creation_is_given_up_on(tmp_path: Path) -> None:
-    path = tmp_path / "record.db"
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-
-    with pytest.raises(RecordLocked):
-        SqliteStore(path, busy_timeout_seconds=0.05)
-
-    other.close()
-    SqliteStore(path).close()
-
-
 def test_a_full_disk_leaves_the_record_as_it_was(tmp_path: Path) -> None:
     path = filled(tmp_path / "record.db")
     with SqliteStore(path) as store:
@@ -385,25 +405,6 @@ def test_a_commit_is_synced_and_foreign_keys_are_checked(tmp_path: Path) -> None
         ]
         assert settings == ["wal", 2]
         assert connection.execute("PRAGMA foreign_keys").fetchone() == (1,)
-
-
-def test_what_a_file_is_gets_read_at_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a record created between two looks would pass for a file of another program."""
-    path = tmp_path / "record.db"
-    attempts: list[str] = []
-
-    class Interrupted(sqlite3.Connection):
-        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
-            if statement == "PRAGMA user_version" and not attempts:
-                attempts.append("another process")
-                with pytest.raises(RecordLocked):
-                    SqliteStore(path, busy_timeout_seconds=0.05)
-            return super().execute(statement, *values)
-
-    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Interrupted))
-    with SqliteStore(path) as store:
-        assert ids(store.append([event("e1")])) == ["e1"]
-    assert attempts
 
 
 @pytest.mark.parametrize(

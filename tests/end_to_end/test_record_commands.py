@@ -1,4 +1,4 @@
-"""events, pending and answer through the installed command."""
+"""events, record, pending and answer through the installed command."""
 
 from __future__ import annotations
 
@@ -203,3 +203,44 @@ def test_the_record_is_private(user: Machine) -> None:
     record(user, sent(1))
 
     assert Path(user.record).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_whole_record_is_checked_copied_and_exported(user: Machine) -> None:
+    record(user, sent(1), sent(2))
+    ask(user)
+
+    checked = user.run("record", "check", "--json").json
+    assert checked["whole"] and checked["damage"] == []
+    assert checked["counts"] == {"events": 4, "runs": 0, "pending": 1}
+    assert user.run("record", "backup", "kept.db", "--json").json["counts"] == checked["counts"]
+    again = user.run("record", "backup", "kept.db")
+    assert again.code == 1 and "exists already" in again.err
+    lines = [json.loads(line) for line in user.run("record", "export").out.splitlines()]
+    assert [line["row"]["id"] for line in lines if line["table"] == "events"][1:3] == ["e1", "e2"]
+    assert all(line["schema_version"] == "1.0" and "damage" not in line for line in lines)
+
+
+def test_a_damaged_record_is_refused_by_every_writer_and_what_is_readable_is_exported(user: Machine) -> None:
+    record(user, *(sent(number) for number in range(30)))
+    file = bytearray(user.record.read_bytes())
+    place = file.index(b"t/ACK-17.md")
+    file[place] ^= 1
+    user.record.write_bytes(file)
+
+    checked = user.run("record", "check")
+    said = checked.out
+    assert (
+        checked.code == 2
+        and "is damaged" in said
+        and "row 19 is not as it was written" in said
+        and "record export" in said
+    )
+    diagnoses = user.run("doctor", "--json").json["checks"]
+    assert [one["class"] for one in diagnoses if one["group"] == "record"] == ["record.unusable"]
+    assert "is damaged" in user.run("events", "--follow").err
+    assert user.record.read_bytes() == file
+    exported = user.run("record", "export", "--output", "left.jsonl")
+    assert (exported.code, exported.out) == (2, "") and "2 places are damaged" in exported.err
+    lines = [json.loads(line) for line in (user.project / "left.jsonl").read_text().splitlines()]
+    assert len([line for line in lines if line["row"] and "damage" not in line]) == 30
+    assert (user.project / "left.jsonl").stat().st_mode & 0o777 == 0o600

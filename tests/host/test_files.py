@@ -344,10 +344,11 @@ def test_a_writer_killed_at_any_step_leaves_the_old_content_or_the_new(
 def test_leftovers_of_killed_writers_are_removed_after_an_hour(tmp_path: Path) -> None:
     stale = tmp_path / ".state.json.4711.0123456789abcdef.tmp"
     fresh = tmp_path / ".state.json.4711.fedcba9876543210.tmp"
+    journal = tmp_path / ".record.db.4711.0123456789abcdef.tmp-journal"
     foreign = tmp_path / "notes.tmp"
-    for path in (stale, fresh, foreign):
+    for path in (stale, fresh, journal, foreign):
         path.write_text("half")
-    for path in (stale, foreign):
+    for path in (stale, journal, foreign):
         os.utime(path, (1, 1))
     write_atomic(tmp_path / "other.json", "x")
     assert names_in(tmp_path) == [fresh.name, "notes.tmp", "other.json"]

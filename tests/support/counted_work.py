@@ -75,18 +75,25 @@ class _CountedPattern:
             yield found
         self._work.steps += len(text) - start
 
-    def match(self, text: str) -> re.Match[str] | None:
-        found = self._pattern.match(text)
-        self._work.steps += found.end() if found else 1
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pattern, name)
+
+    def findall(self, text: str) -> list[Any]:
+        self._work.steps += len(text)
+        return self._pattern.findall(text)
+
+    def match(self, text: str, start: int = 0) -> re.Match[str] | None:
+        found = self._pattern.match(text, start)
+        self._work.steps += found.end() - start if found else 1
         return found
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
         self._work.steps += len(text)
         return self._pattern.fullmatch(text)
 
-    def sub(self, new: Any, text: str) -> str:
+    def sub(self, new: Any, text: str, count: int = 0) -> str:
         self._work.steps += len(text)
-        return self._pattern.sub(new, text)
+        return self._pattern.sub(new, text, count)
 
     def split(self, text: str) -> list[Any]:
         self._work.steps += len(text)
@@ -111,7 +118,7 @@ def _counted_json(work: Work) -> SimpleNamespace:
             work.steps += end - start
             return value, end
 
-    return SimpleNamespace(loads=loads, JSONDecoder=Decoder, dumps=json.dumps)
+    return SimpleNamespace(**{**vars(json), "loads": loads, "JSONDecoder": Decoder})
 
 
 def growth(count: Callable[[int], int], size: int) -> float:

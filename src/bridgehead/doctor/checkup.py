@@ -21,6 +21,7 @@ from bridgehead.config.resolve import Settings
 from bridgehead.contract.events import Event
 from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import OPEN_ITEMS
+from bridgehead.control_plane.stores.failures import RecordDamaged
 from bridgehead.council.reporting.render.sentences import reason_in_words
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
 from bridgehead.doctor.programs import PROGRAMS, check_program
@@ -150,7 +151,9 @@ def _unfinished(flow: StatusResult) -> Diagnosis:
 
 
 def check_record(assembly: Assembly, found_so_far: Checkup) -> list[Diagnosis]:
-    """Append `doctor.checked` with what the other checks counted."""
+    """Look whether the record is whole; only then append `doctor.checked` with what the other checks counted."""
+    from bridgehead.control_plane.stores.inspection import check
+
     checked = Event(
         id=str(uuid4()),
         kind="doctor.checked",
@@ -160,15 +163,18 @@ def check_record(assembly: Assembly, found_so_far: Checkup) -> list[Diagnosis]:
         data={state.value: found_so_far.count(state) for state in State},
     )
     try:
+        found = check(assembly.record_url, quick=True)
+        if found.damage:
+            raise RecordDamaged(found.where, found.damage[0])
         with assembly.store() as store:
             seq = store.append([checked])[0].seq
             waiting = len(store.pending(OPEN_ITEMS, limit=MOST_COUNTED))
             where = store.where
     except (StoreError, FileError) as error:
         return [Diagnosis(Group.RECORD, "record.unusable", State.BROKEN, error.message, fix=error.hint)]
-    fine = Diagnosis(
-        Group.RECORD, "record.fine", State.FINE, f"record {where} takes events, the last is number {seq}"
-    )
+    extent = f"; {found.note}, `bridgehead record check` reads all" if found.counts and found.note else ""
+    message = f"record {where} is whole and takes events, the last is number {seq}{extent}"
+    fine = Diagnosis(Group.RECORD, "record.fine", State.FINE, message)
     return [fine, *([_waiting(waiting)] if waiting else [])]
 
 

@@ -31,7 +31,7 @@ from bridgehead.host.file_errors import (
 __all__ = ["append_line", "make_dir", "make_private_dir", "opened_regular", "read_bounded", "write_atomic"]
 
 STALE_SECONDS = 3600.0
-_TEMPORARY = r"\..+\.\d+\.[0-9a-f]{16}\.tmp"
+_TEMPORARY = r"\..+\.\d+\.[0-9a-f]{16}\.tmp(-journal|-wal|-shm)?"
 _SAFE = (
     os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 )  # non-blocking: a FIFO in the file's place must not hang us
@@ -218,7 +218,7 @@ def _sweep_stale(directory: int) -> None:
     _swept.add((found.st_dev, found.st_ino))
     oldest = time.time() - STALE_SECONDS
     for name in os.listdir(directory):
-        if name.endswith(".tmp") and re.fullmatch(_TEMPORARY, name):
+        if ".tmp" in name and re.fullmatch(_TEMPORARY, name):
             with suppress(OSError):
                 if os.stat(name, dir_fd=directory, follow_symlinks=False).st_mtime < oldest:
                     os.unlink(name, dir_fd=directory)

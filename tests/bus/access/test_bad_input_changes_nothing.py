@@ -137,6 +137,24 @@ def test_somebody_is_revoked_although_the_records_are_being_edited(tmp_path: Pat
     assert directory.problem is not None and "den" in directory.records
 
 
+def test_a_revocation_that_was_cut_off_is_ended_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = StateFolder(tmp_path / "bus")
+    add(folder, "den", tmp_path / "den.json")
+    folder.put_table("den", {"grants": {"notices": True}})
+    with monkeypatch.context() as patched, pytest.raises(OSError):
+        patched.setattr(folder, "put_table", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        revoke(folder, "den")
+    assert folder.credentials()["den"].revoked and "grants" in folder.tables()["den"]
+
+    revoke(folder, "den")
+
+    assert "grants" not in folder.tables()["den"]
+    with pytest.raises(UserError, match="revoked already"):
+        revoke(folder, "den")
+
+
 @pytest.mark.parametrize("expires", ["soon", "2026-01-01T00:00:00"])
 def test_an_expiry_that_is_no_moment_is_told_with_the_file(tmp_path: Path, expires: str) -> None:
     folder = StateFolder(tmp_path / "bus")

@@ -28,6 +28,7 @@ from bridgehead.council.calls import (
 )
 from bridgehead.council.council import CouncilRun
 from bridgehead.council.interfaces import MemoryJournal, RunInputs
+from bridgehead.council.replies import reply
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.reporting.seat_report import SeatFacts, halted_report, skipped_report
 from bridgehead.council.request.domains import load_registry
@@ -409,6 +410,28 @@ def test_an_interrupt_stops_the_calls_and_reports_what_is_there(by: str) -> None
     assert isinstance(ending, Reported)
     assert isinstance(ending.report, AbortedReport)
     assert ending.report.skip_reasons == {"claude": "interrupted"}
+
+
+@pytest.mark.parametrize("by", ["SIGINT", "SIGTERM", "another thread"])
+def test_a_stop_is_heard_while_a_huge_reply_is_read(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted by the spans that are looked at: without it all 5000 are."""
+    stop, looked_at = Cancel(), 0
+    balanced_end = reply.balanced_end
+
+    def watched(text: str, start: int) -> int | None:
+        nonlocal looked_at
+        looked_at += 1
+        if looked_at == 3:
+            stop.cancel() if by == "another thread" else signal.raise_signal(signal.Signals[by])
+        return balanced_end(text, start)
+
+    monkeypatch.setattr(reply, "balanced_end", watched)
+    hostile = ScriptedConnection(lambda call: "[]" * 100_000 + " word")
+    ending = run(council("claude"), ScriptedSeats({"claude": hostile}), Means(handle_signals=True, stop=stop))
+
+    assert looked_at == 3
+    assert isinstance(ending, Reported) and isinstance(ending.report, AbortedReport)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 # -- the host seat

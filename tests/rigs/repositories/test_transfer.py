@@ -178,6 +178,30 @@ def test_whatever_is_in_the_way_of_a_pull_is_named_and_kept(world, clone, other_
     assert (clone / named).exists() or (clone / named).is_symlink()
 
 
+@pytest.mark.parametrize("staged", [False, True], ids=["in the work tree", "in the index too"])
+def test_what_a_pull_left_that_was_cut_off_is_not_in_the_way_of_the_next(world, clone, other_clone, staged):
+    tip = world.commit(other_clone, {"demo-01/A.md": envelope("demo-01")})
+    (clone / "demo-01").mkdir()
+    (clone / "demo-01/A.md").write_bytes(envelope("demo-01"))
+    if staged:
+        world.git("add", "demo-01/A.md", at=clone)
+    repository = GitRepository(clone)
+    assert repository.fast_forward(repository.fetch(WIRE)) is None
+    assert world.head(clone) == tip
+    assert world.porcelain(clone) == []
+    assert (clone / "demo-01/A.md").read_bytes() == envelope("demo-01")
+
+
+def test_what_is_the_same_is_left_where_something_else_is_in_the_way(world, clone, other_clone):
+    world.commit(other_clone, {"demo-01/A.md": envelope("demo-01"), "demo-01/B.md": b"theirs\n"})
+    (clone / "demo-01").mkdir()
+    (clone / "demo-01/A.md").write_bytes(envelope("demo-01"))
+    (clone / "demo-01/B.md").write_text("mine\n")
+    repository = GitRepository(clone)
+    assert repository.fast_forward(repository.fetch(WIRE)) == InTheWay(("demo-01/B.md",))
+    assert (clone / "demo-01/A.md").exists() and (clone / "demo-01/B.md").read_text() == "mine\n"
+
+
 def test_an_ignored_file_is_not_overwritten_by_a_pull(world, clone, other_clone):
     (clone / ".git/info/exclude").write_text("A.md\n")
     (clone / "demo-01").mkdir()

@@ -123,12 +123,15 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
         known = folder.credentials().get(participant_id)
         if known is None and participant_id not in folder.tables():
             raise UnknownParticipant(participant_id, "is not a participant here")
-        if known is not None and known.revoked:
-            raise UnknownParticipant(participant_id, "is revoked already")
-        folder.put_credential(participant_id, Credential(revoked=True))
+        was_revoked = known is not None and known.revoked
+        if not was_revoked:
+            folder.put_credential(participant_id, Credential(revoked=True))
         try:
-            if (table := folder.tables().get(participant_id)) is not None:
+            table = folder.tables().get(participant_id, {})
+            if without_rights(table) != table:  # also what an earlier revocation did not come to
                 folder.put_table(participant_id, without_rights(table))
+            elif was_revoked:
+                raise UnknownParticipant(participant_id, "is revoked already")
         except ConfigError as error:
             # Somebody is editing the file. It is out all the same, and `kept_table` gives it nothing back.
             _log.warning("the record of %s stays as it is written: %s", participant_id, error)

@@ -39,20 +39,34 @@ def open_store(
     A writer creates what is missing; a reader creates nothing and sees an empty record where there is none. A record
     of an earlier version is brought up to date by whoever opens it first.
     """
-    match = _SCHEME.match(address) if isinstance(address, str) else None
-    scheme = match[1].lower() if match else ""
-    if scheme == "memory" or str(address) == ":memory:":
+    scheme = _scheme(address)
+    if scheme == "memory":
         from bridgehead.control_plane.stores.memory import MemoryStore
 
         return MemoryStore(read_only=read_only, clock=clock, new_id=new_id)
     if scheme in ("postgresql", "postgres"):
         return _open_postgres(str(address), read_only=read_only, clock=clock, new_id=new_id)
-    path = _sqlite_path(str(address)) if scheme else Path(address).expanduser()
-    if "\0" in str(path) or not path.name:
-        raise ConfigError(f"the record's path {str(path)!r} names no file")
+    path = record_file(address)
+    assert path is not None
     from bridgehead.control_plane.stores.sqlite import SqliteStore
 
     return SqliteStore(path, read_only=read_only, clock=clock, new_id=new_id)
+
+
+def record_file(address: str | Path) -> Path | None:
+    """The file the record at this address is in; None when it is in no file of ours."""
+    scheme = _scheme(address)
+    if scheme in ("memory", "postgresql", "postgres"):
+        return None
+    path = _sqlite_path(str(address)) if scheme else Path(address).expanduser()
+    if "\0" in str(path) or not path.name:
+        raise ConfigError(f"the record's path {str(path)!r} names no file")
+    return path
+
+
+def _scheme(address: str | Path) -> str:
+    match = _SCHEME.match(address) if isinstance(address, str) else None
+    return "memory" if str(address) == ":memory:" else match[1].lower() if match else ""
 
 
 def _open_postgres(
@@ -64,8 +78,7 @@ def _open_postgres(
         import psycopg  # noqa: F401
     except ImportError as error:
         raise DriverMissing("postgresql", "postgres") from error
-    from bridgehead.control_plane.stores.postgres import PostgresStore
-    from bridgehead.control_plane.stores.postgres_address import PostgresAddress
+    from bridgehead.control_plane.stores.postgres import PostgresAddress, PostgresStore
 
     return PostgresStore(PostgresAddress.parse(url), read_only=read_only, clock=clock, new_id=new_id)
 

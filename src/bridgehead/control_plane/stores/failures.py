@@ -72,12 +72,13 @@ class NotARecord(StoreError):
 
 
 class RecordDamaged(StoreError):
-    """The record is ours, but cannot be read."""
+    """The record is ours, but is not as it was written. Nothing is appended to it."""
 
     def __init__(self, where: str, detail: str) -> None:
         super().__init__(
             f"the record {where} is damaged ({detail}); it was left alone",
-            hint="restore a copy of it, or move it away and a new one is set up",
+            hint="save what can be read with `bridgehead record export --output FILE`; then move it and the files "
+            "beside it away, and put a copy made by `bridgehead record backup` in its place",
         )
 
 

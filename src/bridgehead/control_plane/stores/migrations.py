@@ -82,9 +82,17 @@ def m002_pending(transaction: Transaction, dialect: Dialect) -> None:
     transaction.rows("CREATE INDEX pending_by_state ON pending (state, number)")
 
 
+def m003_sums(transaction: Transaction, _dialect: Dialect) -> None:
+    # A row written before has none: whether it was changed since cannot be known.
+    for table in ("events", "runs", "pending"):
+        transaction.rows(f"ALTER TABLE {table} ADD COLUMN sum INTEGER")
+
+
 Migration = Callable[[Transaction, Dialect], None]
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (m001_events_and_runs, m002_pending)
+MIGRATIONS: Final[tuple[Migration, ...]] = (m001_events_and_runs, m002_pending, m003_sums)
+SUMMED: Final = 3
+"""The version since which each row is written with its sum."""
 LATEST: Final = len(MIGRATIONS)
 
 

@@ -29,6 +29,7 @@ from bridgehead.control_plane.stores.base import Store, checked_limit
 from bridgehead.control_plane.stores.failures import RecordTooNew
 from bridgehead.control_plane.stores.migrations import (
     LATEST,
+    SUMMED,
     Dialect,
     Row,
     Transaction,
@@ -41,32 +42,15 @@ from bridgehead.host.clock import Clock, SystemClock, iso_ms
 EVENT_COLUMNS: Final = "seq, id, kind, part, at, project, run_id, data"
 RUN_COLUMNS: Final = "id, part, kind, title, state, started_at, updated_at, project, ended_at, data"
 ITEM_COLUMNS: Final = "number, state, question, opened_at, answer"
-INSERT_EVENT: Final = (
-    "INSERT INTO events (id, kind, part, at, project, run_id, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT (id) DO NOTHING RETURNING seq"
-)
+ITEM_VALUES: Final = "part, project, key, kind, state, run_id, question, opened_at, answer"
 EVENT_BY_ID: Final = f"SELECT {EVENT_COLUMNS} FROM events WHERE id = ?"
 LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM events"
-SAVE_RUN: Final = (
-    f"INSERT INTO runs ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
-    " part = excluded.part, kind = excluded.kind, title = excluded.title, state = excluded.state,"
-    " started_at = excluded.started_at, updated_at = excluded.updated_at, project = excluded.project,"
-    " ended_at = excluded.ended_at, data = excluded.data"
-)
 RUN_BY_ID: Final = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"
 RUNS_LIKE: Final = (
     "SELECT id FROM runs WHERE length(id) >= ? AND (substr(id, 1, ?) = ? OR substr(id, length(id) - ? + 1) = ?)"
     " ORDER BY started_at DESC, id DESC LIMIT ?"
 )
 STARTED_BEFORE: Final = "(started_at, id) < (SELECT started_at, id FROM runs WHERE id = ?)"
-INSERT_ITEM: Final = (
-    "INSERT INTO pending (part, project, key, kind, state, run_id, question, opened_at, answer)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number"
-)
-UPDATE_ITEM: Final = (
-    "UPDATE pending SET part = ?, project = ?, key = ?, kind = ?, state = ?, run_id = ?, question = ?,"
-    " opened_at = ?, answer = ? WHERE number = ?"
-)
 ITEM_BY_NUMBER: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE number = ?"
 ITEM_BY_KEY: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE part = ? AND project = ? AND key = ?"
 NUMBERS_ENDING: Final = "SELECT number FROM pending WHERE number % ? = ? ORDER BY number DESC LIMIT ?"
@@ -74,6 +58,41 @@ Page = tuple[str, list[Any]]
 SHOWN_MATCHES = 10
 _LARGEST = 2**63 - 1
 T = TypeVar("T")
+
+
+class Writing:
+    """The statements that write a row of `rows.py`; from version 3 on its sum is the last value."""
+
+    def __init__(self, version: int) -> None:
+        self.summed = version >= SUMMED
+        run_columns = self._columns(RUN_COLUMNS)
+        replaced = ", ".join(f"{name} = excluded.{name}" for name in run_columns.split(", ")[1:])
+        event = self._insert("events", EVENT_COLUMNS.removeprefix("seq, "))
+        self.insert_event = f"{event} ON CONFLICT (id) DO NOTHING RETURNING seq"
+        self.save_run = f"{self._insert('runs', RUN_COLUMNS)} ON CONFLICT (id) DO UPDATE SET {replaced}"
+        self.insert_item = f"{self._insert('pending', ITEM_VALUES)} RETURNING number"
+        changed = self._columns(ITEM_VALUES).replace(",", " = ?,")
+        self.update_item = f"UPDATE pending SET {changed} = ? WHERE number = ?"
+
+    def _columns(self, named: str) -> str:
+        return f"{named}, sum" if self.summed else named
+
+    def _insert(self, table: str, named: str) -> str:
+        columns = self._columns(named)
+        return f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' for _ in columns.split())})"
+
+    def values(self, row: Row) -> Row:
+        return (*row, rows.row_sum(row)) if self.summed else row
+
+    def append(self, transaction: Transaction, encoded: Sequence[Row]) -> list[RecordedEvent]:
+        recorded = []
+        written = transaction.each(self.insert_event, [self.values(row) for row in encoded])
+        for row, inserted in zip(encoded, written, strict=True):
+            if inserted:
+                recorded.append(rows.recorded_event((inserted[0][0], *row)))
+            else:
+                recorded.append(rows.recorded_event(transaction.rows(EVENT_BY_ID, [row[0]])[0]))
+        return recorded
 
 
 class SqlStore(Store):
@@ -96,6 +115,7 @@ class SqlStore(Store):
         self._new_id = new_id or (lambda: os.urandom(16).hex())
         # Below LATEST only to make records of earlier versions, on which migrations are tried.
         self._up_to = up_to
+        self._writing = Writing(up_to)
 
     @abstractmethod
     def _read(self, work: Callable[[Transaction], T]) -> T:
@@ -120,7 +140,7 @@ class SqlStore(Store):
 
     def append(self, events: Sequence[Event]) -> list[RecordedEvent]:
         encoded = [rows.event_row(event) for event in events]
-        return self._write(lambda transaction: _append(transaction, encoded)) if encoded else []
+        return self._write(lambda transaction: self._writing.append(transaction, encoded)) if encoded else []
 
     def events(
         self,
@@ -146,11 +166,11 @@ class SqlStore(Store):
         encoded, encoded_events = rows.run_row(run), [rows.event_row(event) for event in events]
 
         def save(transaction: Transaction) -> Run:
-            _append(transaction, encoded_events)
+            self._writing.append(transaction, encoded_events)
             known = _run(transaction, run.id)
             if known is not None and not supersedes(run, known):
                 return known
-            transaction.rows(SAVE_RUN, encoded)
+            transaction.rows(self._writing.save_run, self._writing.values(encoded))
             return rows.run_of(encoded)
 
         return self._write(save)
@@ -212,7 +232,9 @@ class SqlStore(Store):
         if known is not None:
             return self._carry_out(transaction, questions.ask_again(known, question, at), at)
         unnumbered = questions.ask(questions.item_id(0), question, at).item
-        ((number,),) = transaction.rows(INSERT_ITEM, rows.item_row(unnumbered))
+        ((number,),) = transaction.rows(
+            self._writing.insert_item, self._writing.values(rows.item_row(unnumbered))
+        )
         return self._note(transaction, questions.ask(questions.item_id(number), question, at), at)
 
     def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem, str], Change]) -> PendingItem:
@@ -225,13 +247,14 @@ class SqlStore(Store):
     def _carry_out(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
         if change.event_kind is not None:
             number = item_number(change.item.id)
-            transaction.rows(UPDATE_ITEM, [*rows.item_row(change.item), number])
+            values = self._writing.values(rows.item_row(change.item))
+            transaction.rows(self._writing.update_item, [*values, number])
         return self._note(transaction, change, at)
 
     def _note(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
         event = change.event(self._new_id(), at)
         if event is not None:
-            _append(transaction, [rows.event_row(event)])
+            self._writing.append(transaction, [rows.event_row(event)])
         return change.item
 
     def _migrate_once(self, transaction: Transaction) -> bool:
@@ -242,7 +265,8 @@ class SqlStore(Store):
         reached = next_version(version, self._up_to)
         migrate(transaction, self.dialect, start=version, end=reached)
         self._note_version(transaction, reached)
-        _append(transaction, [rows.event_row(self._migration_event(version, reached))])
+        migrated = rows.event_row(self._migration_event(version, reached))
+        Writing(reached).append(transaction, [migrated])
         return True
 
     def _migration_event(self, version: int, reached: int) -> Event:
@@ -269,16 +293,6 @@ def listing(
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     given = [value for values in allowed.values() for value in values] + [value for _, value in bounds]
     return f"SELECT {columns} FROM {table}{where} ORDER BY {order} LIMIT ?", [*given, limit]
-
-
-def _append(transaction: Transaction, encoded: Sequence[Row]) -> list[RecordedEvent]:
-    recorded = []
-    for row, inserted in zip(encoded, transaction.each(INSERT_EVENT, encoded), strict=True):
-        if inserted:
-            recorded.append(rows.recorded_event((inserted[0][0], *row)))
-        else:
-            recorded.append(rows.recorded_event(transaction.rows(EVENT_BY_ID, [row[0]])[0]))
-    return recorded
 
 
 def _run(transaction: Transaction, run_id: str) -> Run | None:

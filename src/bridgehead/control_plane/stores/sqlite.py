@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
+import struct
 import time
-from _thread import allocate_lock
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -28,15 +29,18 @@ from bridgehead.control_plane.stores.rows import UnreadableRow
 from bridgehead.control_plane.stores.sql import SqlStore
 from bridgehead.errors import FileError, StoreError
 from bridgehead.host.clock import Clock
-from bridgehead.host.directories import make_private_dir
+from bridgehead.host.directories import make_private_dir, opened_directory
+from bridgehead.host.files import read_bounded, write_atomic
 
 if TYPE_CHECKING:
     import threading
 
-_creating = allocate_lock()
 APPLICATION_ID: Final = 0x42484452  # "BHDR", in the file's header
 OLDEST_SQLITE: Final = (3, 37, 0)  # STRICT tables
 _RETRY_SECONDS: Final = 0.01
+LOG_HEAD: Final = 32
+FRAME_HEAD: Final = 24
+LOG_LOOKS: Final = 10
 T = TypeVar("T")
 
 
@@ -95,7 +99,7 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _watch(self) -> Iterator[Watch]:
-        watch = _DataVersionWatch(self._connect_if_there)
+        watch = _DataVersionWatch(lambda: self._connect_if_there(self._path))
         try:
             with self._translated():
                 yield watch
@@ -109,27 +113,61 @@ class SqliteStore(SqlStore):
                 raise RecordClosed(self.where)
             if self._slot.connection is None:
                 self._slot.connection = self._open_file()
-            yield self._slot.connection
+            try:
+                yield self._slot.connection
+            except sqlite3.Error as error:
+                # The next statement may not touch the damaged page; what it wrote would be lost with the rest.
+                if _primary_code(error) == sqlite3.SQLITE_CORRUPT:
+                    note_damage(self._path, str(error))
+                raise
 
     def _open_file(self) -> sqlite3.Connection | None:
         if not self.read_only:
-            make_record_file(self._path)
-        connection = self._connect_if_there()
+            if (noted := noted_damage(self._path)) is not None:
+                raise RecordDamaged(self.where, noted)
+            if not is_record_file(self._path):
+                self._create()
+        log_before = _log_state(self._path)
+        connection = self._connect_if_there(self._path)
         if connection is None:
             if self.read_only:
                 return None
             raise RecordUnplaceable(self.where, "it vanished while it was being opened")
         try:
-            return self._prepared(connection)
+            version = self._identified_version(connection)
+            if log_before is not None and _log_state(self._path) != log_before:
+                self._refuse_damaged_log()
+            if self.read_only:
+                return self._prepared_to_read(connection, version)
+            return self._prepared_to_write(connection, version)
         except BaseException:
             connection.close()
             raise
 
-    def _connect_if_there(self) -> sqlite3.Connection | None:
+    def _create(self) -> None:
+        """Set the record up under another name and give it its own when it is whole: an empty one is a damaged one."""
+        temporary = self._path.with_name(f".{self._path.name[:50]}.{os.getpid()}.{os.urandom(8).hex()}.tmp")
+        with _placing(self._path):
+            if not self._path.parent.exists():
+                make_private_dir(self._path.parent)
+            os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        try:
+            connection = self._connect_if_there(temporary)
+            assert connection is not None
+            with closing(connection):
+                self._prepared_to_write(connection, version=0)
+            with _placing(self._path):
+                put_in_place(temporary, self._path)
+        finally:
+            for suffix in ("", "-journal", "-wal", "-shm"):
+                with suppress(OSError):  # what stays is swept up later (host/files.py)
+                    temporary.with_name(temporary.name + suffix).unlink()
+
+    def _connect_if_there(self, path: Path) -> sqlite3.Connection | None:
         """A connection without any promise about what is in the file; it never creates one."""
-        if not is_record_file(self._path):
+        if not is_record_file(path):
             return None
-        name = str(self._path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        name = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         vfs = f"&vfs={self._vfs}" if self._vfs else ""
         return sqlite3.connect(
             f"file:{name}?mode=rw{vfs}",
@@ -139,12 +177,21 @@ class SqliteStore(SqlStore):
             check_same_thread=False,
         )
 
-    def _prepared(self, connection: sqlite3.Connection) -> sqlite3.Connection | None:
-        version = self._identified_version(connection)
-        if self.read_only:
-            return self._prepared_to_read(connection, version)
+    def _refuse_damaged_log(self) -> None:
+        """SQLite has just taken up a log that somebody left, as far as it could be read, and forgets the rest."""
+        if (damage := log_damage(self._path)) is None:
+            return
+        kept = self._path.with_name(self._path.name + "-wal.damaged")
+        with suppress(FileError, OSError):
+            write_atomic(kept, log_of(self._path).read_bytes(), private=True)
+            damage = f"{damage}; what was recorded last may be missing, the log is kept as {kept}"
+        note_damage(self._path, damage)
+        raise RecordDamaged(self.where, damage)
+
+    def _prepared_to_write(self, connection: sqlite3.Connection, version: int) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA cell_size_check = ON")
         while version < self._up_to:
             with _transaction(connection) as transaction:
                 self._migrate_once(transaction)
@@ -153,10 +200,7 @@ class SqliteStore(SqlStore):
         self._use_write_ahead_log(connection)
         return connection
 
-    def _prepared_to_read(self, connection: sqlite3.Connection, version: int) -> sqlite3.Connection | None:
-        if version == 0:
-            connection.close()
-            return None
+    def _prepared_to_read(self, connection: sqlite3.Connection, version: int) -> sqlite3.Connection:
         if version < self._up_to:
             # An older record is brought up to date by whoever meets it first, also to read.
             SqliteStore(
@@ -170,13 +214,13 @@ class SqliteStore(SqlStore):
         return connection
 
     def _identified_version(self, connection: sqlite3.Connection) -> int:
-        """The version of the record in this file, 0 for an empty file; raises for anything else."""
-        connection.execute("BEGIN")  # all three at one moment: another process may be creating the record
+        """The version of the record in this file; raises for anything else."""
         ((application_id,),) = connection.execute("PRAGMA application_id")
         ((version,),) = connection.execute("PRAGMA user_version")
         ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
-        connection.execute("COMMIT")
-        if application_id != APPLICATION_ID and (application_id, version, tables) != (0, 0, 0):
+        if (application_id, version, tables) == (0, 0, 0):
+            raise RecordDamaged(self.where, "it is empty")
+        if application_id != APPLICATION_ID:
             raise NotARecord(self.where, "it is an SQLite file of another program")
         self._refuse_newer(version)
         return int(version)
@@ -268,13 +312,6 @@ def _warn_about_journal(where: str) -> None:
     )
 
 
-def make_record_file(path: Path) -> None:
-    """Make sure that a regular file is at `path`: an empty one (0600) if there was none."""
-    with _creating:
-        if not is_record_file(path):
-            _create(path)
-
-
 def is_record_file(path: Path) -> bool:
     """Whether there is something at `path`; raises if it is anything but a regular file."""
     try:
@@ -290,17 +327,117 @@ def is_record_file(path: Path) -> bool:
     return True
 
 
-def _create(path: Path) -> None:
+@contextmanager
+def _placing(path: Path) -> Iterator[None]:
     try:
-        if not path.parent.exists():
-            make_private_dir(path.parent)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        is_record_file(path)  # another process was faster
+        yield
     except FileError as error:
         raise RecordUnplaceable(str(path), error.message) from error
     except OSError as error:
         raise RecordUnplaceable(str(path), error.strerror or str(error)) from error
+
+
+def put_in_place(whole: Path, path: Path) -> bool:
+    """Give a complete file its name, unless there is one of that name: another process may have been faster."""
+    try:
+        os.link(whole, path, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP) or os.path.lexists(path):
+            raise
+        whole.rename(path)  # a file system without hard links
+    with opened_directory(path.parent) as directory:
+        os.fsync(directory)
+    return True
+
+
+# What is known about damage
+
+
+def mark_of(path: Path) -> Path:
+    """The file beside a record that says that it is damaged. Nothing is appended while it is there."""
+    return path.with_name(path.name + ".damaged")
+
+
+def note_damage(path: Path, what: str) -> None:
+    """Keep everybody from writing until `bridgehead record check` finds the record whole."""
+    with suppress(FileError):
+        write_atomic(mark_of(path), f"{what}\n", private=True)
+
+
+def noted_damage(path: Path) -> str | None:
+    """What was found wrong with the record earlier."""
+    mark = mark_of(path)
+    if not os.path.lexists(mark):
+        return None
+    with suppress(FileError):
+        return read_bounded(mark, 10_000).decode("utf-8", "replace").strip() or "it was found damaged"
+    return f"{mark} is there"
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _log_state(path: Path) -> int | None:
+    """None without a log; else what changes when a connection finds it left behind: it makes the index anew."""
+    with suppress(OSError):
+        if log_of(path).stat().st_size:
+            with suppress(FileNotFoundError):
+                return path.with_name(path.name + "-shm").stat().st_mtime_ns
+            return 0
+    return None
+
+
+def log_damage(path: Path) -> str | None:
+    """What is wrong with the log beside a record, None if nothing is.
+
+    SQLite reads a log up to the first frame that is wrong, because that is how a write ends that nobody was told
+    about. A frame that is right after one that is wrong shows that the log was damaged.
+    """
+    seen = None
+    for _ in range(LOG_LOOKS):
+        try:
+            damage = _log_damage(log_of(path).read_bytes())
+        except OSError:
+            return None  # there is none, or SQLite will say why it cannot be read
+        if damage is None or damage == seen:
+            return damage
+        seen = damage  # or somebody is writing just now; what he wrote is whole when we look again
+    return None
+
+
+def _log_damage(content: bytes) -> str | None:
+    if len(content) <= LOG_HEAD:
+        return None
+    magic, _version, page_size, _checkpoint, *salts, one, two = struct.unpack(">8I", content[:LOG_HEAD])
+    order = {0x377F0682: "<", 0x377F0683: ">"}.get(magic)
+    if order is None or _log_sum(content[:24], (0, 0), order) != (one, two):
+        return "the head of its log is damaged"
+    length = FRAME_HEAD + page_size
+    sums, wrong = {(one, two)}, 0
+    for number, start in enumerate(range(LOG_HEAD, len(content) - length + 1, length), start=1):
+        _page, _commit, *frame_salts, one, two = struct.unpack(">6I", content[start : start + FRAME_HEAD])
+        if frame_salts == salts or not wrong:
+            summed = content[start : start + 8] + content[start + FRAME_HEAD : start + length]
+            found = {_log_sum(summed, before, order) for before in sums}
+            if frame_salts != salts or (one, two) not in found:
+                wrong = wrong or number
+            elif wrong:
+                return f"frame {wrong} of its log is damaged"
+            # The next frame goes on from this sum; which of the two is right is not known for a wrong frame.
+            sums = {(one, two), min(found)}
+    return None
+
+
+def _log_sum(content: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:
+    one, two = before
+    words = struct.unpack(f"{order}{len(content) // 4}I", content)
+    for first, second in zip(words[::2], words[1::2], strict=True):
+        one = (one + first + two) & 0xFFFFFFFF
+        two = (two + second + one) & 0xFFFFFFFF
+    return one, two
 
 
 def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> StoreError:

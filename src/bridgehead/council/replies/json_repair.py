@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +24,38 @@ _JSON_WORD: Final = {"True": "true", "False": "false", "None": "null"}
 _MOST_DEPTH: Final = 2000
 TOO_DEEP: Final = 0
 _CLOSER: Final = {"{": "}", "[": "]"}
+
+
+# Whoever reads a reply looks up so often: whether the council is asked to stop meanwhile.
+STEPS_BETWEEN_LOOKS: Final = 1024
+_asked_to_stop: ContextVar[Callable[[], bool]] = ContextVar("asked_to_stop", default=lambda: False)
+
+
+class ReadingStopped(Exception):
+    """The council was asked to stop while a reply was being read."""
+
+
+@contextmanager
+def stopping_when(asked: Callable[[], bool]) -> Iterator[None]:
+    """Replies that are read inside the block are given up soon after `asked` says so."""
+    token = _asked_to_stop.set(asked)
+    try:
+        yield
+    finally:
+        _asked_to_stop.reset(token)
+
+
+def look_up() -> None:
+    if _asked_to_stop.get()():
+        raise ReadingStopped
+
+
+def tokens(pattern: re.Pattern[str], text: str, start: int = 0) -> Iterator[re.Match[str]]:
+    """`finditer` that looks up now and then."""
+    for number, token in enumerate(pattern.finditer(text, start)):
+        if number % STEPS_BETWEEN_LOOKS == 0:
+            look_up()
+        yield token
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +90,7 @@ def balanced_end(text: str, start: int) -> int | None:
     TOO_DEEP when nothing could read what is inside.
     """
     stack: list[str] = []
-    for token in _STRING_OR_BRACKET.finditer(text, start):
+    for token in tokens(_STRING_OR_BRACKET, text, start):
         bracket = token[0]
         if token[1] is not None:
             continue
@@ -79,12 +114,20 @@ def _load(text: str) -> Read | None:
 
 
 def _tidied(uncommented: str) -> str:
-    worded = _STRING_OR_WORD.sub(lambda match: match[1] or _JSON_WORD[match[2]], uncommented)
+    worded = _replaced(_STRING_OR_WORD, uncommented, lambda match: match[1] or _JSON_WORD[match[2]])
     return _keeping_strings(_STRING_OR_TRAILING_COMMA, worded)
 
 
 def _keeping_strings(pattern: re.Pattern[str], text: str) -> str:
-    return pattern.sub(lambda match: match[1] or "", text)
+    return _replaced(pattern, text, lambda match: match[1] or "")
+
+
+def _replaced(pattern: re.Pattern[str], text: str, new: Callable[[re.Match[str]], str]) -> str:
+    pieces, position = [], 0
+    for match in tokens(pattern, text):
+        pieces += [text[position : match.start()], new(match)]
+        position = match.end()
+    return "".join([*pieces, text[position:]])
 
 
 def _complete_part(text: str) -> str | None:
@@ -95,7 +138,7 @@ def _complete_part(text: str) -> str | None:
     stack: list[str] = []
     open_lists = 0
     end = 0
-    for token in _STRING_OR_BRACKET.finditer(text):
+    for token in tokens(_STRING_OR_BRACKET, text):
         mark = token[0]
         if mark in _CLOSER:
             stack.append(mark)
@@ -116,7 +159,7 @@ def _complete_part(text: str) -> str | None:
 
 def _closers(text: str) -> str:
     stack: list[str] = []
-    for token in _STRING_OR_BRACKET.finditer(text):
+    for token in tokens(_STRING_OR_BRACKET, text):
         if token[0] in _CLOSER:
             stack.append(token[0])
         elif token[1] is None:

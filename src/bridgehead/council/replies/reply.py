@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from bridgehead.council.replies.json_repair import TOO_DEEP, Read, balanced_end, read_json
+from bridgehead.council.replies.json_repair import (
+    TOO_DEEP,
+    Read,
+    ReadingStopped,
+    balanced_end,
+    look_up,
+    read_json,
+    tokens,
+)
 from bridgehead.council.reporting.seat_report import excerpt
 
 # Colour and cursor sequences that a terminal program may leave in its output.
@@ -22,6 +30,7 @@ _ANSWER_LISTS: Final = (
     "outputs findings rulings challenges responses challenge_notes messages positions".split()
 )
 PARSE_FAILURE: Final = "parse_failure"
+STOPPED: Final = "stopped"
 WRAPPERS: Final = ("result", "response", "data", "output")
 
 _ITEM_WORDS: Final = ("type", "severity")
@@ -31,8 +40,9 @@ _FENCED: Final = re.compile(r"^```[^\n]*\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULT
 _OPENING: Final = re.compile(r"[{\[]")
 # Looking again behind a bracket that is never closed costs a scan each; prose has few of those.
 _MOST_FALSE_STARTS: Final = 16
-# No reply has so many blocks or spans; nothing else happens while one is read, a signal to stop included.
+# No reply has so many blocks or spans.
 _MOST_CANDIDATES: Final = 5_000
+LONGEST_SEARCH: Final = 65_536
 # The beginning of JSON proper, as opposed to a bracket in prose.
 _CUT_OFF: Final = re.compile(r'[{\[]\s*(?:"|[{\[]\s*")')
 
@@ -134,6 +144,7 @@ def _object(text: str) -> dict[str, Any] | None:
     stripped = text.strip().removeprefix("\ufeff")
     if not stripped.startswith("{"):
         return None
+    look_up()
     try:
         document = json.loads(stripped, strict=False)
     except (ValueError, RecursionError):
@@ -165,13 +176,20 @@ class Answered(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class NotAnswered:
-    """Why a reply is of no use: `parse_failure`, or the runtime's own word that it failed."""
+    """Why a reply is of no use: `parse_failure`, `stopped`, or the runtime's own word that it failed."""
 
     reason: str
 
 
 def read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
     """The best candidate in a reply: most valid entries, the last one on ties."""
+    try:
+        return _read_reply(printed, read)
+    except ReadingStopped:
+        return NotAnswered(STOPPED)
+
+
+def _read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
     opened = open_envelope(printed)
     if opened.error is not None:
         return NotAnswered(f"cli_error: {excerpt(opened.error)}")
@@ -242,7 +260,8 @@ def _whole(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
 
 def _fenced(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
     # Backticks inside a line close nothing; the language tag does not matter.
-    for block in _FENCED.finditer(text):
+    for block in tokens(_FENCED, text):
+        look_up()
         yield _accept(read_json(block[1]), read)
 
 
@@ -251,6 +270,7 @@ def _spans(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
     position, false_starts = 0, 0
     last_word = _last_word(text)
     while false_starts <= _MOST_FALSE_STARTS and (opening := _OPENING.search(text, position)):
+        look_up()
         start = opening.start()
         end = balanced_end(text, start)
         if end == TOO_DEEP:
@@ -275,8 +295,13 @@ def _is_empty_list(span: str) -> bool:
 
 def _last_word(text: str) -> int:
     """Where the last character of a word stands, -1 for none; looked up once, or each bracket would cost a search."""
-    places = range(len(text) - 1, -1, -1)
-    return next((place for place in places if text[place].isalnum() or text[place] == "_"), -1)
+    for end in range(len(text), 0, -LONGEST_SEARCH):
+        look_up()
+        start = max(0, end - LONGEST_SEARCH)
+        for place in range(end - 1, start - 1, -1):
+            if text[place].isalnum() or text[place] == "_":
+                return place
+    return -1
 
 
 def _locate_items(value: Any) -> tuple[Mapping[str, Any], list[Any] | None]:

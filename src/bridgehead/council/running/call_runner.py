@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 MOST_STEPS: Final = 4
 MOST_REPLY_BYTES: Final = 32 * 1024 * 1024
 MOST_THREADS: Final = 256
+LONG_OUTPUT: Final = 256 * 1024
 
 
 def as_result(
@@ -115,11 +116,21 @@ class CallRunner:
                 received: Received = await self.in_thread(run)
             else:
                 received = await self._posted(request, left)
-            outcome = connection.read(ask, received)
+            outcome = await self._read(connection, ask, received)
             if isinstance(outcome, RuntimeAnswer | RuntimeRefusal):
                 return outcome
             request = outcome
         return RuntimeRefusal(ErrorClass.MALFORMED, f"{connection.runtime_name} never came to an answer")
+
+    async def _read(
+        self, connection: Connection, ask: RuntimeRequest, received: Received
+    ) -> CallOutcome | Command | HttpRequest:
+        """What the adapter makes of it; a long output is read in a thread that is left behind when we stop."""
+        output = received.text if isinstance(received, HttpReply) else received.stdout
+        if len(output) <= LONG_OUTPUT:
+            return connection.read(ask, received)
+        read = partial(connection.read, ask, received)
+        return await anyio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=self._threads)
 
     async def _posted(self, request: HttpRequest, timeout_seconds: float) -> HttpReply:
         import httpx

@@ -36,6 +36,7 @@ from bridgehead.council.calls import (
 )
 from bridgehead.council.council import COUNCIL_LOG, CouncilRun
 from bridgehead.council.interfaces import CallJournal, HostRequests, MemoryJournal
+from bridgehead.council.replies.json_repair import stopping_when
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.running.artifacts import RunLog
 from bridgehead.council.running.call_runner import CallRunner, as_result
@@ -113,9 +114,15 @@ def shut_out(call: Call, seated: Seated, outcome: CallOutcome) -> RuntimeRefusal
     return None
 
 
-async def signals_to_stop() -> AsyncIterator[str]:
-    """The names of the signals that arrive; only in a process's main thread."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+async def signals_to_stop(noticed: Callable[[], None]) -> AsyncIterator[str]:
+    """The names of the signals that arrive; only in a process's main thread.
+
+    `noticed` is called at once, also while the event loop has no time: what keeps it can look whether to give up.
+    """
+    stopping = (signal.SIGINT, signal.SIGTERM)
+    with anyio.open_signal_receiver(*stopping) as signals:
+        for number in stopping:
+            signal.signal(number, lambda *_: noticed())
         async for number in signals:
             yield signal.Signals(number).name
 
@@ -198,12 +205,23 @@ class Conductor:
         self._given_up: set[str] = set()
         self._under_way = 0
         self._ending: Ending | None = None
+        self._signalled = False
         self._tasks: TaskGroup
 
     async def conduct(self, wishes: Sequence[Retried | GivenUp]) -> Ending:
+        with stopping_when(self._is_asked_to_stop):
+            return await self._conduct(wishes)
+
+    def _is_asked_to_stop(self) -> bool:
+        return self._signalled or (self._means.stop is not None and self._means.stop.cancelled)
+
+    def _notice_signal(self) -> None:
+        self._signalled = True
+
+    async def _conduct(self, wishes: Sequence[Retried | GivenUp]) -> Ending:
         async with anyio.create_task_group() as self._tasks:
             if self._means.handle_signals:
-                self._tasks.start_soon(self._heed, signals_to_stop())
+                self._tasks.start_soon(self._heed, signals_to_stop(self._notice_signal))
             if self._means.stop is not None:
                 self._tasks.start_soon(self._heed, token_to_stop(self._means.stop))
             self._tasks.start_soon(self._show_progress)

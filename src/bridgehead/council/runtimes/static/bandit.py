@@ -58,7 +58,7 @@ class Bandit(Analyser):
     def read(self, printed: str) -> list[Message]:
         try:
             return [_message(entry) for entry in json.loads(printed)["results"]]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UnreadableAnswer("bandit did not print the JSON object it promises") from error
 
 

@@ -31,7 +31,7 @@ class Secrets(Analyser):
         try:
             results = json.loads(printed)["results"]
             return [_message(path, entry) for path, entries in results.items() for entry in entries]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UnreadableAnswer("detect-secrets did not print the JSON object it promises") from error
 
 

@@ -73,7 +73,7 @@ class Ruff(Analyser):
         try:
             entries = json.loads(printed or "[]")
             return [_message(entry) for entry in entries]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UnreadableAnswer("ruff did not print the JSON list it promises") from error
 
 

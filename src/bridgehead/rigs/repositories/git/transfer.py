@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
 
+from bridgehead.errors import FileError
+from bridgehead.host.files import opened_regular
 from bridgehead.rigs.repositories.errors import (
     DetachedHead,
     FetchFailed,
@@ -20,10 +23,11 @@ from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, Gi
 from bridgehead.rigs.repositories.git.freeze import FETCHED_FREEZES
 from bridgehead.rigs.repositories.git.history import diff
 from bridgehead.rigs.repositories.git.refs import push_ref
-from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, Wire
+from bridgehead.rigs.repositories.records import Head, InTheWay, PathChange, Pushed, Raced, Wire
 
 _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
 _BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
+MAX_LEFTOVER_BYTES = 16 * 1024 * 1024
 _OURS_TO_CLEAR = ("refs/remotes/", "refs/bridge/")
 _BRANCHES = "refs/heads/"
 _HEAD_FIELDS = ("HEAD", "refname", "objectname", "upstream", "upstream:remotename", "upstream:remoteref")
@@ -148,9 +152,15 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
     """Move branch, index and work tree to `commit`, which HEAD must be an ancestor of."""
     if head.commit is None:
         raise GitFailed("the branch has no commit yet, so there is nothing to fast-forward")
-    blockers = in_the_way(clone, head.commit, commit)
+    arriving = [change for change in diff(clone.git, head.commit, commit) if change.status in "ARC"]
+    leftovers = [change.path for change in arriving if _was_left_by_a_pull(clone, change)]
+    blockers = {blocker for change in arriving if (blocker := _blocker(clone, change.path))} - {*leftovers}
     if blockers:
-        return InTheWay(blockers)
+        return InTheWay(tuple(sorted(blockers)))
+    if leftovers:
+        require_success("update-index", clone.write_index("update-index", "--force-remove", "--", *leftovers))
+        for path in leftovers:
+            (clone.location.top_level / path).unlink(missing_ok=True)
     answer = clone.git.ask(
         "merge",
         "--ff-only",
@@ -167,14 +177,19 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
     return None
 
 
-def in_the_way(clone: Clone, before: str, after: str) -> tuple[str, ...]:
-    """Return what lies where new files would go: untracked, ignored or staged, but never ours to lose."""
-    arriving = [change.path for change in diff(clone.git, before, after) if change.status in "ARC"]
-    return tuple(sorted({blocker for path in arriving if (blocker := _blocker(clone, path))}))
+def _was_left_by_a_pull(clone: Clone, change: PathChange) -> bool:
+    """Whether a file is in the way that holds exactly what arrives: an earlier pull was cut off behind writing it."""
+    place = clone.location.top_level / change.path
+    try:
+        with opened_regular(place, root=clone.location.top_level) as handle:
+            small = os.fstat(handle).st_size <= MAX_LEFTOVER_BYTES
+            return small and clone.blob_id(os.read(handle, MAX_LEFTOVER_BYTES + 1)) == change.blob
+    except (FileError, OSError):
+        return False
 
 
 def _blocker(clone: Clone, path: str) -> str | None:
-    """Return the path itself if it exists, or the first thing above it that is no directory."""
+    """What lies where a new file would go, and is not ours to lose: the path itself, or a file above it."""
     parts = path.split("/")
     for depth in range(1, len(parts) + 1):
         place = clone.location.top_level.joinpath(*parts[:depth])

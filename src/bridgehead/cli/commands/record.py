@@ -1,0 +1,204 @@
+"""`bridgehead events`: what happened, in order, or as it happens. `bridgehead record`: the file all of it is in."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.cli.click_classes import Command, Group
+from bridgehead.cli.output import App, columns, json_line, one_line
+from bridgehead.contract.events import RecordedEvent
+from bridgehead.contract.record_words import Part
+from bridgehead.control_plane.records import EventFilter
+from bridgehead.control_plane.stores.failures import RecordDamaged
+from bridgehead.exit_codes import ExitCode
+from bridgehead.host.clock import parse_iso
+from bridgehead.host.terminal import escape_controls
+
+if TYPE_CHECKING:
+    from bridgehead.control_plane.stores.inspection import Inspection
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead events",
+        "bridgehead events --part rigs --here --limit 50",
+        "bridgehead events --follow --json | jq .kind",
+    ),
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on printing events as they are recorded.")
+@click.option(
+    "--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The newest N."
+)
+@click.option(
+    "--after", type=click.IntRange(min=0), metavar="SEQ", help="Those after this number, the oldest first."
+)
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
+@click.option(
+    "--part", "parts", multiple=True, type=click.Choice([str(part) for part in Part]), help="Only this part."
+)
+@click.option("--run", "run_id", metavar="ID", help="Only of this run.")
+@click.option("--here", is_flag=True, help="Only of the project in this directory.")
+@click.pass_obj
+def events(
+    app: App,
+    follow: bool,
+    limit: int,
+    after: int | None,
+    kinds: tuple[str, ...],
+    parts: tuple[str, ...],
+    run_id: str | None,
+    here: bool,
+) -> None:
+    """Print what happened in all parts of the product, the newest last.
+
+    The record is append-only; SEQ numbers never repeat, so `--after` continues where a reader stopped.
+    """
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    where = EventFilter(
+        kinds=kinds,
+        parts=tuple(Part(part) for part in parts),
+        run_id=run_id,
+        project=assembly.project if here else None,
+    )
+    with assembly.store(read_only=not follow) as store:
+        if after is None:
+            shown = list(reversed(store.events(where, limit=limit, newest_first=True)))
+        else:
+            shown = store.events(where, after=after, limit=limit)
+        if not follow:
+            document = {"events": [as_document(recorded) for recorded in shown], "last_seq": store.last_seq()}
+            app.emit(document, lambda: _table(shown, app.width))
+            return
+        for recorded in shown:
+            _print_one(app, recorded)
+        newest = shown[-1].seq if shown else (after if after is not None else store.last_seq())
+        for recorded in store.follow(newest, stop=threading.Event(), where=where):
+            _print_one(app, recorded)
+
+
+def as_document(recorded: RecordedEvent) -> dict[str, Any]:
+    """An event with its number, as --json prints it."""
+    document: dict[str, Any] = msgspec.to_builtins(recorded.event)
+    return {"seq": recorded.seq, **document}
+
+
+def _print_one(app: App, recorded: RecordedEvent) -> None:
+    app.emit(as_document(recorded), lambda: "  ".join(_row(recorded)).rstrip())
+
+
+def _table(shown: Sequence[RecordedEvent], width: int) -> str:
+    if not shown:
+        return "no events yet\n"
+    return columns([_row(recorded) for recorded in shown], width=width, flexible=3)
+
+
+def _row(recorded: RecordedEvent) -> tuple[str, str, str, str]:
+    event = recorded.event
+    local = parse_iso(event.at).astimezone()
+    facts = " ".join(f"{key}={_short(value)}" for key, value in event.data.items())
+    return str(recorded.seq), f"{local:%m-%d %H:%M:%S}", event.kind, escape_controls(one_line(facts))
+
+
+def _short(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+@click.group(cls=Group)
+def record() -> None:
+    """Check, copy and export the record that all parts write to."""
+
+
+@record.command(examples=("bridgehead record check", "bridgehead record check --json"))
+@click.pass_obj
+def check(app: App) -> int:
+    """Read the whole record and say whether it is as it was written.
+
+    A damaged record takes no more events: every command that would write to it says so instead, until a check finds it
+    whole again. Exits 2 if it is damaged.
+    """
+    from bridgehead.control_plane.stores.inspection import check as check_record
+
+    found = check_record(Assembly(app.cwd, app.environ, warn=app.warn).record_url)
+    document = {"record": found.where, "whole": not found.damage, "damage": list(found.damage)}
+    app.emit({**document, "counts": dict(found.counts), "note": found.note}, lambda: _checked(found))
+    return ExitCode.FAILURE if found.damage else ExitCode.DONE
+
+
+@record.command(examples=("bridgehead record backup ~/backups/record-2026-11-15.db",))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.pass_obj
+def backup(app: App, file: Path) -> None:
+    """Copy the record to FILE, also while it is in use; the copy is checked and FILE never overwritten.
+
+    To go back to a copy: end what uses the record, move it away with the files beside it (record.db-wal,
+    record.db-shm, record.db.damaged), copy FILE to its place and run `bridgehead record check`.
+    """
+    from bridgehead.control_plane.stores.inspection import back_up
+
+    copied = back_up(Assembly(app.cwd, app.environ, warn=app.warn).record_url, app.cwd / file)
+    document = {"backup": copied.where, "counts": dict(copied.counts)}
+    app.emit(document, lambda: f"copied to {escape_controls(copied.where)}: {_amounts(copied.counts)}")
+
+
+@record.command(
+    examples=(
+        "bridgehead record export --output record.jsonl",
+        "bridgehead record export | jq -c 'select(.table == \"events\") | .row'",
+    )
+)
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="Write to this new file, not to stdout."
+)
+@click.pass_obj
+def export(app: App, output: Path | None) -> int:
+    """Print every event, run and pending item, one JSON object a line, also of a damaged record.
+
+    A line has `table`, `row` and, where something is wrong, `damage`; what is wrong with the record itself comes first,
+    in lines without a row. Exits 2 if anything was damaged.
+    """
+    from bridgehead.control_plane.stores.inspection import TABLES
+    from bridgehead.control_plane.stores.inspection import export as export_rows
+    from bridgehead.host.file_errors import translated
+
+    counts, damaged = dict.fromkeys(TABLES, 0), 0
+    with ExitStack() as stack:
+        stream = app.stdout
+        if output is not None:
+            with translated(output, "written"):
+                file = open(app.cwd / output, "x", encoding="utf-8", opener=_private)  # noqa: SIM115
+            stream = stack.enter_context(file)
+        for row in export_rows(Assembly(app.cwd, app.environ, warn=app.warn).record_url):
+            if row.table is not None:
+                counts[row.table] += row.document is not None
+            damaged += row.damage is not None
+            document = {"table": row.table, "row": row.document}
+            stream.write(json_line(document if row.damage is None else {**document, "damage": row.damage}))
+        stream.flush()
+    app.say(f"exported {_amounts(counts)}" + (f"; {damaged} places are damaged" if damaged else ""))
+    return ExitCode.FAILURE if damaged else ExitCode.DONE
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _checked(found: Inspection) -> str:
+    state = "damaged" if found.damage else "whole"
+    amounts = f": {_amounts(found.counts)}" if found.counts else ""
+    lines = [f"{found.where} is {state}{amounts}", *found.damage, *([found.note] if found.note else [])]
+    hint = [f"  hint: {RecordDamaged(found.where, '').hint}"] if found.damage else []
+    return "\n".join([*map(escape_controls, lines), *hint])
+
+
+def _amounts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {table}" for table, count in counts.items())

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from bridgehead.flows.calls import AskFailed, Failed, Outcome, StepFailed
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall
-from bridgehead.flows.engine.replay import BRANCH, FAILED, Effort, digest
+from bridgehead.flows.engine.replay import BRANCH, FAILED, Effort, digest, encoded
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import FlowMistake, StateInvalid
 from bridgehead.flows.files.run_files import NOT_RESTORED
 from bridgehead.flows.journals.base import Record
-from bridgehead.flows.values.codec import Unfit, encode, from_plain, to_plain
+from bridgehead.flows.values.codec import Unfit, decode, encode, from_plain, to_plain
 from bridgehead.flows.values.ids import uuid_text
 from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS
 
@@ -62,7 +62,7 @@ class Context:
         effort = Effort(retries, backoff, timeout)
         effort.refuse_senseless(path)
         inputs = [arguments, keywords] if keywords else list(arguments)
-        input_sha = digest(inputs)
+        input_sha = digest(inputs, path)
         replay = self._run_pass.replay
         record = replay.find(path, "step", input_sha, rerun_on_change=on_change == "rerun")
         if record is None:
@@ -123,12 +123,13 @@ class Context:
     def call(self, flow: Flow, **given: Any) -> Any:
         """Run another flow as a part of this one; once it has ended its result is one record."""
         path = self._next_path(flow.name)
-        input_sha = digest([flow.name, flow.version, given])
+        input_sha = digest([flow.name, flow.version, given], path)
         record = self._run_pass.replay.find(path, "flow", input_sha)
         if record is None:
             started = self._run_pass.replay.now()
             value = flow.function(self._child(path), **given)
-            record = self._run_pass.replay.add(path, "flow", input_sha, encode(value), started)
+            recorded = encoded(value, f"flow {path} has run; its result")
+            record = self._run_pass.replay.add(path, "flow", input_sha, recorded, started)
         return value_of(record, _returned_type(flow.function))
 
     def patched(self, name: str) -> bool:
@@ -215,7 +216,7 @@ def _failure_in(record: Record) -> Failed:
 
 
 def value_of(record: Record, wanted: Any) -> Any:
-    plain = None if record.result is None else json.loads(record.result)
+    plain = None if record.result is None else decode(record.result)
     return plain if wanted is None else from_plain(plain, wanted)
 
 

@@ -25,7 +25,7 @@ from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.files.run_files import RunFiles
 from bridgehead.flows.journals.base import Run
-from bridgehead.flows.values.codec import encode, storable, to_plain
+from bridgehead.flows.values.codec import NotRecordable, storable, to_plain
 from bridgehead.flows.values.ids import new_flow_id
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import AttemptStatus, RunStatus
@@ -81,7 +81,7 @@ class _Passes:
             run_pass = self._run_pass()
             try:
                 settings = typed_settings(opened.flow, opened.settings)
-                returned = encode(opened.flow.function(self._context_kind(run_pass), **settings))
+                returned = _plain_text(opened.flow.function(self._context_kind(run_pass), **settings), opened)
             except Blocked as blocked:
                 waiting = pause(opened, run_pass, blocked)
             except Stopped as stopped:
@@ -243,6 +243,14 @@ def _deadline_passed(opened: OpenRun) -> bool:
         return any(now > attempt.deadline for attempt in issued)
     ends = [call.current.expires_at for call in calls]
     return any(end is not None and now > end for end in ends)
+
+
+def _plain_text(returned: Any, opened: OpenRun) -> str:
+    """What a flow returned, as the JSON that people and programs get."""
+    try:
+        return json.dumps(to_plain(returned), separators=(",", ":"), allow_nan=False)
+    except NotRecordable as error:
+        raise error.named(f"what flow {opened.flow.name} returned") from None
 
 
 def _already_complete(run: Run) -> RunResult:

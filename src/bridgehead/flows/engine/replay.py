@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from bridgehead.flows.calls import Attempt, StepFailed
 from bridgehead.flows.errors import FlowMistake, NonDeterministic
 from bridgehead.flows.journals.base import Journal, Record
-from bridgehead.flows.values.codec import canonical, encode
+from bridgehead.flows.values.codec import NotRecordable, canonical, encode
 from bridgehead.flows.values.ids import parents_of, sha256_hex
 from bridgehead.flows.values.times import utc_text
 from bridgehead.host.clock import Clock, time_limit
@@ -26,9 +26,22 @@ _WHOLES: Final = frozenset({"flow", "phase"})
 _NO_INPUT = sha256_hex(canonical([]))
 
 
-def digest(inputs: Sequence[Any]) -> str:
-    """The identity of a call's inputs: SHA-256 of their canonical JSON (flows §14)."""
-    return sha256_hex(canonical(inputs)) if inputs else _NO_INPUT
+def digest(inputs: Sequence[Any], path: str = "") -> str:
+    """The identity of a call's inputs: SHA-256 of their canonical JSON (flows §14); refused before anything runs."""
+    if not inputs:
+        return _NO_INPUT
+    try:
+        return sha256_hex(canonical(inputs))
+    except NotRecordable as error:
+        raise error.named(f"{path} was not run: one of its arguments") from None
+
+
+def encoded(value: Any, what: str) -> str:
+    """`value` as a record keeps it; `what` names it where it cannot be kept."""
+    try:
+        return encode(value)
+    except NotRecordable as error:
+        raise error.named(what) from None
 
 
 LONGEST_BACKOFF_SECONDS: Final = 300.0
@@ -156,25 +169,27 @@ class Replay:
     ) -> Record:
         """Do the work and record its result, or that its last try failed."""
         started = self.now()
-        for retry in range(1, effort.retries + 1):
+        tries_left = effort.retries
+        while True:
             try:
                 value = self._try(path, work, effort)
             except FlowMistake:
                 raise
-            except Exception:
-                self._clock.sleep(effort.wait_before(retry))
+            except Exception as error:
+                if not tries_left:
+                    raise self.failed(path, kind, input_sha, error, started) from error
+                self._clock.sleep(effort.wait_before(effort.retries - tries_left + 1))
+                tries_left -= 1
             else:
-                return self.add(path, kind, input_sha, encode(value), started)
-        try:
-            value = self._try(path, work, effort)
-        except FlowMistake:
-            raise
-        except Exception as error:
-            # The guest's failure is a result like any other: a resumed flow must meet it again.
-            failure = json.dumps([type(error).__name__, str(error)])
-            self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
-            raise StepFailed(path, type(error).__name__, str(error)) from error
-        return self.add(path, kind, input_sha, encode(value), started)
+                return self.add(path, kind, input_sha, encoded(value, f"{path} has run; its result"), started)
+
+    def failed(
+        self, path: str, kind: str, input_sha: str | None, error: Exception, started: str
+    ) -> StepFailed:
+        """The last try failed: a result like any other, which a resumed flow must meet again."""
+        failure = json.dumps([type(error).__name__, str(error)])
+        self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
+        return StepFailed(path, type(error).__name__, str(error))
 
     def _try(self, path: str, work: Callable[[], Any], effort: Effort) -> Any:
         with self.guest(path):

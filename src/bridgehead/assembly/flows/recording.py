@@ -61,6 +61,23 @@ class RecordingAnnouncer(Announcer):
 
         self._write(lambda store: store.open_pending(question_of(request)))
 
+    def knows(self, request_id: str, root: str) -> bool:
+        from bridgehead.contract.record_words import Part
+        from bridgehead.control_plane.records import QuestionKey
+
+        known = False
+
+        def look(store: Store) -> None:
+            nonlocal known
+            try:
+                store.pending_item(QuestionKey(part=Part.FLOWS, key=request_id, project=root))
+                known = True
+            except NotFound:
+                pass
+
+        self._write(look)
+        return known
+
     def settled(self, request_id: str, root: str, status: str) -> None:
         self._write(
             lambda store: _withdraw(store, request_id, root, f"the flow's request is settled: {status}")

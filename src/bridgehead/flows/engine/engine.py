@@ -167,7 +167,7 @@ class _Passes:
         if wait_until > clock.monotonic():
             self._opened.inputs.on_wait(waiting)
         poll = FIRST_POLL_SECONDS
-        while not self._opened.files.response_paths():
+        while not self._opened.files.response_paths() and not _answer_kept(self._opened):
             left = wait_until - clock.monotonic()
             if left <= 0:
                 return False
@@ -233,6 +233,12 @@ def _new_run(flow: Flow, request: RunRequest, root: FlowRoot, opening: Opening, 
         created=utc_text(now),
         updated=utc_text(now),
     )
+
+
+def _answer_kept(opened: OpenRun) -> bool:
+    """Whether the journal has an answer that lies in no file."""
+    calls = outstanding_calls(opened.journal.attempts(opened.run.id)).values()
+    return any(call.current.response is not None for call in calls)
 
 
 def _deadline_passed(opened: OpenRun) -> bool:

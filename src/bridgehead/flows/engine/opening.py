@@ -233,9 +233,11 @@ def _open_by_state_file(
     if ended is not None:
         _put_away(files, ended)
         checkpoint = None
+    if checkpoint is None and paused is not None:
+        # The file was cleaned away or never written: the journal has what matters, and it is made again.
+        return _open_by_journal(flow, request, journal, root, paused)
     if checkpoint is None:
-        opening = _nothing_paused(flow, request, journal, root)
-        return opening if opening.completed else Opening(discarded=paused)
+        return _nothing_paused(flow, request, journal, root)
     _refuse_contradicting_state(root, flow, request, checkpoint)
     journalled = paused if paused is not None and paused.id == checkpoint.flow.get("id") else None
     _refuse_unsafe_paths(root, request, checkpoint, journalled)

@@ -53,16 +53,19 @@ def pause_facts(waiting: Sequence[Attempt], path: str) -> dict[str, Any]:
 
 def pause(opened: OpenRun, run_pass: RunPass, blocked: Blocked) -> Pause:
     """Make the outstanding calls durable and put the oldest one into the request file."""
-    order = list(run_pass.calls)
-    waiting = sorted(blocked.calls, key=lambda open_call: _age(open_call.call.path, order))
+    order = {path: place for place, path in enumerate(run_pass.calls)}
+    waiting = sorted(blocked.calls, key=lambda open_call: order.get(open_call.call.path, len(order)))
     head, *queue = waiting
     is_new = head.call.current.status is AttemptStatus.QUEUED
     if is_new:
         issued = head.call.current.issued(opened.inputs.clock.now())
         head = OpenCall(head.call.with_current(issued), head.action)
     calls = [head.call, *(open_call.call for open_call in queue)]
-    attempts = [attempt for call in calls for attempt in call.attempts]
+    # What waits its turn as before is not written again: of a thousand open questions each pause would write all.
+    changed = [head.call, *(open_call.call for open_call in queue if open_call.action is not Action.QUEUED)]
+    attempts = [attempt for call in changed for attempt in call.attempts]
     opened.journal.hold(opened.run.id, attempts, at=opened.now())
+    opened.files.root.keep_out_of_git()
     if is_new:
         run_pass.mailbox.archive_leftovers(calls)
     run_pass.run_files.note_attempts(attempts)
@@ -72,17 +75,15 @@ def pause(opened: OpenRun, run_pass: RunPass, blocked: Blocked) -> Pause:
             run_pass.mailbox.clear(open_call.call.path, ())
     if head.action is not Action.WAIT:
         opened.files.write(opened.files.request_path, head.call.current.document)
-    _announce(opened, run_pass, calls)
+    _announce(opened, run_pass, calls, changed)
     return _notice(opened, head.call.current, len(calls))
 
 
-def _age(path: str, order: Sequence[str]) -> int:
-    return order.index(path) if path in order else len(order)
-
-
-def _announce(opened: OpenRun, run_pass: RunPass, calls: Sequence[Call]) -> None:
+def _announce(opened: OpenRun, run_pass: RunPass, calls: Sequence[Call], changed: Sequence[Call]) -> None:
     announcer = opened.inputs.announcer
-    for attempt in (attempt for call in calls for attempt in call.attempts):
+    if len(changed) < len(calls) and not announcer.knows(calls[-1].current.request_id, opened.run.root):
+        changed = calls  # they were asked by a program that told nobody
+    for attempt in (attempt for call in changed for attempt in call.attempts):
         if not attempt.outstanding:
             announcer.settled(attempt.request_id, opened.run.root, attempt.status.value)
             continue

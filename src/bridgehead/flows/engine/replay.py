@@ -88,6 +88,8 @@ class Replay:
         self._visited: set[str] = set()
         self._ahead: dict[str, list[str]] = {}
         """By lane, the recorded and waiting calls that this pass has still to come by, the next one last."""
+        self._nested = False
+        """Whether a branch stands in another one; without that, nothing is ahead inside a branch."""
         self.made: list[Record] = []
         """The records of this pass, in the order they were made."""
         self._guest: str | None = None
@@ -124,6 +126,7 @@ class Replay:
                 self._ahead.setdefault(lane_of(path), []).append(path)
         for lane in self._ahead.values():
             lane.reverse()
+        self._nested = any(lane.count(f"/{BRANCH}#") > 1 for lane in self._ahead)
 
     def is_recorded(self, path: str) -> bool:
         return path in self._records
@@ -136,6 +139,8 @@ class Replay:
             around = lane_of(around.rpartition("/")[0])
         if self._ahead.get(around):
             return self._ahead[around][-1]
+        if lane and not self._nested:
+            return None
         inside = f"{lane}/" if lane else ""
         return next((left[-1] for name, left in self._ahead.items() if name.startswith(inside)), None)
 

@@ -109,6 +109,10 @@ class Journal(ABC):
         """The run has come to its end."""
 
     @abstractmethod
+    def keep_answer(self, request_id: str, response: Mapping[str, Any]) -> bool:
+        """Keep the answer to an open request until its run reads it; False when it has one, or is not open."""
+
+    @abstractmethod
     def runs(self) -> list[Run]:
         """Every run, newest first."""
 

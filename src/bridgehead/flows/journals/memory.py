@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bridgehead.flows.calls import Attempt
@@ -85,6 +85,13 @@ class MemoryJournal(Journal):
         self._put(flow_id, attempts)
         self._change(flow_id, status=status, updated=at, result=result, error=error)
 
+    def keep_answer(self, request_id: str, response: Mapping[str, Any]) -> bool:
+        found = self.owner(request_id)
+        if found is None or not found[1].outstanding or found[1].response is not None:
+            return False
+        self._put(found[0].id, [found[1]._replace(response=response)])
+        return True
+
     def runs(self) -> list[Run]:
         return list(reversed(self._runs.values()))
 
@@ -98,7 +105,11 @@ class MemoryJournal(Journal):
         """Nothing is held open."""
 
     def _put(self, flow_id: str, attempts: Sequence[Attempt]) -> None:
-        self._attempts[flow_id] |= {attempt.request_id.lower(): attempt for attempt in attempts}
+        for attempt in attempts:
+            kept = self._attempts[flow_id].get(attempt.request_id.lower())
+            if kept is not None and attempt.response is None:
+                attempt = attempt._replace(response=kept.response)
+            self._attempts[flow_id][attempt.request_id.lower()] = attempt
 
     def _change(self, flow_id: str, **changes: Any) -> None:
         self._runs[flow_id] = self._runs[flow_id]._replace(**changes)

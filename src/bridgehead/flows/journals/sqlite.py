@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.errors import JournalUnusable
@@ -58,14 +58,18 @@ PUT_RECORD: Final = (
     "INSERT OR REPLACE INTO step (flow_id, path, kind, input_sha, status, result, result_blob, error, started, ended) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+# An answer that was kept while a pass was under way is not lost when that pass writes the request down.
+_GIVEN: Final = "coalesce(excluded.response, excluded.response_blob) IS NOT NULL"
 PUT_ATTEMPT: Final = (
     "INSERT INTO request (request_id, flow_id, path, attempt, agent, status, resumes, error_type, "
     "deadline, doc, doc_blob, response, response_blob, consumed_at) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (request_id) DO UPDATE SET path = excluded.path, status = excluded.status, "
     "resumes = excluded.resumes, error_type = excluded.error_type, deadline = excluded.deadline, "
-    "doc = excluded.doc, doc_blob = excluded.doc_blob, response = excluded.response, "
-    "response_blob = excluded.response_blob, consumed_at = coalesce(consumed_at, excluded.consumed_at)"
+    "doc = excluded.doc, doc_blob = excluded.doc_blob, "
+    f"response = CASE WHEN {_GIVEN} THEN excluded.response ELSE response END, "
+    f"response_blob = CASE WHEN {_GIVEN} THEN excluded.response_blob ELSE response_blob END, "
+    "consumed_at = coalesce(consumed_at, excluded.consumed_at)"
 )
 
 INLINE_LIMIT = 8192
@@ -218,6 +222,16 @@ class SqliteJournal(Journal):
             self._put_attempts(flow_id, attempts, at)
             self._set_status(flow_id, status, at)
             self._db.execute("UPDATE flow SET result = ?, error = ? WHERE id = ?", (result, error, flow_id))
+
+    def keep_answer(self, request_id: str, response: Mapping[str, Any]) -> bool:
+        open_states = (AttemptStatus.QUEUED.value, AttemptStatus.PENDING.value)
+        with self._transaction():
+            changed = self._db.execute(
+                "UPDATE request SET response = ?, response_blob = ? WHERE request_id = ? AND status IN (?, ?) "
+                "AND response IS NULL AND response_blob IS NULL",
+                (*self._stored(json.dumps(response)), request_id.lower(), *open_states),
+            )
+            return changed.rowcount == 1
 
     def runs(self) -> list[Run]:
         return self._select_runs("ORDER BY rowid DESC", ())

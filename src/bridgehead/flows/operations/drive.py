@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridgehead.errors import UserError
+from bridgehead.errors import AlreadyAnswered, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
 from bridgehead.flows.errors import UnsupportedVersion
@@ -19,11 +19,10 @@ from bridgehead.flows.files.json_bytes import Unreadable
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.handlers import Handler
 from bridgehead.flows.interfaces import OpenRequest
-from bridgehead.flows.operations.respond import write_reply
+from bridgehead.flows.operations.respond import give
 from bridgehead.flows.values.times import deadline_after, utc_text
 from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, DocumentKind, Profile
 from bridgehead.host.command import Command, Ended
-from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.process import Stream, run
 
 DEFAULT_MAX_ITERATIONS: Final = 50
@@ -141,8 +140,8 @@ class _Driver:
         reply = self._handler.answer(asked, files)
         if reply is not None:
             try:
-                write_reply(reply, asked.request_id, files)
-            except FileTaken:
+                give(reply, asked.request_id, files, inputs)
+            except AlreadyAnswered:
                 pass  # somebody else was quicker; the first answer stands
         self._inputs.announcer.settled(asked.request_id, root, "answered")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from bridgehead.flows.calls import AskFailed, Failed, Outcome, StepFailed
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall
-from bridgehead.flows.engine.replay import BRANCH, FAILED, Effort, digest, encoded
+from bridgehead.flows.engine.replay import BRANCH, FAILED, Effort, Replay, digest, encoded
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import FlowMistake, StateInvalid
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Item = TypeVar("Item")
+
+
+class FoundCall:
+    """A call the flow has come to, and its record if it was made before."""
+
+    def __init__(self, replay: Replay, path: str, input_sha: str, record: Record | None) -> None:
+        self.replay = replay
+        self.path = path
+        self.input_sha = input_sha
+        self.record = record
 
 
 class Context:
@@ -58,19 +68,31 @@ class Context:
         After an error it is called again, `retries` times, after `backoff` seconds and twice as many each time; each
         call may take `timeout` seconds. A function that takes one of these words itself is given it in a lambda.
         """
-        path = self._next_path(name)
         effort = Effort(retries, backoff, timeout)
-        effort.refuse_senseless(path)
-        inputs = [arguments, keywords] if keywords else list(arguments)
-        input_sha = digest(inputs, path)
-        replay = self._run_pass.replay
-        record = replay.find(path, "step", input_sha, rerun_on_change=on_change == "rerun")
+        found = self.find_step(name, arguments, keywords, effort, rerun=on_change == "rerun")
+        record = found.record
         if record is None:
-            record = replay.perform(path, "step", input_sha, lambda: function(*arguments, **keywords), effort)
-        elif record.status == FAILED:
-            raise StepFailed(path, *json.loads(record.error or "[]"))
-        value: T = value_of(record, result if result is not None else _returned_type(function))
+            record = found.replay.perform(
+                found.path, "step", found.input_sha, lambda: function(*arguments, **keywords), effort
+            )
+        value: T = step_value(record, function, result)
         return value
+
+    def find_step(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+        effort: Effort,
+        *,
+        rerun: bool = False,
+    ) -> FoundCall:
+        """The step that comes next, with its record where it has one; refused before anything runs."""
+        path = self._next_path(name)
+        effort.refuse_senseless(path)
+        input_sha = digest([arguments, keywords] if keywords else arguments, path)
+        replay = self._run_pass.replay
+        return FoundCall(replay, path, input_sha, replay.find(path, "step", input_sha, rerun_on_change=rerun))
 
     def ask(
         self,
@@ -122,15 +144,21 @@ class Context:
 
     def call(self, flow: Flow, **given: Any) -> Any:
         """Run another flow as a part of this one; once it has ended its result is one record."""
+        found, inside = self.find_flow(flow, given)
+        record = found.record
+        if record is None:
+            started = found.replay.now()
+            value = self._run_pass.run_function(flow, inside, given)
+            recorded = encoded(value, f"flow {found.path} has run; its result")
+            record = found.replay.add(found.path, "flow", found.input_sha, recorded, started)
+        return value_of(record, _returned_type(flow.function))
+
+    def find_flow(self, flow: Flow, given: Mapping[str, Any]) -> tuple[FoundCall, Context]:
+        """The nested flow that comes next, and the context its function gets."""
         path = self._next_path(flow.name)
         input_sha = digest([flow.name, flow.version, given], path)
-        record = self._run_pass.replay.find(path, "flow", input_sha)
-        if record is None:
-            started = self._run_pass.replay.now()
-            value = flow.function(self._child(path), **given)
-            recorded = encoded(value, f"flow {path} has run; its result")
-            record = self._run_pass.replay.add(path, "flow", input_sha, recorded, started)
-        return value_of(record, _returned_type(flow.function))
+        replay = self._run_pass.replay
+        return FoundCall(replay, path, input_sha, replay.find(path, "flow", input_sha)), self._child(path)
 
     def patched(self, name: str) -> bool:
         """Whether a change of the code on purpose holds for this run: not for one that had come further before it.
@@ -183,12 +211,19 @@ class Context:
             try:
                 results.append(branch(parent.scope(BRANCH)))
             except Blocked as blocked:
-                self._run_pass.open_blocks -= 1
+                self.gathered()
                 waiting += blocked.calls
         if waiting:
-            self._run_pass.open_blocks += 1
-            raise Blocked(waiting)
+            raise self.blocked(waiting)
         return results
+
+    def gathered(self) -> None:
+        """A branch's pause was caught to be joined with the others'."""
+        self._run_pass.open_blocks -= 1
+
+    def blocked(self, waiting: list[OpenCall]) -> Blocked:
+        self._run_pass.open_blocks += 1
+        return Blocked(waiting)
 
     def _child(self, path: str) -> Context:
         return type(self)(self._run_pass, f"{path}/", self._phase)
@@ -213,6 +248,13 @@ def _as_branch(branch: Ask | Callable[[Context], Any]) -> Callable[[Context], An
 
 def _failure_in(record: Record) -> Failed:
     return Failed(*json.loads(record.error or "[]"))
+
+
+def step_value(record: Record, function: Callable[..., Any], result: Any) -> Any:
+    """What a step returned, as the type it promises; StepFailed when it is recorded that it failed."""
+    if record.status == FAILED:
+        raise StepFailed(record.path, *json.loads(record.error or "[]"))
+    return value_of(record, result if result is not None else _returned_type(function))
 
 
 def value_of(record: Record, wanted: Any) -> Any:

@@ -37,6 +37,8 @@ LONGEST_POLL_SECONDS: Final = 1.0
 def run_flow(flow: Flow, request: RunRequest, inputs: RunInputs | None = None) -> RunResult:
     """Start or resume `flow`; FlowRefused when that may not be, FlowFailed when it does not reach its end."""
     inputs = inputs or RunInputs()
+    if request.key is None and request.flow_id is None:
+        request = request._replace(key=flow.key_for({**request.defaults, **request.given}))
     root = FlowRoot.open(request.root)
     root.prepare()
     with root.locked(), inputs.open_journal(root) as journal:
@@ -81,7 +83,9 @@ class _Passes:
             run_pass = self._run_pass()
             try:
                 settings = typed_settings(opened.flow, opened.settings)
-                returned = _plain_text(opened.flow.function(self._context_kind(run_pass), **settings), opened)
+                returned = _plain_text(
+                    run_function(opened.flow, self._context_kind(run_pass), settings), opened
+                )
             except Blocked as blocked:
                 waiting = pause(opened, run_pass, blocked)
             except Stopped as stopped:
@@ -136,6 +140,7 @@ class _Passes:
             invoker=opened.inputs.invoker,
             heuristics_only=bool(opened.options.get("heuristics_only")),
             new_id=opened.inputs.new_id,
+            run_function=run_function,
         )
         self._collect(run_pass)
         return run_pass
@@ -249,6 +254,15 @@ def _deadline_passed(opened: OpenRun) -> bool:
         return any(now > attempt.deadline for attempt in issued)
     ends = [call.current.expires_at for call in calls]
     return any(end is not None and now > end for end in ends)
+
+
+def run_function(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
+    """Call a flow's function; one that is `async def` gets a loop, and a context to be awaited."""
+    if not flow.is_async:
+        return flow.function(context, **settings)
+    from bridgehead.flows.engine.async_context import run_async
+
+    return run_async(flow, context, settings)
 
 
 def _plain_text(returned: Any, opened: OpenRun) -> str:

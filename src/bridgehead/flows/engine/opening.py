@@ -149,6 +149,8 @@ def _under_key(flow: Flow, request: RunRequest, journal: Journal, root: Path) ->
     )
     known = next((run for run in started if run.status is not RunStatus.CANCELLED), None)
     paused = journal.unfinished()
+    if paused is not None and flow.id is not None and RUN_KEY not in paused.input:
+        return None  # it was paused before its flow had a key
     if paused is not None and (known is None or known.id != paused.id) and not (known and known.status.ended):
         way = f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {paused.id}"
         raise OtherRun(root, _named(paused), f"the one with the id {request.key!r}", way)

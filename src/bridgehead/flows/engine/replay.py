@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import CoroutineType
 from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.calls import Attempt, StepFailed
@@ -77,13 +78,22 @@ class Effort(NamedTuple):
 ONE_TRY: Final = Effort()
 
 
+def _ended(value: Any) -> Any:
+    """What a step returned; a coroutine is run to its end."""
+    if not isinstance(value, CoroutineType):
+        return value
+    import asyncio
+
+    return asyncio.run(value)
+
+
 class Replay:
     """The records of one run during one pass."""
 
     def __init__(self, journal: Journal, flow_id: str, clock: Clock) -> None:
         self._journal = journal
         self._flow_id = flow_id
-        self._clock = clock
+        self.clock = clock
         self._records = journal.lookup(flow_id)
         self._visited: set[str] = set()
         self._ahead: dict[str, list[str]] = {}
@@ -183,7 +193,7 @@ class Replay:
             except Exception as error:
                 if not tries_left:
                     raise self.failed(path, kind, input_sha, error, started) from error
-                self._clock.sleep(effort.wait_before(effort.retries - tries_left + 1))
+                self.clock.sleep(effort.wait_before(effort.retries - tries_left + 1))
                 tries_left -= 1
             else:
                 return self.add(path, kind, input_sha, encoded(value, f"{path} has run; its result"), started)
@@ -199,9 +209,9 @@ class Replay:
     def _try(self, path: str, work: Callable[[], Any], effort: Effort) -> Any:
         with self.guest(path):
             if effort.timeout_seconds is None:
-                return work()
-            with time_limit(self._clock, effort.timeout_seconds):
-                return work()
+                return _ended(work())
+            with time_limit(self.clock, effort.timeout_seconds):
+                return _ended(work())
 
     @contextmanager
     def guest(self, path: str) -> Iterator[None]:
@@ -237,7 +247,7 @@ class Replay:
                 raise NonDeterministic(path, "a recorded call was not reached again")
 
     def now(self) -> str:
-        return utc_text(self._clock.now())
+        return utc_text(self.clock.now())
 
     def _append(self, record: Record) -> Record:
         self._journal.append(self._flow_id, record)

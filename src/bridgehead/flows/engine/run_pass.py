@@ -58,6 +58,7 @@ class RunPass:
         invoker: "AgentInvoker | None" = None,
         heuristics_only: bool = False,
         new_id: Callable[[], str] = new_request_id,
+        run_function: Callable[..., Any] = lambda flow, context, given: flow.function(context, **given),
     ) -> None:
         self.replay = replay
         replay.on_forgotten = self._forget_calls
@@ -77,6 +78,8 @@ class RunPass:
         self._invoker = invoker
         self._heuristics_only = heuristics_only
         self._new_id = new_id
+        self.run_function = run_function
+        """(flow, context, settings): calls a flow's function, in a loop where it needs one."""
         # Numbers the calls of flows without phases.
         self._asked = len({attempt.path for attempt in attempts})
 

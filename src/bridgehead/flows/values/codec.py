@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.values.ids import uuid_of
 
 _MARK: Final = "~"
 _LATER: Final = frozenset(
@@ -164,12 +165,6 @@ def _revived(members: dict[str, Any]) -> Any:
     return members if make is None else make(members["v"])
 
 
-def _uuid(text: str) -> Any:
-    from uuid import UUID
-
-    return UUID(text)
-
-
 def _decimal(text: str) -> Any:
     from decimal import Decimal
 
@@ -186,7 +181,7 @@ _MAKERS: Final[dict[Any, Callable[[Any], Any]]] = {
     "time": time.fromisoformat,
     "timedelta": lambda parts: timedelta(*parts),
     "path": Path,
-    "uuid": _uuid,
+    "uuid": uuid_of,
     "decimal": _decimal,
     "dict": dict,
 }

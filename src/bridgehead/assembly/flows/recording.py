@@ -29,6 +29,7 @@ _STATUS_AFTER = {
     "flow.failed": RunStatus.FAILED,
     "flow.cancelled": RunStatus.CANCELLED,
 }
+LONGEST_KEPT_DAYS = 36_500.0
 _RECORDED_FACTS = ("error", "waits_for", "phase", "phase_name", "steps_made")
 
 
@@ -139,6 +140,14 @@ def size_limits(settings: Settings) -> dict[str, int]:
         if limit <= 0:
             raise ConfigError(f"{named[file]} must be more than 0")
     return limits
+
+
+def keep_days(settings: Settings) -> float:
+    """How long runs that have ended stay in the journal, as the setting flows.keep_days says."""
+    days = float(settings.number("flows.keep_days") or 0)
+    if not 0 <= days <= LONGEST_KEPT_DAYS:
+        raise ConfigError(f"flows.keep_days is a number from 0 to {LONGEST_KEPT_DAYS:g}")
+    return days
 
 
 def answer_flow(item: PendingItem, answer: Answer) -> None:

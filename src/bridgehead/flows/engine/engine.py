@@ -15,7 +15,6 @@ from bridgehead.flows.engine.asks import Blocked, Stopped
 from bridgehead.flows.engine.context import Context
 from bridgehead.flows.engine.mailbox import Mailbox
 from bridgehead.flows.engine.opening import Opening, OpenRun, open_run
-from bridgehead.flows.engine.pause import pause
 from bridgehead.flows.engine.replay import Replay
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, Pause, RunInputs, RunRequest, RunResult
@@ -87,7 +86,7 @@ class _Passes:
                     run_function(opened.flow, self._context_kind(run_pass), settings), opened
                 )
             except Blocked as blocked:
-                waiting = pause(opened, run_pass, blocked)
+                waiting = endings.pause(opened, run_pass, blocked)
             except Stopped as stopped:
                 raise endings.stop(opened, run_pass, stopped) from None
             except AskFailed as error:

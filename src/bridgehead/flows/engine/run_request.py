@@ -163,6 +163,7 @@ class RunInputs:
         output_directories: Callable[[Path], tuple[Path, ...]] = _project_only,
         response_owners: frozenset[int] | None = None,
         size_limits: Mapping[str, int] = SIZE_LIMITS,
+        keep_days: float = 0,
     ) -> None:
         self.clock = SystemClock() if clock is None else clock
         self.announcer = Announcer() if announcer is None else announcer
@@ -178,3 +179,5 @@ class RunInputs:
         """Whose answers are taken, where that is not the allowed owners of the root."""
         self.size_limits = size_limits
         """The bytes the three files may have, by their names (flows §10)."""
+        self.keep_days = keep_days
+        """How long runs that have ended stay in the journal; 0: for ever."""

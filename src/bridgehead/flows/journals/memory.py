@@ -92,6 +92,11 @@ class MemoryJournal(Journal):
         self._put(found[0].id, [found[1]._replace(response=response)])
         return True
 
+    def forget(self, flow_ids: Sequence[str]) -> None:
+        for flow_id in flow_ids:
+            for kept in (self._runs, self._records, self._attempts):
+                kept.pop(flow_id, None)
+
     def runs(self) -> list[Run]:
         return list(reversed(self._runs.values()))
 

@@ -233,6 +233,18 @@ class SqliteJournal(Journal):
             )
             return changed.rowcount == 1
 
+    def forget(self, flow_ids: Sequence[str]) -> None:
+        with self._transaction():
+            for flow_id in flow_ids:
+                self._db.execute("DELETE FROM step WHERE flow_id = ?", (flow_id,))
+                self._db.execute("DELETE FROM request WHERE flow_id = ?", (flow_id,))
+                self._db.execute("DELETE FROM flow WHERE id = ?", (flow_id,))
+            self._db.execute(
+                "DELETE FROM blob WHERE sha256 NOT IN (SELECT result_blob FROM step WHERE result_blob NOT NULL "
+                "UNION SELECT doc_blob FROM request WHERE doc_blob NOT NULL "
+                "UNION SELECT response_blob FROM request WHERE response_blob NOT NULL)"
+            )
+
     def runs(self) -> list[Run]:
         return self._select_runs("ORDER BY rowid DESC", ())
 

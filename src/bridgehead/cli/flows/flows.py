@@ -299,10 +299,22 @@ def cancel(app: App, flow_id: str, root: Path | None) -> None:
 @click.option(
     "--max-iterations", type=click.IntRange(1), default=50, show_default=True, help="Runs of CMD at most."
 )
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Questions of one run that the handler is given at once (`gather`, `map`).",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD...")
 @click.pass_obj
 def drive(
-    app: App, root: Path | None, handler: str | None, max_iterations: int, command: tuple[str, ...]
+    app: App,
+    root: Path | None,
+    handler: str | None,
+    max_iterations: int,
+    concurrency: int,
+    command: tuple[str, ...],
 ) -> int:
     """Run CMD; whenever it exits 42, have its request answered and run it again with --resume.
 
@@ -313,7 +325,7 @@ def drive(
     from bridgehead.flows.operations.drive import drive as drive_command
 
     answers = make_handler(handler or _configured_handler(app) or "pending", handler_makers(app))
-    request = DriveRequest(command, root or app.cwd, max_iterations)
+    request = DriveRequest(command, root or app.cwd, max_iterations, concurrency)
     with run_resume.run_inputs(app, root or app.cwd) as inputs:
         done = drive_command(request, answers, inputs, on_stderr=_pass_on)
     if done.gave_up:

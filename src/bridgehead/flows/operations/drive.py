@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bridgehead.errors import AlreadyAnswered, UserError
 from bridgehead.exit_codes import ExitCode
+from bridgehead.flows.calls import outstanding_calls
 from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
 from bridgehead.flows.errors import UnsupportedVersion
 from bridgehead.flows.files.agent_files import AgentRequest
@@ -26,6 +28,8 @@ from bridgehead.host.command import Command, Ended
 from bridgehead.host.process import Stream, run
 
 DEFAULT_MAX_ITERATIONS: Final = 50
+DEFAULT_CONCURRENCY: Final = 4
+GIVE_UP_SECONDS: Final = 5.0
 STDOUT_LIMIT: Final = 64 * MIB
 FIRST_BACKOFF_SECONDS: Final = 0.5
 LONGEST_BACKOFF_SECONDS: Final = 30.0
@@ -62,6 +66,8 @@ class DriveRequest(NamedTuple):
     command: tuple[str, ...]
     directory: Path
     max_iterations: int = DEFAULT_MAX_ITERATIONS
+    concurrency: int = DEFAULT_CONCURRENCY
+    """Questions of one run that the handler is given at once."""
 
 
 class DriveResult(NamedTuple):
@@ -127,23 +133,64 @@ class _Driver:
         return result.exit_code
 
     def dispatch(self) -> None:
-        """Have the request answered and put the answer where the program will look for it."""
+        """Have the request answered, and with it what else the run waits for, and put the answers where it looks."""
         inputs = self._inputs
         files = CheckpointFiles(FlowRoot.open(self._root()), inputs.clock, size_limits=inputs.size_limits)
-        asked = self._read_request(files)
-        deadline = utc_text(deadline_after(asked.created_at, asked.timeout_seconds))
-        name = Path(self._request.command[0]).name
-        root = str(files.root.path)
-        self._inputs.announcer.asked(OpenRequest("", name, root, asked.to_dict(), deadline))
+        asked = [self._read_request(files)]
+        if self._handler.takes_several and self._request.concurrency > 1:
+            asked += _also_waiting(files, inputs, asked[0].request_id)
+        name, root = Path(self._request.command[0]).name, str(files.root.path)
+        for one in asked:
+            deadline = utc_text(deadline_after(one.created_at, one.timeout_seconds))
+            inputs.announcer.asked(OpenRequest("", name, root, one.to_dict(), deadline))
+        if len(asked) == 1:
+            self._answer(asked[0], files)
+        else:
+            self._answer_all(asked, files)
+        for one in asked:
+            inputs.announcer.settled(one.request_id, root, "answered")
+
+    def _answer(self, asked: AgentRequest, files: CheckpointFiles) -> None:
         if asked.retry_count:  # the handler has just failed
-            inputs.clock.sleep(backoff_before(asked.retry_count))
+            files.clock.sleep(backoff_before(asked.retry_count))
         reply = self._handler.answer(asked, files)
-        if reply is not None:
+        if reply is not None and not self._handler.cancel.cancelled:
             try:
-                give(reply, asked.request_id, files, inputs)
+                give(reply, asked.request_id, files, self._inputs)
             except AlreadyAnswered:
                 pass  # somebody else was quicker; the first answer stands
-        self._inputs.announcer.settled(asked.request_id, root, "answered")
+
+    def _answer_all(self, asked: list[AgentRequest], files: CheckpointFiles) -> None:
+        """Several at once. Ctrl-C, or a handler that cannot be asked, ends those that are under way."""
+        left = asked[::-1]
+        failures: list[Exception] = []
+
+        def work() -> None:
+            while left and not failures:
+                try:
+                    self._answer(left.pop(), files)
+                except IndexError:  # another thread took the last one
+                    return
+                except Exception as error:  # raised again below, in the thread that waits
+                    failures.append(error)
+
+        threads = [
+            threading.Thread(target=work, daemon=True)
+            for _ in range(min(self._request.concurrency, len(asked)))
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            left.clear()
+            self._handler.cancel.cancel()
+            for thread in threads:
+                thread.join(GIVE_UP_SECONDS)
+            raise
+        if failures:
+            raise failures[0]
 
     def _pass_stderr(self, stream: Stream, chunk: bytes) -> None:
         if stream == "stderr":
@@ -182,3 +229,18 @@ class _Driver:
         if not is_supported(document):
             raise UnsupportedVersion(files.request_path, str(document["version"]))
         return AgentRequest.from_dict(document)
+
+
+def _also_waiting(files: CheckpointFiles, inputs: RunInputs, on_file: str) -> list[AgentRequest]:
+    """The other open questions of the run that wrote the request: of a `gather` or `map`, which asks all at once."""
+    if not files.root.journal.exists():
+        return []
+    with inputs.open_journal(files.root) as journal:
+        owner = journal.owner(on_file)
+        calls = outstanding_calls(journal.attempts(owner[0].id)).values() if owner else ()
+        waiting = [call.current for call in calls if call.current.response is None]
+    return [
+        AgentRequest.from_dict(dict(one.document))
+        for one in waiting
+        if one.request_id.lower() != on_file.lower()
+    ]

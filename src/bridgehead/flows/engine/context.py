@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from bridgehead.flows.calls import AskFailed, Failed, Outcome, StepFailed
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall
-from bridgehead.flows.engine.replay import BRANCH, FAILED, Effort, Replay, digest, encoded
+from bridgehead.flows.engine.replay import BRANCH, FAILED, ONE_TRY, Effort, Replay, digest, encoded
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import FlowMistake, StateInvalid
@@ -68,7 +68,8 @@ class Context:
         After an error it is called again, `retries` times, after `backoff` seconds and twice as many each time; each
         call may take `timeout` seconds. A function that takes one of these words itself is given it in a lambda.
         """
-        effort = Effort(retries, backoff, timeout)
+        plain = not retries and backoff == 1.0 and timeout is None
+        effort = ONE_TRY if plain else Effort(retries, backoff, timeout)
         found = self.find_step(name, arguments, keywords, effort, rerun=on_change == "rerun")
         record = found.record
         if record is None:

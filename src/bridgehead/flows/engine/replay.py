@@ -69,6 +69,8 @@ class Effort(NamedTuple):
         return float(min(LONGEST_BACKOFF_SECONDS, self.backoff_seconds * 2 ** min(retry - 1, 30)))
 
     def refuse_senseless(self, name: str) -> None:
+        if self is ONE_TRY:
+            return
         if self.retries < 0 or self.backoff_seconds < 0:
             raise FlowMistake(f"step {name}: retries and backoff cannot be negative")
         if self.timeout_seconds is not None and not self.timeout_seconds > 0:
@@ -207,11 +209,14 @@ class Replay:
         return StepFailed(path, type(error).__name__, str(error))
 
     def _try(self, path: str, work: Callable[[], Any], effort: Effort) -> Any:
-        with self.guest(path):
+        self._guest = path
+        try:
             if effort.timeout_seconds is None:
                 return _ended(work())
             with time_limit(self.clock, effort.timeout_seconds):
                 return _ended(work())
+        finally:
+            self._guest = None
 
     @contextmanager
     def guest(self, path: str) -> Iterator[None]:

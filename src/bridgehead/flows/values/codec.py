@@ -30,6 +30,9 @@ _LATER: Final = frozenset(
 _ALL: Final = _LATER | {"tuple", "datetime", "path"}
 """What a record marks. Digests mark only what older journals cannot hold: their digests stay as they are."""
 _NO_MARKS: Final[frozenset[str]] = frozenset()
+# `json.dumps` would make an encoder for each value.
+_WRITE: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_WRITE_SORTED: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False).encode
 _AS_IS: Final = frozenset({str, int, bool, type(None)})
 
 
@@ -60,7 +63,7 @@ class NotRecordable(FlowMistake):
 
 def encode(value: Any) -> str:
     """`value` as the JSON text of a record; NotRecordable when it has no JSON form."""
-    return json.dumps(_plain(value, _ALL), separators=(",", ":"), allow_nan=False)
+    return str(value) if type(value) is int else _WRITE(_plain(value, _ALL))
 
 
 def decode(text: str) -> Any:
@@ -70,9 +73,7 @@ def decode(text: str) -> Any:
 
 def canonical(value: Any) -> bytes:
     """The one spelling of `value` that digests are taken of."""
-    return json.dumps(_plain(value, _LATER), separators=(",", ":"), sort_keys=True, allow_nan=False).encode(
-        "ascii"
-    )
+    return _WRITE_SORTED(_plain(value, _LATER)).encode("ascii")
 
 
 def storable(text: str) -> str:
@@ -86,8 +87,11 @@ def to_plain(value: Any) -> Any:
 
 
 def _plain(value: Any, marks: frozenset[str]) -> Any:
-    if type(value) in _AS_IS:
+    kind = type(value)
+    if kind in _AS_IS:
         return value
+    if kind is tuple and "tuple" not in marks:
+        return [item if type(item) in _AS_IS else _plain(item, marks) for item in value]
     if isinstance(value, Enum):
         return _plain(value.value, marks)
     if isinstance(value, str | int):
@@ -99,7 +103,7 @@ def _plain(value: Any, marks: frozenset[str]) -> Any:
     if isinstance(value, Mapping):
         return _plain_mapping(value, marks)
     if isinstance(value, list):
-        return [_plain(item, marks) for item in value]
+        return [item if type(item) in _AS_IS else _plain(item, marks) for item in value]
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
         return {name: _plain(getattr(value, name), marks) for name in value.__dataclass_fields__}
     if hasattr(value, "model_dump"):

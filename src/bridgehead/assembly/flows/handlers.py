@@ -1,23 +1,30 @@
-"""Handlers for `flow drive` that flows cannot make themselves: an AI runtime here, a rig elsewhere (flows §14)."""
+"""Handlers for `flow drive` that flows cannot make themselves: an AI runtime here, a rig elsewhere (flows §14).
+
+And the watch over all projects that the record knows, for `flow watch` and the dashboard.
+"""
 
 from __future__ import annotations
 
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
-from bridgehead.errors import UserError
-from bridgehead.flows.engine.run_request import open_sqlite
+from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.flows.engine.run_request import RunInputs, open_sqlite
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.handlers import Handler, HandlerMaker, HandlerUnusable, Reply
+from bridgehead.flows.operations.drive import DEFAULT_CONCURRENCY, Watch, Watched, resume_in_process
 from bridgehead.flows.words import ErrorType, RequestStatus
+from bridgehead.host.command import Cancel
 
 if TYPE_CHECKING:
     from bridgehead.council.runtimes.exchange import CallOutcome
@@ -25,7 +32,65 @@ if TYPE_CHECKING:
     from bridgehead.rigs.rig import Rig
 
 POLL_SECONDS: Final = 5.0
+WATCH_SECONDS: Final = 1.0
+SERVER_PATIENCE_SECONDS: Final = 3.0
+"""A script that answers and resumes by itself is quicker than that; both at once would get in each other's way."""
 _ERROR_TYPES: Final = {ErrorClass.TIMEOUT: ErrorType.TIMEOUT}
+
+
+@contextmanager
+def watching(
+    assembly: Assembly,
+    say: Callable[[str], None],
+    show: Callable[[bytes], None] = lambda _: None,
+    *,
+    roots: Sequence[Path] = (),
+    concurrency: int = DEFAULT_CONCURRENCY,
+    patience_seconds: float = 0.0,
+) -> Iterator[Watch]:
+    """A watch over `roots`, or over every project where the record knows a paused flow; ends with what it started."""
+    from bridgehead.assembly.flows.recording import size_limits
+    from bridgehead.assembly.flows.views import paused_projects
+
+    cancel = Cancel()
+
+    def places() -> list[Watched]:
+        if roots:
+            return [Watched(root) for root in roots]
+        with assembly.store(read_only=True) as store:
+            return [Watched(root, ids) for root, ids in paused_projects(store).items()]
+
+    inputs = RunInputs(size_limits=size_limits(assembly.settings))
+    resume = partial(resume_in_process, say=say, show=show, cancel=cancel)
+    watch = Watch(places, resume, inputs, concurrency=concurrency, patience_seconds=patience_seconds)
+    try:
+        yield watch
+    finally:
+        cancel.cancel()
+        watch.wait()
+
+
+@contextmanager
+def watching_beside(assembly: Assembly, say: Callable[[str], None]) -> Iterator[None]:
+    """The same in a thread of its own, for a server that does other things meanwhile."""
+    stopped = threading.Event()
+    with watching(assembly, say, patience_seconds=SERVER_PATIENCE_SECONDS) as watch:
+
+        def look() -> None:
+            while not stopped.wait(WATCH_SECONDS):
+                try:
+                    watch.look()
+                except BridgeheadError as error:
+                    say(f"flows are not watched: {error.message}")
+                    return
+
+        thread = threading.Thread(target=look, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            thread.join()
 
 
 def handler_makers(assembly: Assembly, say: Callable[[str], None]) -> dict[str, HandlerMaker]:

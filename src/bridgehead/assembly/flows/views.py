@@ -101,13 +101,15 @@ def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
         return FlowView(_recorded(recorded), recorded.data.get("input", {}), journal_missing=True)
 
 
-def paused_projects(
-    store: Store, name: str | None = None, *, limit: int = MOST_LOOKED_AT
-) -> tuple[Path, ...]:
-    """Where the record knows a flow that has not ended, of that name; projects that are gone are left out."""
+def paused_projects(store: Store, name: str | None = None) -> dict[Path, frozenset[str]]:
+    """Where the record knows flows that have not ended, of that name: their ids by project that is still there."""
     where = records.RunFilter(parts=(Part.FLOWS,), states=(RunState.WAITING, RunState.RUNNING))
-    found = [run.project for run in store.runs(where, limit=limit) if name is None or run.kind == name]
-    return tuple(path for path in map(Path, dict.fromkeys(found)) if path.is_dir())
+    found: dict[Path, frozenset[str]] = {}
+    for run in store.runs(where, limit=MOST_LOOKED_AT):
+        path = Path(run.project)
+        if name in (None, run.kind) and path.is_dir():
+            found[path] = found.get(path, frozenset()) | {run.id}
+    return found
 
 
 def why_unfit(flow_name: str, request: OpenFlowRequest, answer: str) -> str | None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import webbrowser
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,11 +62,20 @@ class ExtraMissing(UserError):
     metavar="FILE",
     help="Take the token from this private file instead of a random one.",
 )
+@click.option("--no-auto", is_flag=True, help="Do not resume flows when their answers have arrived.")
 @click.pass_obj
-def web(app: App, host: str | None, port: int | None, open_browser: bool, token_file: Path | None) -> int:
+def web(
+    app: App,
+    host: str | None,
+    port: int | None,
+    open_browser: bool,
+    token_file: Path | None,
+    no_auto: bool,
+) -> int:
     """Serve the dashboard: what waits for you, councils, threads, flows, the bus, every event.
 
-    Prints the link that lets a browser in, and serves until Ctrl-C. Whoever has the link is let in.
+    Prints the link that lets a browser in, and serves until Ctrl-C. Whoever has the link is let in. Flows of yours that
+    are paused go on when their answers have arrived.
     """
     assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     if open_browser and (running := running_dashboard(assembly.places)) is not None:
@@ -81,11 +91,13 @@ def web(app: App, host: str | None, port: int | None, open_browser: bool, token_
         hosts=settings.texts("web.hosts"),
         open_browser=open_browser,
     )
-    return _serve(app, assembly, request)
+    return _serve(app, assembly, request, auto=not no_auto)
 
 
-def _serve(app: App, assembly: Assembly, request: WebRequest) -> int:
+def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> int:
     token = _chosen_token(request)
+    from bridgehead.assembly.flows.handlers import watching_beside
+
     try:
         from bridgehead.dashboard.app import Dashboard
         from bridgehead.dashboard.serving import bind, serve
@@ -104,8 +116,10 @@ def _serve(app: App, assembly: Assembly, request: WebRequest) -> int:
             hosts=request.names(socket.gethostname()),
             mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
         )
+        resuming = watching_beside(Assembly(app.cwd, app.environ), app.say) if auto else nullcontext()
         try:
-            ended_by = serve(dashboard, listening, lambda: _started(app, request, address, dashboard))
+            with resuming:
+                ended_by = serve(dashboard, listening, lambda: _started(app, request, address, dashboard))
         finally:
             forget_address(assembly.places, address)
     app.say("stopped")

@@ -5,6 +5,7 @@ end.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,7 @@ def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
     places = roots
     if not places:
         with Assembly(app.cwd, app.environ, warn=app.warn).store(read_only=True) as store:
-            places = (app.cwd, *(path for path in paused_projects(store, meant.name) if path != app.cwd))
+            places = tuple({app.cwd: None, **paused_projects(store, meant.name)})
     checked = check_runs(CheckRequest(meant, places))
     document = [{**run_document(one.run), "goes_on": one.goes_on, "detail": one.detail} for one in checked]
     app.emit(
@@ -334,9 +335,48 @@ def drive(
             hint="its files are where it left them: answer and resume it, or raise --max-iterations",
         )
     app.stdout.flush()
-    sys.stdout.buffer.write(done.stdout)
-    sys.stdout.buffer.flush()
+    _show_bytes(done.stdout)
     return done.exit_code
+
+
+@flow.command(examples=("bridgehead flow watch", "bridgehead flow watch --dir ../service --once"))
+@click.option(
+    "--dir",
+    "roots",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    help="Only this root; repeatable. Default: wherever the record knows a paused flow of yours.",
+)
+@click.option("--once", is_flag=True, help="Look once, wait for what was resumed, and end.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Flows resumed at once."
+)
+@click.pass_obj
+def watch(app: App, roots: tuple[Path, ...], once: bool, concurrency: int) -> None:
+    """Resume paused flows when their answers have arrived, each in a process of its own, until Ctrl-C.
+
+    A flow that does not get on is tried again after half a minute, then after longer and longer. Ctrl-C stops what was
+    resumed; `flow resume` goes on with it. `bridgehead web` does the same while it runs, unless --no-auto.
+    """
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.flows.handlers import WATCH_SECONDS, watching
+
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    given = tuple(app.cwd / root for root in roots)
+    with watching(assembly, app.say, _show_bytes, roots=given, concurrency=concurrency) as watched:
+        if once:
+            while watched.look():
+                watched.wait()
+            return
+        app.say("watching for answers; Ctrl-C stops")
+        while True:
+            watched.look()
+            time.sleep(WATCH_SECONDS)
+
+
+def _show_bytes(content: bytes) -> None:
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
 
 
 def handler_makers(app: App) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from bridgehead.host.locks import FileLock, LockReentered, read_holder
 PROJECT_DIRECTORY: Final = ".bridgehead"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"
 JOURNAL_FOLDER: Final = ".bridgehead/flows"
+RUN_LOCK: Final = "lock"
+DRIVER_LOCK: Final = "driver"
+"""Held while `flow drive` sees to the run, so that nobody else resumes it."""
 _PRIVATE: Final = frozenset({".git", PROJECT_DIRECTORY})
 _CONTROL: Final = r"[\x00-\x1f\x7f-\x9f]"
 _GIT_SECONDS: Final = 20.0
@@ -101,9 +104,9 @@ class FlowRoot:
                     start = "" if not listed or listed.endswith("\n") else "\n"
                     exclude.write(start + "# a paused flow's files\n" + "\n".join(missing) + "\n")
 
-    def is_held(self) -> bool:
+    def is_held(self, lock: str = RUN_LOCK) -> bool:
         """Whether a process is at work here, as far as the lock's signature says; the lock itself is not touched."""
-        signed = re.match(r"pid ([0-9]+) on (\S+) ", f"{read_holder(self.private / 'lock') or ''} ")
+        signed = re.match(r"pid ([0-9]+) on (\S+) ", f"{read_holder(self.private / lock) or ''} ")
         if signed is None:
             return False
         if signed[2] != os.uname().nodename:
@@ -117,9 +120,9 @@ class FlowRoot:
         return True
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, name: str = RUN_LOCK) -> Iterator[None]:
         """Hold the root for this process's run; LockHeld at once when another process does."""
-        lock = FileLock(self.private / "lock", timeout_seconds=0)
+        lock = FileLock(self.private / name, timeout_seconds=0)
         try:
             lock.acquire()
         except (LockTimeout, LockReentered) as error:

@@ -1,35 +1,47 @@
-"""Drive a program that pauses with exit 42: run it, have a handler answer, run it again (flows §5)."""
+"""See that paused runs go on. Drive: run a program, have a handler answer, run it again (flows §5).
+
+Watch: resume runs of others when their answers have arrived, a few at a time, each in a process of its own.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridgehead.errors import AlreadyAnswered, UserError
+from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.calls import outstanding_calls
+from bridgehead.flows.engine.mailbox import Rejected, asked_by, match_response
 from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
 from bridgehead.flows.errors import UnsupportedVersion
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import MIB, CheckpointFiles, Unsafe
 from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, load_document
 from bridgehead.flows.files.json_bytes import Unreadable
-from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.files.root import DRIVER_LOCK, JOURNAL_FOLDER, FlowRoot
 from bridgehead.flows.handlers import Handler
 from bridgehead.flows.interfaces import OpenRequest
+from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.respond import give
 from bridgehead.flows.values.times import deadline_after, utc_text
-from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, DocumentKind, Profile
-from bridgehead.host.command import Command, Ended
+from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, DocumentKind, Profile, RunStatus
+from bridgehead.host.command import Cancel, Command, Ended
 from bridgehead.host.process import Stream, run
 
 DEFAULT_MAX_ITERATIONS: Final = 50
 DEFAULT_CONCURRENCY: Final = 4
 GIVE_UP_SECONDS: Final = 5.0
+FIRST_PATIENCE_SECONDS: Final = 30.0
+LONGEST_PATIENCE_SECONDS: Final = 3600.0
+RECHECK_SECONDS: Final = 15.0
+"""How long a root in which nothing was written is not looked at: an ask may expire, a driver may be killed."""
+_STDERR_SHOWN: Final = 500
 STDOUT_LIMIT: Final = 64 * MIB
 FIRST_BACKOFF_SECONDS: Final = 0.5
 LONGEST_BACKOFF_SECONDS: Final = 30.0
@@ -95,9 +107,10 @@ def drive(
     """Drive the command to its end; `on_stderr` gets what it says while it runs."""
     if request.max_iterations < 1:
         raise UserError("--max-iterations must be at least 1")
-    driver = _Driver(request, handler, inputs or RunInputs(), on_stderr)
-    code = drive_loop(driver.run, driver.dispatch, max_iterations=request.max_iterations)
-    return DriveResult(code, driver.stdout, driver.runs, driver.paused)
+    with ExitStack() as held:
+        driver = _Driver(request, handler, inputs or RunInputs(), on_stderr, held)
+        code = drive_loop(driver.run, driver.dispatch, max_iterations=request.max_iterations)
+        return DriveResult(code, driver.stdout, driver.runs, driver.paused)
 
 
 class _Driver:
@@ -107,7 +120,10 @@ class _Driver:
         handler: Handler,
         inputs: RunInputs,
         on_stderr: Callable[[bytes], None],
+        held: ExitStack,
     ) -> None:
+        self._held = held
+        self._holds: set[Path] = set()
         self._request = request
         self._handler = handler
         self._inputs = inputs
@@ -136,6 +152,7 @@ class _Driver:
         """Have the request answered, and with it what else the run waits for, and put the answers where it looks."""
         inputs = self._inputs
         files = CheckpointFiles(FlowRoot.open(self._root()), inputs.clock, size_limits=inputs.size_limits)
+        self._hold(files.root)
         asked = [self._read_request(files)]
         if self._handler.takes_several and self._request.concurrency > 1:
             asked += _also_waiting(files, inputs, asked[0].request_id)
@@ -149,6 +166,12 @@ class _Driver:
             self._answer_all(asked, files)
         for one in asked:
             inputs.announcer.settled(one.request_id, root, "answered")
+
+    def _hold(self, root: FlowRoot) -> None:
+        """Keep watchers from resuming the run; a program without a journal has none that anybody could resume."""
+        if root.journal.exists() and root.path not in self._holds:
+            self._held.enter_context(root.locked(DRIVER_LOCK))
+            self._holds.add(root.path)
 
     def _answer(self, asked: AgentRequest, files: CheckpointFiles) -> None:
         if asked.retry_count:  # the handler has just failed
@@ -244,3 +267,150 @@ def _also_waiting(files: CheckpointFiles, inputs: RunInputs, on_file: str) -> li
         for one in waiting
         if one.request_id.lower() != on_file.lower()
     ]
+
+
+class WaitingRun(NamedTuple):
+    """A paused run that would go on now. `answers` tells one occasion from the next."""
+
+    root: Path
+    run: Run
+    answers: frozenset[str]
+
+
+class Watched(NamedTuple):
+    """Where to look. `ids`: only these runs, which the user is known to have started; None: whatever is paused."""
+
+    root: Path
+    ids: frozenset[str] | None = None
+
+
+def ready_in(place: Watched, inputs: RunInputs) -> WaitingRun | None:
+    """The paused run of a root if an answer has arrived for it, or an ask of it has expired."""
+    root = FlowRoot.open(place.root)
+    if not root.journal.exists() or root.is_held() or root.is_held(DRIVER_LOCK):
+        return None
+    with inputs.open_journal(root) as journal:
+        run = journal.unfinished()
+        if run is None or run.status is not RunStatus.WAITING or not run.source:
+            return None
+        if place.ids is not None and run.id not in place.ids:
+            return None
+        calls = outstanding_calls(journal.attempts(run.id)).values()
+    now = inputs.clock.now()
+    kept = {call.path for call in calls if call.current.response is not None}
+    over = {call.path for call in calls if (end := call.current.expires_at) is not None and now > end}
+    files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
+    read = (files.read(path) for path in files.response_paths())
+    asked = asked_by(calls)
+    found = [match_response(content, asked) for content in read if isinstance(content, bytes)]
+    filed = {one[0].path for one in found if not isinstance(one, Rejected)}
+    ready = frozenset(kept | over | filed)
+    return WaitingRun(root.path, run, ready) if ready else None
+
+
+class Watch:
+    """Resumes what is ready. A run that does not get on is left alone for a while, longer each time."""
+
+    def __init__(
+        self,
+        places: Callable[[], Iterable[Watched]],
+        resume: Callable[[WaitingRun], bool],
+        inputs: RunInputs | None = None,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        patience_seconds: float = 0.0,
+    ) -> None:
+        """`resume` says whether the run got on. `patience_seconds`: how long whoever answered may resume it first."""
+        self._places = places
+        self._resume = resume
+        self._inputs = inputs or RunInputs()
+        self._concurrency = concurrency
+        self._patience_seconds = patience_seconds
+        self._under_way: dict[Path, threading.Thread] = {}
+        self._seen: dict[Path, tuple[tuple[int, ...], float]] = {}
+        self._not_before: dict[tuple[str, frozenset[str]], float] = {}
+        self._tries: dict[tuple[str, frozenset[str]], int] = {}
+
+    def look(self) -> int:
+        """Start what is ready and was not tried lately; how many runs are under way afterwards."""
+        self._under_way = {root: thread for root, thread in self._under_way.items() if thread.is_alive()}
+        for place in self._places():
+            if len(self._under_way) >= self._concurrency:
+                break
+            if place.root in self._under_way or self._is_unchanged(place.root):
+                continue
+            try:
+                ready = ready_in(place, self._inputs)
+            except BridgeheadError:
+                continue  # the root is gone or cannot be used; whoever resumes it by hand is told
+            if ready is not None:
+                del self._seen[place.root]
+            if ready is not None and self._is_due(ready):
+                thread = threading.Thread(target=self._bring_back, args=(ready,), daemon=True)
+                self._under_way[place.root] = thread
+                thread.start()
+        return len(self._under_way)
+
+    def wait(self) -> None:
+        """Until everything under way has ended or paused again."""
+        for thread in list(self._under_way.values()):
+            thread.join()
+
+    def _is_unchanged(self, root: Path) -> bool:
+        """Whether nothing was ready at the last look and nothing has been written since; told from four times."""
+        private = root / JOURNAL_FOLDER
+        names = (root / RESPONSE_FILE, private / "inbox", private / "journal.db", private / "journal.db-wal")
+        stamp = tuple(_written_at(path) for path in names)
+        now = self._inputs.clock.monotonic()
+        seen, until = self._seen.get(root, ((), 0.0))
+        if seen == stamp and now < until:
+            return True
+        self._seen[root] = (stamp, now + RECHECK_SECONDS)
+        return False
+
+    def _is_due(self, ready: WaitingRun) -> bool:
+        occasion = (ready.run.id, ready.answers)
+        now = self._inputs.clock.monotonic()
+        return now >= self._not_before.setdefault(occasion, now + self._patience_seconds)
+
+    def _bring_back(self, ready: WaitingRun) -> None:
+        occasion = (ready.run.id, ready.answers)
+        if self._resume(ready):
+            self._not_before.pop(occasion, None)
+            self._tries.pop(occasion, None)
+            return
+        tries = self._tries[occasion] = self._tries.get(occasion, 0) + 1
+        wait = min(LONGEST_PATIENCE_SECONDS, FIRST_PATIENCE_SECONDS * 2 ** min(tries - 1, 30))
+        self._not_before[occasion] = self._inputs.clock.monotonic() + wait
+
+
+def _written_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return -1
+
+
+def resume_in_process(
+    ready: WaitingRun, say: Callable[[str], None], show: Callable[[bytes], None], cancel: Cancel
+) -> bool:
+    """Resume a run with the program it belongs to, in a process that ends with us; whether it got on."""
+    words = (sys.executable, "-c", "from bridgehead.cli import main; main()", "flow", "resume", ready.run.id)
+    say(f"{ready.run.id} {ready.run.name} in {ready.root}: goes on")
+    command = Command(
+        (*words, "--dir", str(ready.root)), env=dict(os.environ), cwd=ready.root, stdout_cap=STDOUT_LIMIT
+    )
+    result = run(command, timeout_seconds=None, idle_seconds=None, cancel=cancel, keep_family=True)
+    if result.ended is Ended.CANCELLED:
+        say(f"{ready.run.id} was stopped; bridgehead flow resume goes on with it")
+        return True
+    if result.exit_code == ExitCode.WAITING:
+        say(f"{ready.run.id} waits for the next answer")
+        return True
+    if result.exit_code == ExitCode.DONE:
+        say(f"{ready.run.id} has ended")
+        show(result.stdout)
+        return True
+    said = result.error_text().strip()
+    say(f"{ready.run.id} did not get on: {said[-_STDERR_SHOWN:] or f'exit {result.exit_code}'}")
+    return False

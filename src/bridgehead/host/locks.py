@@ -71,7 +71,9 @@ class FileLock:
         handle, self._handle = self._handle, None
         if handle is not None:
             _held.pop(_identity(os.fstat(handle)), None)
-            with suppress(OSError):  # nobody holds it any more; who looks need not ask whether the process lives
+            with suppress(
+                OSError
+            ):  # nobody holds it any more; who looks need not ask whether the process lives
                 os.ftruncate(handle, 0)
             os.close(handle)
 

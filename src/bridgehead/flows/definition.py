@@ -97,39 +97,12 @@ class Flow:
         return paused_version == self.version or paused_version in self.compatible_with
 
 
-def flow(
-    name: str,
-    *,
-    version: str = "1",
-    compatible_with: Sequence[str] = (),
-    agents: Sequence[str] = (),
-    keeps_state_file: bool = False,
-    read_words: OptionReader | None = None,
-    root_in: RootReader | None = None,
-    describe_options: Callable[[], list[tuple[str, str]]] | None = None,
-    operational: Sequence[str] = (),
-    abandon: Abandon | None = None,
-    id: RunKey | None = None,
-) -> Callable[[Callable[..., Any]], Flow]:
-    """Make a flow of a function. Change `version` when its steps change; paused runs of another one are refused."""
+def flow(name: str, *, version: str = "1", **details: Any) -> Callable[[Callable[..., Any]], Flow]:
+    """Make a flow of a function; `details` as `Flow` takes them (`id`, `compatible_with`, `agents`, …).
 
-    def decorate(function: Callable[..., Any]) -> Flow:
-        return Flow(
-            name,
-            version,
-            function,
-            compatible_with=compatible_with,
-            agents=agents,
-            keeps_state_file=keeps_state_file,
-            read_words=read_words,
-            root_in=root_in,
-            describe_options=describe_options,
-            operational=operational,
-            abandon=abandon,
-            id=id,
-        )
-
-    return decorate
+    Change `version` when its steps change; paused runs of another one are refused.
+    """
+    return lambda function: Flow(name, version, function, **details)
 
 
 class Option:

@@ -182,3 +182,13 @@ def test_the_dashboard_resumes_flows_while_it_runs_unless_told_not_to(shell: She
         web.communicate(timeout=120)
     assert "completed" in shell.flow("status").out
     assert "--no-auto" in shell.run(str(BRIDGEHEAD), "web", "--help").out
+
+
+def test_a_record_that_others_write_to_starts_no_programs(shell: Shell) -> None:
+    told = {**shell.environ(), "BRIDGEHEAD_STORE_URL": "postgresql://nobody@127.0.0.1:1/none"}
+    words = [str(BRIDGEHEAD), "flow", "watch", "--once"]
+    refused = subprocess.run(words, cwd=shell.root, env=told, capture_output=True, text=True, check=False)
+    assert (refused.returncode, "the record is shared" in refused.stderr) == (1, True)
+    shell.flow("respond", "--response", "faster")
+    named = subprocess.run([*words, "--dir", "."], cwd=shell.root, env=told, capture_output=True, check=False)
+    assert named.stdout == b"v1: faster\n"

@@ -33,9 +33,15 @@ if TYPE_CHECKING:
 
 POLL_SECONDS: Final = 5.0
 WATCH_SECONDS: Final = 1.0
+SHARED: Final = "the record is shared, and what others write there starts no programs here"
 SERVER_PATIENCE_SECONDS: Final = 3.0
 """A script that answers and resumes by itself is quicker than that; both at once would get in each other's way."""
 _ERROR_TYPES: Final = {ErrorClass.TIMEOUT: ErrorType.TIMEOUT}
+
+
+def is_shared(record_url: str) -> bool:
+    """Whether others write to the record, too."""
+    return "://" in record_url and not record_url.startswith("sqlite:")
 
 
 @contextmanager
@@ -53,6 +59,8 @@ def watching(
     from bridgehead.assembly.flows.views import paused_projects
 
     cancel = Cancel()
+    if not roots and is_shared(assembly.record_url):
+        raise UserError(SHARED, hint="name the roots yourself: bridgehead flow watch --dir ROOT")
 
     def places() -> list[Watched]:
         if roots:
@@ -73,6 +81,10 @@ def watching(
 @contextmanager
 def watching_beside(assembly: Assembly, say: Callable[[str], None]) -> Iterator[None]:
     """The same in a thread of its own, for a server that does other things meanwhile."""
+    if is_shared(assembly.record_url):
+        say(f"flows are not resumed: {SHARED}")
+        yield
+        return
     stopped = threading.Event()
     with watching(assembly, say, patience_seconds=SERVER_PATIENCE_SECONDS) as watch:
 

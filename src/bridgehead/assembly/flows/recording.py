@@ -6,6 +6,7 @@ The flow's own journal and files decide; the record is told afterwards and is ne
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
     from bridgehead.config.resolve import Settings
     from bridgehead.contract.pending import Answer, PendingItem
-    from bridgehead.control_plane.records import Run
+    from bridgehead.control_plane.records import QuestionKey, Run
     from bridgehead.control_plane.stores.base import Store
 
 _STATUS_AFTER = {
@@ -63,21 +64,14 @@ class RecordingAnnouncer(Announcer):
         self._write(lambda store: store.open_pending(question_of(request)))
 
     def knows(self, request_id: str, root: str) -> bool:
-        from bridgehead.contract.record_words import Part
-        from bridgehead.control_plane.records import QuestionKey
-
-        known = False
+        known: list[PendingItem] = []
 
         def look(store: Store) -> None:
-            nonlocal known
-            try:
-                store.pending_item(QuestionKey(part=Part.FLOWS, key=request_id, project=root))
-                known = True
-            except NotFound:
-                pass
+            with suppress(NotFound):
+                known.append(store.pending_item(_key_of(request_id, root)))
 
         self._write(look)
-        return known
+        return bool(known)
 
     def settled(self, request_id: str, root: str, status: str) -> None:
         self._write(
@@ -188,11 +182,14 @@ def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
 
 def _withdraw(store: Store, request_id: str, root: str, reason: str) -> None:
     """Close the item of a request that wants no answer any more; an answered one stays as it is."""
+    try:
+        store.withdraw_pending(_key_of(request_id, root), reason=reason)
+    except NotFound:
+        return  # it was asked by a program that told the record nothing
+
+
+def _key_of(request_id: str, root: str) -> QuestionKey:
     from bridgehead.contract.record_words import Part
     from bridgehead.control_plane.records import QuestionKey
 
-    key = QuestionKey(part=Part.FLOWS, key=request_id, project=root)
-    try:
-        store.withdraw_pending(key, reason=reason)
-    except NotFound:
-        return  # it was asked by a program that told the record nothing
+    return QuestionKey(part=Part.FLOWS, key=request_id, project=root)

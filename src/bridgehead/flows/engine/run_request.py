@@ -36,21 +36,18 @@ class RunOptions:
         self.missing_agent_falls_back = missing_agent_falls_back
 
     def given(self) -> dict[str, Any]:
-        members = {
-            "max_retries": self.max_retries,
-            "heuristics_only": self.heuristics_only,
-            "missing_agent_falls_back": self.missing_agent_falls_back,
-        }
-        return {key: value for key, value in members.items() if value is not None}
+        return {key: value for key, value in vars(self).items() if value is not None}
 
     def settled(self) -> dict[str, Any]:
         """What a new run is begun with, and keeps: a flag that says otherwise later is another run's (flows §9)."""
-        unless_given = {
-            "max_retries": DEFAULT_MAX_RETRIES,
-            "heuristics_only": False,
-            "missing_agent_falls_back": False,
-        }
-        return {**unless_given, **self.given()}
+        return {**_UNLESS_GIVEN, **self.given()}
+
+
+_UNLESS_GIVEN: Final = {
+    "max_retries": DEFAULT_MAX_RETRIES,
+    "heuristics_only": False,
+    "missing_agent_falls_back": False,
+}
 
 
 class RunRequest(NamedTuple):

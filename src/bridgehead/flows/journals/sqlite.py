@@ -109,19 +109,7 @@ class SqliteJournal(Journal):
         with self._transaction():
             self._db.execute(
                 f"INSERT INTO flow ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    run.id,
-                    run.name,
-                    run.version,
-                    run.source,
-                    run.root,
-                    run.status.value,
-                    json.dumps(run.input),
-                    run.created,
-                    run.updated,
-                    run.result,
-                    run.error,
-                ),
+                (*run[:5], run.status.value, json.dumps(run.input), *run[7:]),
             )
 
     def claim(self, flow_id: str, *, version: str, at: str) -> None:
@@ -335,35 +323,11 @@ class SqliteJournal(Journal):
 
 
 def _record_row(flow_id: str, record: Record, result: str | None, blob: str | None) -> tuple[str | None, ...]:
-    return (
-        flow_id,
-        record.path,
-        record.kind,
-        record.input_sha,
-        record.status,
-        result,
-        blob,
-        record.error,
-        record.started,
-        record.ended,
-    )
+    return (flow_id, *record[:4], result, blob, *record[5:])
 
 
-def _run(row: Sequence[str]) -> Run:
-    flow_id, name, version, source, root, status, given, created, updated, result, error = row
-    return Run(
-        id=flow_id,
-        name=name,
-        version=version,
-        source=source,
-        root=root,
-        status=RunStatus(status),
-        input=json.loads(given),
-        created=created,
-        updated=updated,
-        result=result,
-        error=error,
-    )
+def _run(row: Sequence[Any]) -> Run:
+    return Run(*row)._replace(status=RunStatus(row[5]), input=json.loads(row[6]))
 
 
 def _attempt(row: Sequence[str]) -> Attempt:

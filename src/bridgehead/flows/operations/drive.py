@@ -328,8 +328,8 @@ class Watch:
         self._patience_seconds = patience_seconds
         self._under_way: dict[Path, threading.Thread] = {}
         self._seen: dict[Path, tuple[tuple[int, ...], float]] = {}
-        self._not_before: dict[tuple[str, frozenset[str]], float] = {}
-        self._tries: dict[tuple[str, frozenset[str]], int] = {}
+        self._tried: dict[tuple[str, frozenset[str]], tuple[int, float]] = {}
+        """By run and what arrived for it: how often it did not get on, and when it may be tried again."""
 
     def look(self) -> int:
         """Start what is ready and was not tried lately; how many runs are under way afterwards."""
@@ -369,19 +369,16 @@ class Watch:
         return False
 
     def _is_due(self, ready: WaitingRun) -> bool:
-        occasion = (ready.run.id, ready.answers)
         now = self._inputs.clock.monotonic()
-        return now >= self._not_before.setdefault(occasion, now + self._patience_seconds)
+        first = (0, now + self._patience_seconds)
+        return now >= self._tried.setdefault((ready.run.id, ready.answers), first)[1]
 
     def _bring_back(self, ready: WaitingRun) -> None:
-        occasion = (ready.run.id, ready.answers)
-        if self._resume(ready):
-            self._not_before.pop(occasion, None)
-            self._tries.pop(occasion, None)
-            return
-        tries = self._tries[occasion] = self._tries.get(occasion, 0) + 1
-        wait = min(LONGEST_PATIENCE_SECONDS, FIRST_PATIENCE_SECONDS * 2 ** min(tries - 1, 30))
-        self._not_before[occasion] = self._inputs.clock.monotonic() + wait
+        tries, _ = self._tried.pop((ready.run.id, ready.answers), (0, 0.0))
+        if not self._resume(ready):
+            wait = min(LONGEST_PATIENCE_SECONDS, FIRST_PATIENCE_SECONDS * 2 ** min(tries, 30))
+            until = self._inputs.clock.monotonic() + wait
+            self._tried[ready.run.id, ready.answers] = (tries + 1, until)
 
 
 def _written_at(path: Path) -> int:

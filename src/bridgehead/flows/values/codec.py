@@ -176,13 +176,10 @@ def _decimal(text: str) -> Any:
 
 
 _MAKERS: Final[dict[Any, Callable[[Any], Any]]] = {
+    **{kind.__name__: read for kind, read in _READERS.items()},
     "tuple": tuple,
     "set": set,
     "frozenset": frozenset,
-    "bytes": a2b_base64,
-    "datetime": datetime.fromisoformat,
-    "date": date.fromisoformat,
-    "time": time.fromisoformat,
     "timedelta": lambda parts: timedelta(*parts),
     "path": Path,
     "uuid": uuid_of,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.pending import pending_list
 from bridgehead.cli.click_classes import Command
-from bridgehead.cli.output import App, ago, columns, one_line, read_named
+from bridgehead.cli.output import App, ago, columns, one_line, read_text, user_name
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
@@ -113,7 +112,7 @@ def answer(
         status=chosen,
         text=_answer_text(text, path),
         message=message,
-        by=by or _user_name(),
+        by=by or user_name(),
         at=iso_ms(SystemClock().now()),
     )
     assembly = Assembly(app.cwd, app.environ, warn=app.warn)
@@ -141,30 +140,9 @@ def _refuse_contradiction(status: AnswerStatus, *, has_text: bool, has_message: 
 def _answer_text(text: str | None, path: Path | None) -> str | None:
     if text is not None and path is not None:
         raise UserError("give the answer as TEXT or with --file, not both")
-    if path is not None:
-        read = read_named(path, MAX_ANSWER_BYTES, hint="name a file, or give `-` for standard input")
-        return _decoded(read, str(path))
-    if text == "-":
-        return _decoded(sys.stdin.buffer.read(MAX_ANSWER_BYTES + 1), "standard input")
-    return text
-
-
-def _decoded(content: bytes, source: str) -> str:
-    if len(content) > MAX_ANSWER_BYTES:
-        raise UserError(f"{source} is larger than {MAX_ANSWER_BYTES >> 20} MiB")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{source} is not UTF-8 text: {error}") from error
-
-
-def _user_name() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"
+    if path is None and text != "-":
+        return text
+    return read_text(path or "-", MAX_ANSWER_BYTES, hint="name a file, or give `-` for standard input")
 
 
 def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:

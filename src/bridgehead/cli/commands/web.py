@@ -15,7 +15,7 @@ import click
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.cli.click_classes import Command
-from bridgehead.cli.output import App
+from bridgehead.cli.output import App, user_name
 from bridgehead.dashboard.serving import (
     Address,
     WebRequest,
@@ -112,7 +112,7 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> 
             store,
             token=token,
             port=port,
-            user=_user_name(),
+            user=f"{name} (web)" if (name := user_name("")) else "web",
             hosts=request.names(socket.gethostname()),
             mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
         )
@@ -160,12 +160,3 @@ def _show_address(app: App, address: Address) -> None:
 def _reached_at(host: str) -> str:
     """The address to write down for one that listens everywhere."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-
-
-def _user_name() -> str:
-    import getpass
-
-    try:
-        return f"{getpass.getuser()} (web)"
-    except (OSError, KeyError):
-        return "web"

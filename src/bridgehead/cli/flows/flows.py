@@ -24,10 +24,9 @@ from bridgehead.cli.flows.reports import (
     status_document,
     status_text,
 )
-from bridgehead.cli.output import App, read_named
+from bridgehead.cli.output import App, read_text
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
-from bridgehead.flows.files.checkpoint_files import MIB
 from bridgehead.flows.handlers import Reply, make_handler
 from bridgehead.flows.operations.cancel import CancelRequest, PruneRequest
 from bridgehead.flows.operations.cancel import cancel as cancel_run
@@ -403,18 +402,7 @@ def _answer_text(app: App, path: str | None, text: str | None, limit: int) -> st
         raise UserError("give the answer with --response-file or with --response, not both")
     if path is None:
         return text
-    if path == "-":
-        content = sys.stdin.buffer.read(limit + 1)
-    else:
-        content = read_named(app.cwd / path, limit)
-    if len(content) > limit:
-        raise UserError(
-            f"the answer is larger than {limit / MIB:g} MiB", hint="flows.response_mib raises that"
-        )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"the answer is not UTF-8 text: {error}") from error
+    return read_text(path if path == "-" else app.cwd / path, limit, hint="flows.response_mib raises that")
 
 
 def _pass_on(chunk: bytes) -> None:

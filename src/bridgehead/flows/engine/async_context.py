@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from inspect import isawaitable
 from typing import Any, Literal
 
@@ -46,11 +47,13 @@ class AsyncContext:
     ) -> Any:
         """Call, or await, `function` until it has succeeded once."""
         effort = Effort(retries, backoff, timeout)
-        found = self._context.find_step(name, arguments, keywords, effort, rerun=on_change == "rerun")
-        record = found.record
+        context = self._context
+        path, input_sha, record = context.find_step(
+            name, arguments, keywords, effort, rerun=on_change == "rerun"
+        )
         if record is None:
-            work = _perform(found.replay, found.path, found.input_sha, effort, function, arguments, keywords)
-            record = await work
+            work = partial(function, *arguments, **keywords)
+            record = await _perform(context.replay, path, input_sha, effort, work)
         return step_value(record, function, result)
 
     async def ask(self, name: str, **described: Any) -> Any:
@@ -79,14 +82,13 @@ class AsyncContext:
 
     async def call(self, flow: Flow, **given: Any) -> Any:
         """Run another flow, async or not, as a part of this one."""
-        found, inside = self._context.find_flow(flow, given)
-        record = found.record
+        replay = self._context.replay
+        path, input_sha, record = self._context.find_flow(flow, given)
         if record is None:
-            started = found.replay.now()
-            context = AsyncContext(inside) if flow.is_async else inside
-            value = await _awaited(flow.function(context, **given))
-            recorded = encoded(value, f"flow {found.path} has run; its result")
-            record = found.replay.add(found.path, "flow", found.input_sha, recorded, started)
+            started, inside = replay.now(), self._context.child(path)
+            value = await _awaited(flow.function(AsyncContext(inside) if flow.is_async else inside, **given))
+            recorded = encoded(value, f"flow {path} has run; its result")
+            record = replay.add(path, "flow", input_sha, recorded, started)
         return step_value(record, flow.function, None)
 
     async def _branches(self, name: str, branches: list[Callable[[AsyncContext], Any]]) -> list[Any]:
@@ -112,20 +114,14 @@ def run_async(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
 
 
 async def _perform(
-    replay: Replay,
-    path: str,
-    input_sha: str,
-    effort: Effort,
-    function: Callable[..., Any],
-    arguments: tuple[Any, ...],
-    keywords: Mapping[str, Any],
+    replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]
 ) -> Record:
     """`Replay.perform` for work that may be awaited while other branches go on."""
     started = replay.now()
     tries_left = effort.retries
     while True:
         try:
-            value = await _limited(replay, effort, lambda: function(*arguments, **keywords))
+            value = await _limited(replay, effort, work)
         except FlowMistake:
             raise
         except Exception as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from bridgehead.flows.calls import AskFailed, Failed, Outcome, StepFailed
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall
-from bridgehead.flows.engine.replay import BRANCH, FAILED, ONE_TRY, Effort, Replay, digest, encoded
+from bridgehead.flows.engine.replay import BRANCH, FAILED, ONE_TRY, Effort, digest, encoded
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import FlowMistake, StateInvalid
@@ -32,16 +32,6 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 
-class FoundCall:
-    """A call the flow has come to, and its record if it was made before."""
-
-    def __init__(self, replay: Replay, path: str, input_sha: str, record: Record | None) -> None:
-        self.replay = replay
-        self.path = path
-        self.input_sha = input_sha
-        self.record = record
-
-
 class Context:
     """What a flow can do. Each call has a path: the names that lead to it, each with its number among equals."""
 
@@ -50,6 +40,7 @@ class Context:
         self._prefix = prefix
         self._phase = phase
         self._ordinals: dict[str, int] = {}
+        self.replay = run_pass.replay
 
     def step(
         self,
@@ -70,11 +61,12 @@ class Context:
         """
         plain = not retries and backoff == 1.0 and timeout is None
         effort = ONE_TRY if plain else Effort(retries, backoff, timeout)
-        found = self.find_step(name, arguments, keywords, effort, rerun=on_change == "rerun")
-        record = found.record
+        path, input_sha, record = self.find_step(
+            name, arguments, keywords, effort, rerun=on_change == "rerun"
+        )
         if record is None:
-            record = found.replay.perform(
-                found.path, "step", found.input_sha, lambda: function(*arguments, **keywords), effort
+            record = self.replay.perform(
+                path, "step", input_sha, lambda: function(*arguments, **keywords), effort
             )
         value: T = step_value(record, function, result)
         return value
@@ -87,13 +79,12 @@ class Context:
         effort: Effort,
         *,
         rerun: bool = False,
-    ) -> FoundCall:
-        """The step that comes next, with its record where it has one; refused before anything runs."""
+    ) -> tuple[str, str, Record | None]:
+        """The path and digest of the step that comes next, with its record where it has one."""
         path = self._next_path(name)
         effort.refuse_senseless(path)
         input_sha = digest([arguments, keywords] if keywords else arguments, path)
-        replay = self._run_pass.replay
-        return FoundCall(replay, path, input_sha, replay.find(path, "step", input_sha, rerun_on_change=rerun))
+        return path, input_sha, self.replay.find(path, "step", input_sha, rerun_on_change=rerun)
 
     def ask(
         self,
@@ -141,25 +132,23 @@ class Context:
 
     def scope(self, name: str) -> Context:
         """A context whose calls are numbered apart; also usable in a `with` statement."""
-        return self._child(self._next_path(name))
+        return self.child(self._next_path(name))
 
     def call(self, flow: Flow, **given: Any) -> Any:
         """Run another flow as a part of this one; once it has ended its result is one record."""
-        found, inside = self.find_flow(flow, given)
-        record = found.record
+        path, input_sha, record = self.find_flow(flow, given)
         if record is None:
-            started = found.replay.now()
-            value = self._run_pass.run_function(flow, inside, given)
-            recorded = encoded(value, f"flow {found.path} has run; its result")
-            record = found.replay.add(found.path, "flow", found.input_sha, recorded, started)
+            started = self.replay.now()
+            value = self._run_pass.run_function(flow, self.child(path), given)
+            recorded = encoded(value, f"flow {path} has run; its result")
+            record = self.replay.add(path, "flow", input_sha, recorded, started)
         return value_of(record, _returned_type(flow.function))
 
-    def find_flow(self, flow: Flow, given: Mapping[str, Any]) -> tuple[FoundCall, Context]:
-        """The nested flow that comes next, and the context its function gets."""
+    def find_flow(self, flow: Flow, given: Mapping[str, Any]) -> tuple[str, str, Record | None]:
+        """The path and digest of the nested flow that comes next, with its record where it has one."""
         path = self._next_path(flow.name)
         input_sha = digest([flow.name, flow.version, given], path)
-        replay = self._run_pass.replay
-        return FoundCall(replay, path, input_sha, replay.find(path, "flow", input_sha)), self._child(path)
+        return path, input_sha, self.replay.find(path, "flow", input_sha)
 
     def patched(self, name: str) -> bool:
         """Whether a change of the code on purpose holds for this run: not for one that had come further before it.
@@ -226,7 +215,7 @@ class Context:
         self._run_pass.open_blocks += 1
         return Blocked(waiting)
 
-    def _child(self, path: str) -> Context:
+    def child(self, path: str) -> Context:
         return type(self)(self._run_pass, f"{path}/", self._phase)
 
     def _next_path(self, name: str) -> str:

@@ -322,6 +322,19 @@ class SqliteJournal(Journal):
             raise JournalUnusable(self.path, str(error)) from error
 
 
+class MemoryJournal(SqliteJournal):
+    """Lives as long as its process and outlives `close`: for tests, checks, and agents that answer in process."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(":memory:"))
+
+    def _claim_file(self) -> None:
+        """There is none."""
+
+    def close(self) -> None:
+        """The next command of this process goes on with it."""
+
+
 def _record_row(flow_id: str, record: Record, result: str | None, blob: str | None) -> tuple[str | None, ...]:
     return (flow_id, *record[:4], result, blob, *record[5:])
 

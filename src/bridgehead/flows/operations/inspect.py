@@ -23,6 +23,7 @@ from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.files.run_files import RunFiles
 from bridgehead.flows.interfaces import Announcer
 from bridgehead.flows.journals.base import Journal, Record, Run
+from bridgehead.flows.journals.sqlite import MemoryJournal
 from bridgehead.flows.values.ids import parents_of
 from bridgehead.flows.words import RunStatus
 
@@ -205,8 +206,6 @@ def _checked(flow: Flow, found: StatusResult, files: CheckpointFiles, inputs: Ru
     if not flow.can_resume(run.version):
         versions = f"it was paused by version {run.version}, this is {flow.version}"
         return CheckedRun(run, False, f"{versions}; compatible_with=({run.version!r},) says that it is safe")
-    from bridgehead.flows.journals.memory import MemoryJournal
-
     kept = MemoryJournal()
     kept.begin(run)
     for record in found.records:

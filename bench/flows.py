@@ -9,19 +9,21 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from bench.flow_engines import Ours, engine_comparisons
 from bench.harness import SCRIPTS, Budget, Comparison, cpu_milliseconds, wall_seconds
-from bridgehead.flows import Context, Flow, RunRequest, run_flow
-from bridgehead.flows.journals.sqlite import MIGRATIONS, PUT_RECORD
+from bridgehead.flows import Context, Flow, RunInputs, RunRequest, run_flow
+from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.journals.sqlite import MIGRATIONS, PUT_RECORD, SqliteJournal
 
 PAUSE_ALLOWANCE_MS = 60.0
 RECORD_ALLOWANCE_MS = 30.0
-REPLAYED_STEPS = 10_000
-REPLAY_ALLOWANCE_MS = 1000.0
+REPLAYED_STEPS = 100_000
+REPLAY_ALLOWANCE_MS = 3000.0
 RECORDED_STEPS = 500
 AT = "2026-11-15T10:15:02.123456Z"
 
@@ -65,13 +67,13 @@ def _start_up(folder: Path, ours: Ours) -> list[Comparison]:
 def _journal(folder: Path, ours: Ours) -> list[Comparison]:
     return [
         Comparison(
-            f"replay of {REPLAYED_STEPS} recorded steps",
+            f"resume after {REPLAYED_STEPS:,} recorded steps, CPU",
             "ms",
             _replay_of(folder / "replay"),
             lambda: REPLAY_ALLOWANCE_MS,
-            "one second",
+            f"{REPLAY_ALLOWANCE_MS / 1000:g} seconds",
             Budget(at_most=1.0),
-            rounds=5,
+            rounds=3,
         ),
         Comparison(
             "steps recorded durably",
@@ -79,7 +81,7 @@ def _journal(folder: Path, ours: Ours) -> list[Comparison]:
             ours.recording_rate,
             partial(raw_sqlite_rate, folder),
             "raw SQLite, one transaction each",
-            Budget(at_least=0.5),
+            Budget(at_least=0.6),
             rounds=5,
             best=max,
         ),
@@ -150,10 +152,19 @@ def _replay_of(root: Path) -> Callable[[], float]:
 
     def measure() -> float:
         if not root.exists():
-            run_flow(flow, RunRequest(root=_empty(root)))
-        return wall_seconds(lambda: run_flow(flow, RunRequest(root=root, resume=True))) * 1000
+            # Made without waiting for the disk: what is measured is how it is read.
+            run_flow(flow, RunRequest(root=_empty(root)), RunInputs(open_journal=_hasty_journal))
+        began = time.process_time()
+        run_flow(flow, RunRequest(root=root, resume=True))
+        return (time.process_time() - began) * 1000
 
     return measure
+
+
+def _hasty_journal(root: FlowRoot) -> SqliteJournal:
+    journal = SqliteJournal(root.journal)
+    journal._db.execute("PRAGMA synchronous=OFF")
+    return journal
 
 
 def _many_steps(count: int, *, then_ask: bool = False) -> Callable[[Context], int]:

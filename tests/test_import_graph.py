@@ -114,6 +114,7 @@ RIM = (
     "council/scope/withheld.py",
     "council/scope/working_copies.py",
     "council/seating/seating.py",
+    "flows/engine/async_context.py",
     "flows/engine/context.py",
     "flows/engine/endings.py",
     "flows/engine/opening.py",

@@ -190,3 +190,13 @@ def test_what_was_answered_by_flow_respond_waits_for_nobody(
         )
     waiting = [item.id for item in store.pending()]
     assert waiting == ["q-2"]
+
+
+def test_queued_questions_are_told_once_and_again_to_a_record_that_does_not_know_them(
+    flow_project: FlowProject, store: Store
+) -> None:
+    flow_project.run(REVIEW)  # by a program that tells no record
+    recorded_run(flow_project, resume=True)
+    assert len(store.pending()) == 2
+    recorded_run(flow_project, resume=True)
+    assert len(store.pending()) == 2

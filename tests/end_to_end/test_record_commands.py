@@ -113,6 +113,21 @@ def test_pending_shows_who_waits_and_how_to_answer(user: Machine) -> None:
     assert f"codex login, then bridgehead answer {item} retry|skip" in shown
 
 
+def test_the_question_itself_is_shown_with_its_choices_and_schema(user: Machine) -> None:
+    schema = {"type": "object", "properties": {"score": {"type": "integer"}}}
+    item = ask(user, prompt="Line one \x1b[2J\nline two", schema=schema, expires_at="2026-12-01T00:00:00Z")
+    choosing = ask(user, key="k2", prompt="Ship it?", schema={"enum": ["yes", "no"]})
+
+    shown = user.run("pending", item)
+    assert "  Line one \\x1b[2J\n  line two\n" in shown.out and "2026-12-01" in shown.out
+    assert '"score": {' in shown.out and f"bridgehead answer {item} --file FILE" in shown.out
+    assert user.run("pending", item, "--json").json["item"]["question"]["schema"] == schema
+    assert "choices: yes | no" in user.run("pending", choosing).out
+    bare = user.run("answer", choosing)
+    assert (bare.code, bare.out) == (1, "")
+    assert "Ship it?" in bare.err and f"bridgehead answer {choosing} yes|no" in bare.err
+
+
 def test_an_item_takes_one_answer(user: Machine) -> None:
     item = ask(user)
 

@@ -116,3 +116,27 @@ def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes
         return read_bounded(path, most_bytes)
     except FileError as error:
         raise UserError(error.message, hint=error.hint or hint) from error
+
+
+def read_text(path: Path | str, most_bytes: int, *, hint: str | None = None) -> str:
+    """A text that was named on the command line; `-` is standard input."""
+    if str(path) == "-":
+        content = sys.stdin.buffer.read(most_bytes + 1)
+    else:
+        content = read_named(Path(path), most_bytes, hint=hint)
+    source = "standard input" if str(path) == "-" else path
+    if len(content) > most_bytes:
+        raise UserError(f"{source} is larger than {most_bytes / (1 << 20):g} MiB", hint=hint)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{source} is not UTF-8 text: {error}") from error
+
+
+def user_name(unknown: str = "unknown") -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return unknown

@@ -82,6 +82,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "directory for the packages of template-create that --output does not place; absent puts them into the project",
         trusted_only=True,  # a state file may name any place in it
     ),
+    Setting(
+        "flows",
+        "keep_days",
+        _NUMBER,
+        0,
+        "days that completed and cancelled flows stay in the journal of their root; 0 keeps them all",
+        trusted_only=True,  # a project must not shorten what you can look up
+    ),
     Setting("flows", "request_mib", _NUMBER, 16, "the most a request file may have"),
     Setting("flows", "response_mib", _NUMBER, 16, "the most an answer may have"),
     Setting("flows", "state_mib", _NUMBER, 64, "the most the state file of template-create may have"),

@@ -34,6 +34,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What to do before answering, where there is something (`codex login`)."""
     context: dict[str, Any] = {}
 
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """What to choose from: the choices, else what a schema lists that allows nothing else."""
+        listed = (self.schema or {}).get("enum", ())
+        return self.choices or tuple(word for word in listed if isinstance(word, str))
+
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The one answer. `text` is the response, or one of the question's choices."""

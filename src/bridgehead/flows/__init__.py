@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bridgehead.flows.calls import Accepted, AskFailed, Failed, Outcome, StepFailed
     from bridgehead.flows.definition import Flow, flow
     from bridgehead.flows.engine.agents import MockAgentInvoker
+    from bridgehead.flows.engine.async_context import AsyncContext
     from bridgehead.flows.engine.context import Context, asking
     from bridgehead.flows.engine.engine import run_flow
     from bridgehead.flows.engine.run_request import RunInputs, RunOptions, RunRequest, RunResult
@@ -30,6 +31,7 @@ __all__ = [
     "AgentRequest",
     "AgentResponse",
     "AskFailed",
+    "AsyncContext",
     "CompletedPhase",
     "Context",
     "ErrorType",
@@ -57,6 +59,7 @@ __all__ = [
 _HOMES = {
     "interfaces": ("AgentInvocationError", "AgentInvoker"),
     "engine.agents": ("MockAgentInvoker",),
+    "engine.async_context": ("AsyncContext",),
     "engine.context": ("Context", "asking"),
     "definition": ("Flow", "flow"),
     "engine.engine": ("run_flow",),

@@ -20,6 +20,9 @@ RootReader = Callable[[Sequence[str]], Path | None]
 Abandon = Callable[[Mapping[str, Any], str], None]
 """(settings, flow id): remove what a run that is given up has half made."""
 
+RunKey = str | Callable[..., str]
+
+_CO_COROUTINE: Final = 0x80
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -40,6 +43,7 @@ class Flow:
         describe_options: Callable[[], list[tuple[str, str]]] | None = None,
         operational: Sequence[str] = (),
         abandon: Abandon | None = None,
+        id: RunKey | None = None,
     ) -> None:
         """`agents`: those it is known to ask, for the message when a handler knows none of that name.
 
@@ -48,6 +52,7 @@ class Flow:
         `root_in`: finds the flow's root among those options, where it has one for that besides --dir.
         `describe_options`: those options for --help, each with what it does.
         `abandon`: cleans up after a run that is given up by `--fresh` or `flow cancel`.
+        `id`: the key a run is started under, as `--id` gives it: `"release-{tag}"`, or a function of the settings.
         `operational`: settings that hold for one command and may be given anew on resume; no step's input may use them.
         """
         if not _NAME.fullmatch(name):
@@ -63,6 +68,7 @@ class Flow:
         self.describe_options = describe_options
         self.operational = frozenset(operational)
         self.abandon = abandon
+        self.id = id
 
     def __call__(self, ctx: Any, *arguments: Any, **keywords: Any) -> Any:
         return self.function(ctx, *arguments, **keywords)
@@ -71,42 +77,32 @@ class Flow:
     def contract(self) -> Contract:
         return Contract.SEED if self.keeps_state_file else Contract.OPEN
 
+    @property
+    def is_async(self) -> bool:
+        """Whether its function is `async def`; `inspect` would say it at a tenth of what a pause may take."""
+        code = getattr(getattr(self.function, "__wrapped__", self.function), "__code__", None)
+        return code is not None and bool(code.co_flags & _CO_COROUTINE)
+
+    def key_for(self, settings: Mapping[str, Any]) -> str | None:
+        """The key of a run with these settings; None when it has none, or a setting it is made of is missing."""
+        if self.id is None:
+            return None
+        try:
+            return self.id.format_map(settings) if isinstance(self.id, str) else str(self.id(**settings))
+        except (KeyError, TypeError):
+            return None
+
     def can_resume(self, paused_version: str) -> bool:
         """Whether a run paused by that version may go on as this one (flows §14)."""
         return paused_version == self.version or paused_version in self.compatible_with
 
 
-def flow(
-    name: str,
-    *,
-    version: str = "1",
-    compatible_with: Sequence[str] = (),
-    agents: Sequence[str] = (),
-    keeps_state_file: bool = False,
-    read_words: OptionReader | None = None,
-    root_in: RootReader | None = None,
-    describe_options: Callable[[], list[tuple[str, str]]] | None = None,
-    operational: Sequence[str] = (),
-    abandon: Abandon | None = None,
-) -> Callable[[Callable[..., Any]], Flow]:
-    """Make a flow of a function. Change `version` when its steps change; paused runs of another one are refused."""
+def flow(name: str, *, version: str = "1", **details: Any) -> Callable[[Callable[..., Any]], Flow]:
+    """Make a flow of a function; `details` as `Flow` takes them (`id`, `compatible_with`, `agents`, …).
 
-    def decorate(function: Callable[..., Any]) -> Flow:
-        return Flow(
-            name,
-            version,
-            function,
-            compatible_with=compatible_with,
-            agents=agents,
-            keeps_state_file=keeps_state_file,
-            read_words=read_words,
-            root_in=root_in,
-            describe_options=describe_options,
-            operational=operational,
-            abandon=abandon,
-        )
-
-    return decorate
+    Change `version` when its steps change; paused runs of another one are refused.
+    """
+    return lambda function: Flow(name, version, function, **details)
 
 
 class Option:

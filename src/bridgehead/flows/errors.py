@@ -120,7 +120,7 @@ class JournalTracked(FlowRefused):
     def __init__(self, tracked: str) -> None:
         super().__init__(
             f"git tracks {tracked}: a repository must not bring recorded results of its own",
-            hint="git rm -r --cached .bridgehead/flows, and delete the directory if you did not make it",
+            hint="git rm -r --cached .bridgehead/flows takes them out of git and keeps the files of your own runs",
         )
 
 

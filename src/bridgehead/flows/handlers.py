@@ -6,13 +6,14 @@ import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import MIB, CheckpointFiles
 from bridgehead.flows.words import ErrorType, RequestStatus
-from bridgehead.host.command import Command, CommandResult, Ended
+from bridgehead.host.command import Cancel, Command, CommandResult, Ended
 from bridgehead.host.process import run
 
 # A response file may have 16 MiB; escaping can make an answer longer than it was.
@@ -47,6 +48,14 @@ class HandlerUnusable(UserError):
 
 class Handler(ABC):
     """One way to get a request answered."""
+
+    takes_several = True
+    """Whether it may be given several requests at once, each in a thread of its own."""
+
+    @cached_property
+    def cancel(self) -> Cancel:
+        """Cancelled when nobody waits for its replies any more."""
+        return Cancel()
 
     @abstractmethod
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply | None:
@@ -103,7 +112,8 @@ class CommandHandler(Handler):
             cwd=files.root.path,
             stdout_cap=ANSWER_LIMIT,
         )
-        return _reply(run(command, timeout_seconds=request.timeout_seconds, idle_seconds=None))
+        timeout = request.timeout_seconds
+        return _reply(run(command, timeout_seconds=timeout, idle_seconds=None, cancel=self.cancel))
 
 
 def _reply(result: CommandResult) -> Reply:
@@ -140,6 +150,8 @@ def _problem(result: CommandResult) -> str | None:
 
 class PendingHandler(Handler):
     """Waits until the response file is there, or the request's time is over."""
+
+    takes_several = False
 
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply | None:
         until = files.clock.monotonic() + request.timeout_seconds

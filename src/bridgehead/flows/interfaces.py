@@ -59,5 +59,9 @@ class Announcer:
     def asked(self, request: OpenRequest) -> None:
         """A request was made, or made anew."""
 
+    def knows(self, request_id: str, root: str) -> bool:
+        """Whether it was told of the request before, so that it need not be told again at each pause."""
+        return True
+
     def settled(self, request_id: str, root: str, status: str) -> None:
         """The request of that root wants no answer any more; `status` is the attempt's (flows §4)."""

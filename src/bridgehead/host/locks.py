@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from _thread import get_ident  # `threading` costs every pause of a flow 5 ms
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -70,6 +71,10 @@ class FileLock:
         handle, self._handle = self._handle, None
         if handle is not None:
             _held.pop(_identity(os.fstat(handle)), None)
+            with suppress(
+                OSError
+            ):  # nobody holds it any more; who looks need not ask whether the process lives
+                os.ftruncate(handle, 0)
             os.close(handle)
 
     def _try(self) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -84,3 +84,14 @@ def test_an_answer_is_held_to_its_schema_and_its_type() -> None:
     refused = judge('{"b": 1}')
     assert isinstance(refused, Failed) and "required" in refused.message
     assert judge_for(None, None)("any text") == Accepted("any text")
+
+
+@pytest.mark.parametrize("text", ["yes", " yes\n", '"yes"', '```\n"yes"\n```'])
+def test_a_word_to_choose_needs_no_quotes(text: str) -> None:
+    assert judge_for(Literal["yes", "no"], None)(text) == Accepted("yes")
+    assert judge_for(None, {"enum": ["yes", "no"]})(text) == Accepted("yes")
+
+
+def test_another_word_than_those_to_choose_from_is_no_answer() -> None:
+    verdict = judge_for(None, {"enum": ["yes", "no"]})("maybe")
+    assert isinstance(verdict, Failed) and verdict.reason == "PARSE_ERROR"

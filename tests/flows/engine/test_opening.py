@@ -199,3 +199,29 @@ def test_a_request_of_a_stranger_is_written_again_and_that_is_said(
     monkeypatch.setattr(FlowRoot, "allowed_owners", frozenset({os.geteuid() + 1}))
     assert flow_project.resume(ONE).actions == ("reissue",)
     assert "foreign_owner" in caplog.text
+
+
+@pytest.mark.parametrize("key", ["release-{tag}", lambda tag, dry=False: f"release-{tag}"])
+def test_a_flow_that_names_its_own_key_is_one_run_for_the_same_settings(flow_project: Any, key: Any) -> None:
+    def work(ctx: Context, tag: str, dry: bool = False) -> str:
+        return tag + str(ctx.ask("q", agent="a", prompt=tag))
+
+    release = Flow("release", "1", work, id=key)
+    first = flow_project.run(release, given={"tag": "v1"}, defaults={"dry": False})
+    with pytest.raises(OtherRun, match="the one with the id 'release-v2'"):
+        flow_project.run(release, given={"tag": "v2"})
+    flow_project.answer("!")
+    done = flow_project.resume(release, given={"tag": "v1"})
+    again = flow_project.run(release, given={"tag": "v1"})
+    assert (again.flow_id, again.result, again.actions) == (first.flow_id, "v1!", ("already_complete",))
+    assert done.flow_id == first.flow_id
+    assert flow_project.run(release, given={"tag": "v2"}).flow_id != first.flow_id
+
+
+def test_a_run_paused_before_its_flow_had_a_key_goes_on(flow_project: Any) -> None:
+    def work(ctx: Context, tag: str) -> str:
+        return tag + str(ctx.ask("q", agent="a", prompt=tag))
+
+    flow_project.run(Flow("release", "1", work), given={"tag": "v1"})
+    flow_project.answer("!")
+    assert flow_project.run(Flow("release", "1", work, id="{tag}"), given={"tag": "v1"}).result == "v1!"

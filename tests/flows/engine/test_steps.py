@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import pytest
@@ -67,7 +67,7 @@ def test_results_have_the_type_the_step_promises_before_and_after_the_pause(flow
 
     flow_project.run(make(work))
     flow_project.resume(make(work))
-    assert seen[:3] == seen[3:] == [Review("good", 3), [1, 2], Review("v", 1)]
+    assert seen[:3] == seen[3:] == [Review("good", 3), (1, 2), Review("v", 1)]
 
 
 def test_a_step_that_failed_fails_again_without_being_run(flow_project: Any, counter: Count) -> None:
@@ -110,8 +110,33 @@ def test_time_randomness_and_environment_stay_as_they_were(
 
 
 def test_a_result_that_cannot_be_recorded_is_a_mistake_at_once(flow_project: Any) -> None:
-    with pytest.raises(FlowFailed, match="set cannot be recorded"):
-        flow_project.run(make(lambda ctx: ctx.step("s", lambda: {1, 2})))
+    with pytest.raises(FlowFailed, match=r"s#0 has run; its result cannot be recorded: a generator"):
+        flow_project.run(make(lambda ctx: ctx.step("s", lambda: (x for x in "ab"))))
+
+
+def test_an_argument_that_cannot_be_recorded_is_refused_before_the_effect(
+    flow_project: Any, counter: Count
+) -> None:
+    with pytest.raises(
+        FlowFailed, match=r"send#0 was not run: one of its arguments cannot be recorded: a object"
+    ):
+        flow_project.run(make(lambda ctx: ctx.step("send", lambda thing: counter("sent"), object())))
+    assert counter("sent") == 1
+
+
+def test_what_json_has_no_word_for_is_the_same_before_and_after_the_pause(flow_project: Any) -> None:
+    seen: list[Any] = []
+
+    def work(ctx: Context) -> list[Any]:
+        seen.append(ctx.step("load", lambda: {1: {"a", "b"}, 2: (b"x", date(2026, 1, 1))}))
+        ctx.ask("q", agent="a", prompt="?")
+        return [seen[-1][1], ctx.step("use", lambda days: days, {date(2026, 1, 1)})]
+
+    flow_project.run(make(work))
+    flow_project.answer("x")
+    done = flow_project.resume(make(work))
+    assert seen[0] == seen[1] == {1: {"a", "b"}, 2: (b"x", date(2026, 1, 1))}
+    assert done.result == [["a", "b"], ["2026-01-01"]]
 
 
 def test_steps_and_fallbacks_must_not_use_the_context(flow_project: Any) -> None:

@@ -13,8 +13,7 @@ import pytest
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.errors import JournalUnusable
 from bridgehead.flows.journals import Journal, Record, Run
-from bridgehead.flows.journals.memory import MemoryJournal
-from bridgehead.flows.journals.sqlite import INLINE_LIMIT, MIGRATIONS, SqliteJournal
+from bridgehead.flows.journals.sqlite import INLINE_LIMIT, MIGRATIONS, MemoryJournal, SqliteJournal
 from bridgehead.flows.words import AttemptStatus, RunStatus
 
 AT = "2026-11-15T10:15:02Z"

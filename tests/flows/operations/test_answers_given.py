@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,12 @@ import pytest
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.record_words import AnswerStatus
 from bridgehead.contract.words import Trust
-from bridgehead.flows import Context, Flow, RunInputs
+from bridgehead.errors import AlreadyAnswered
+from bridgehead.flows import Context, Flow, RunInputs, asking
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.interfaces import OpenRequest
+from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.operations.pending_items import question_of
 from bridgehead.flows.operations.respond import RespondRequest, UnfitReply, respond
 from bridgehead.flows.words import RequestStatus
@@ -137,3 +142,88 @@ def test_the_same_check_meets_whoever_answers_through_the_record(flow_project: A
         (item,) = waiting.items(PendingFilter(), limit=9)
         good = json.dumps({"verdict": "good", "score": 9})
         assert waiting.answer(item.id, Answer(status=AnswerStatus.SUCCESS, text=good)).answer is not None
+
+
+def many(count: int) -> Flow:
+    def work(ctx: Context) -> list[str]:
+        return ctx.gather(*[asking("q", agent="reviewer", prompt=f"{number}?") for number in range(count)])
+
+    return Flow("many", "1", work)
+
+
+def git(root: Path, *words: str) -> str:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    return subprocess.run(
+        ("git", *identity, *words), cwd=root, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_cleaning_the_work_tree_during_a_pause_loses_nothing(flow_project: Any) -> None:
+    git(flow_project.root, "init", "-q")
+    git(flow_project.root, "commit", "-q", "--allow-empty", "-m", "start")
+    flow_project.run(FLOW)
+    asked = flow_project.request()
+    flow_project.answer('{"verdict": "good", "score": 9}')  # as a handler of another program writes it
+    assert git(flow_project.root, "status", "--porcelain") == ""
+    git(flow_project.root, "clean", "-fdq")
+    assert flow_project.request() == asked
+    assert flow_project.resume(FLOW).result == "good 9"
+
+
+def test_an_answer_that_was_given_outlives_its_file(flow_project: Any) -> None:
+    flow_project.run(FLOW)
+    give(flow_project, '{"verdict": "good", "score": 9}')
+    for file in (flow_project.request_path, flow_project.response_path):
+        file.unlink()
+    with pytest.raises(AlreadyAnswered):
+        respond(RespondRequest(flow_project.root, Reply(text="{}"), flow_project.announcer.asked_ids[0]))
+    assert flow_project.resume(FLOW).result == "good 9"
+
+
+def test_an_answer_kept_while_a_pass_is_under_way_is_not_overwritten_by_it(flow_project: Any) -> None:
+    flow = many(2)
+    flow_project.run(flow)
+    with SqliteJournal(flow_project.private / "journal.db") as journal:
+        run = journal.unfinished()
+        assert run is not None
+        seen = journal.attempts(run.id)
+        assert journal.keep_answer(seen[1].request_id, {"request_id": seen[1].request_id})
+        assert not journal.keep_answer(seen[1].request_id, {})
+        journal.hold(run.id, seen, at="2026-11-15T10:15:03Z")
+        assert journal.attempts(run.id)[1].response == {"request_id": seen[1].request_id}
+
+
+def test_the_work_for_one_answer_does_not_grow_with_the_number_of_others(
+    flow_project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand answers to one run took the square of a thousand: every file read, every request written again."""
+    work: dict[str, int] = {}
+
+    def count(owner: Any, name: str, size: Any) -> None:
+        original = getattr(owner, name)
+
+        def counted(self: Any, *given: Any, **named: Any) -> Any:
+            work[name] = work.get(name, 0) + size(given)
+            return original(self, *given, **named)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(CheckpointFiles, "read", lambda given: 1)
+    count(SqliteJournal, "_put_attempts", lambda given: len(given[1]))
+    count(SqliteJournal, "attempts", lambda given: 1)
+    inputs = RunInputs(clock=flow_project.clock, announcer=flow_project.announcer)
+    costs = []
+    for size in (6, 24):
+        flow = many(size)
+        asked = len(flow_project.announcer.asked_ids)
+        flow_project.run(flow, fresh=True)
+        ids = flow_project.announcer.asked_ids[-size:]
+        work.clear()
+        flow_project.resume(flow)  # nobody has answered: all of them wait on
+        waiting = (dict(work), len(flow_project.announcer.asked_ids) - asked - size)
+        for request_id in ids[:-2]:
+            respond(RespondRequest(flow_project.root, Reply(text="x"), request_id), inputs)
+        work.clear()
+        respond(RespondRequest(flow_project.root, Reply(text="x"), ids[-2]), inputs)
+        costs.append((waiting, dict(work)))
+    assert costs[0] == costs[1]

@@ -26,6 +26,7 @@ from bridgehead.flows.handlers import (
 from bridgehead.flows.operations.drive import DriveRequest, DriveResult, NoRequest, drive
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.words import RequestStatus
+from flows.support.flow_processes import shell_in
 
 ID = "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c01"
 
@@ -251,3 +252,40 @@ def test_no_shell_is_started_for_a_handler(files: CheckpointFiles) -> None:
     got = handler.answer(request(), files)
     assert got is not None and got.text == "$HOME; touch /tmp/never && x\n"
     assert os.environ["HOME"] not in (got.text or "")
+
+
+MEETING = """
+from bridgehead.flows import asking, flow, main
+
+@flow("meeting")
+def meeting(ctx):
+    return ctx.gather(*[asking("q", agent=name, prompt=name, timeout=120, max_retries=0) for name in "ab"])
+
+if __name__ == "__main__":
+    raise SystemExit(main(meeting))
+"""
+MEET = """#!/bin/sh
+# Opening a pipe waits for the other end: each of the two handlers waits until the other one runs.
+if [ "$BRIDGEHEAD_AGENT" = a ]; then echo hello > pipe; echo said; else cat pipe; fi
+"""
+
+
+def test_the_questions_of_a_gather_are_asked_side_by_side(tmp_path: Path) -> None:
+    shell = shell_in(tmp_path)
+    shell.write("meeting.py", MEETING)
+    shell.write("meet.sh", MEET)
+    os.mkfifo(shell.root / "pipe")
+    done = shell.flow("drive", "--handler", "cmd:./meet.sh", "--", sys.executable, "meeting.py")
+    assert (done.code, json.loads(done.out)) == (0, ["said\n", "hello\n"]), done.err
+
+
+def test_one_handler_that_cannot_be_asked_leaves_the_run_paused_with_all_its_questions(
+    tmp_path: Path,
+) -> None:
+    shell = shell_in(tmp_path)
+    shell.write("meeting.py", MEETING)
+    refused = shell.flow("drive", "--handler", "cmd:./nobody", "--", sys.executable, "meeting.py")
+    assert (refused.code, "the run stays paused" in refused.err) == (1, True)
+    handler = ("--handler", "cmd:cat", "--concurrency", "1")
+    done = shell.flow("drive", *handler, "--", sys.executable, "meeting.py")
+    assert json.loads(done.out) == ["a", "b"]

@@ -144,6 +144,24 @@ def test_three_agent_phases_are_paused_for_answered_and_make_a_package(
     assert create("--resume").code == 0
 
 
+def test_files_that_were_cleaned_away_are_made_again_from_the_journal(
+    user: Machine, create: Callable[..., Done]
+) -> None:
+    create("--name", "orders-api")
+    before = state(user)
+    for file in user.project.glob(".*.json"):
+        file.unlink()
+    assert create("--resume").code == 42
+    remade = state(user)
+    assert remade["agent_requests"][0]["request_id"] == before["agent_requests"][0]["request_id"]
+    respond(user, ANALYSIS)
+    for file in user.project.glob(".*.json"):
+        file.unlink()
+    assert user.run("flow", "resume").code == 42
+    assert [done["phase"] for done in state(user)["completed_phases"]] == [1, 2, 3, 4]
+    assert request(user)["phase"] == 5
+
+
 def test_without_any_agent_the_package_is_still_complete(
     user: Machine, create: Callable[..., Done], output: Path
 ) -> None:

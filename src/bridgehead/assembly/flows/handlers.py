@@ -1,27 +1,108 @@
-"""Handlers for `flow drive` that flows cannot make themselves: an AI runtime here, a rig elsewhere (flows §14)."""
+"""Handlers for `flow drive` that flows cannot make themselves: an AI runtime here, a rig elsewhere (flows §14).
+
+And the watch over all projects that the record knows, for `flow watch` and the dashboard.
+"""
 
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
-from bridgehead.errors import UserError
+from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.flows.engine.run_request import RunInputs, open_sqlite
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.handlers import Handler, HandlerMaker, HandlerUnusable, Reply
+from bridgehead.flows.operations.drive import DEFAULT_CONCURRENCY, Watch, Watched, resume_in_process
 from bridgehead.flows.words import ErrorType, RequestStatus
+from bridgehead.host.command import Cancel
 
 if TYPE_CHECKING:
     from bridgehead.council.runtimes.exchange import CallOutcome
     from bridgehead.council.seating.preflight import Ready
+    from bridgehead.rigs.rig import Rig
 
 POLL_SECONDS: Final = 5.0
+WATCH_SECONDS: Final = 1.0
+SHARED: Final = "the record is shared, and what others write there starts no programs here"
+SERVER_PATIENCE_SECONDS: Final = 3.0
+"""A script that answers and resumes by itself is quicker than that; both at once would get in each other's way."""
 _ERROR_TYPES: Final = {ErrorClass.TIMEOUT: ErrorType.TIMEOUT}
+
+
+def is_shared(record_url: str) -> bool:
+    """Whether others write to the record, too."""
+    return "://" in record_url and not record_url.startswith("sqlite:")
+
+
+@contextmanager
+def watching(
+    assembly: Assembly,
+    say: Callable[[str], None],
+    show: Callable[[bytes], None] = lambda _: None,
+    *,
+    roots: Sequence[Path] = (),
+    concurrency: int = DEFAULT_CONCURRENCY,
+    patience_seconds: float = 0.0,
+) -> Iterator[Watch]:
+    """A watch over `roots`, or over every project where the record knows a paused flow; ends with what it started."""
+    from bridgehead.assembly.flows.recording import size_limits
+    from bridgehead.assembly.flows.views import paused_projects
+
+    cancel = Cancel()
+    if not roots and is_shared(assembly.record_url):
+        raise UserError(SHARED, hint="name the roots yourself: bridgehead flow watch --dir ROOT")
+
+    def places() -> list[Watched]:
+        if roots:
+            return [Watched(root) for root in roots]
+        with assembly.store(read_only=True) as store:
+            return [Watched(root, ids) for root, ids in paused_projects(store).items()]
+
+    inputs = RunInputs(size_limits=size_limits(assembly.settings))
+    resume = partial(resume_in_process, say=say, show=show, cancel=cancel)
+    watch = Watch(places, resume, inputs, concurrency=concurrency, patience_seconds=patience_seconds)
+    try:
+        yield watch
+    finally:
+        cancel.cancel()
+        watch.wait()
+
+
+@contextmanager
+def watching_beside(assembly: Assembly, say: Callable[[str], None]) -> Iterator[None]:
+    """The same in a thread of its own, for a server that does other things meanwhile."""
+    if is_shared(assembly.record_url):
+        say(f"flows are not resumed: {SHARED}")
+        yield
+        return
+    stopped = threading.Event()
+    with watching(assembly, say, patience_seconds=SERVER_PATIENCE_SECONDS) as watch:
+
+        def look() -> None:
+            while not stopped.wait(WATCH_SECONDS):
+                try:
+                    watch.look()
+                except BridgeheadError as error:
+                    say(f"flows are not watched: {error.message}")
+                    return
+
+        thread = threading.Thread(target=look, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            thread.join()
 
 
 def handler_makers(assembly: Assembly, say: Callable[[str], None]) -> dict[str, HandlerMaker]:
@@ -71,7 +152,11 @@ class RuntimeHandler(Handler):
 
 
 class RigHandler(Handler):
-    """Sends the prompt to a rig as a REQUEST and waits for the RESPONSE that references it."""
+    """Sends the prompt to a rig as a REQUEST and waits for the RESPONSE that references it.
+
+    The thread is named for the question, not for one attempt at it: after a kill, or when its time is over, the next
+    command finds the REQUEST there, sends none, and collects a RESPONSE that has come meanwhile.
+    """
 
     def __init__(self, project: Path, rig_id: str, say: Callable[[str], None]) -> None:
         from bridgehead.rigs.envelope.names import RigId
@@ -79,54 +164,99 @@ class RigHandler(Handler):
         self._project = project
         self._rig_id = RigId.parse(rig_id)
         self._say = say
+        self._one_at_a_time = threading.Lock()
 
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply:
-        from bridgehead.assembly.council.reviews import CouncilReviews
-        from bridgehead.assembly.rigs.rig import make_rig
-        from bridgehead.rigs.operations.new import NewRequest, new
-        from bridgehead.rigs.operations.send import SendRequest, send
-
-        rig = make_rig(str(self._project), self._say, CouncilReviews)
-        thread_id = f"flow-{request.request_id[:8]}"
-        new(rig, NewRequest(thread_id))
-        sent = send(
-            rig,
-            SendRequest(
-                "REQUEST", thread_id, [self._rig_id], tldr=request.agent_name, body=lambda: request.prompt
-            ),
-        )
+        thread_id = f"flow-{first_asked_as(request.request_id, files)[:8]}"
+        with self._one_at_a_time:
+            self._ask_once(thread_id, request)
         self._say(f"asked {self._rig_id} in thread {thread_id}; waiting for its RESPONSE")
         deadline = time.monotonic() + request.timeout_seconds
-        while time.monotonic() < deadline:
-            text = _answer_from_rig(str(self._project), thread_id, self._rig_id, sent.commit_sha, self._say)
+        while not self.cancel.cancelled:
+            with self._one_at_a_time:
+                text = self._answer_in(thread_id)
             if text is not None:
                 return Reply(text=text)
-            time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(POLL_SECONDS, left))
         message = f"{self._rig_id} did not answer within {request.timeout_seconds} s"
         return Reply(RequestStatus.TIMEOUT, error_type=ErrorType.TIMEOUT.value, message=message)
 
+    def _rig(self, say: Callable[[str], None]) -> Rig:
+        from bridgehead.assembly.council.reviews import CouncilReviews
+        from bridgehead.assembly.rigs.rig import make_rig
 
-def _answer_from_rig(
-    project: str, thread_id: str, rig_id: str, asked: str, say: Callable[[str], None]
-) -> str | None:
-    """The body of the answer, once it has arrived and nothing speaks against it."""
-    from bridgehead.assembly.council.reviews import CouncilReviews
-    from bridgehead.assembly.rigs.rig import make_rig
-    from bridgehead.rigs.operations.sync import SyncRequest, sync
+        return make_rig(str(self._project), say, CouncilReviews)
+
+    def _ask_once(self, thread_id: str, request: AgentRequest) -> None:
+        from bridgehead.rigs.operations.new import NewRequest, new
+        from bridgehead.rigs.operations.send import SendRequest, send
+
+        rig = self._rig(self._say)
+        if not rig.repository.has_directory(thread_id):
+            new(rig, NewRequest(thread_id))
+        elif _request_in(rig, thread_id) is not None:
+            return
+        wanted = SendRequest(
+            "REQUEST", thread_id, [self._rig_id], tldr=request.agent_name, body=lambda: request.prompt
+        )
+        send(rig, wanted)
+
+    def _answer_in(self, thread_id: str) -> str | None:
+        """The body of the answer, once it has arrived and nothing speaks against it."""
+        from bridgehead.rigs.operations.sync import SyncRequest, sync
+        from bridgehead.rigs.operations.thread import thread
+        from bridgehead.rigs.trust.verification_kinds import VerificationState
+
+        rig = self._rig(lambda _text: None)
+        sync(rig, SyncRequest(auto=True))
+        asked = _request_in(rig, thread_id)
+        if asked is None:
+            return None
+        if any(record.commit == asked for record in rig.repository.unpushed()):
+            with rig.repository.lock():  # killed between commit and push
+                rig.repository.push(rig.repository.upstream(), asked)
+        for envelope in thread(rig, thread_id).envelopes:
+            frontmatter = envelope.frontmatter
+            references = frontmatter.get("references")
+            names_it = isinstance(references, list) and any(
+                asked.startswith(str(entry)) for entry in references
+            )
+            if frontmatter.get("type") == "RESPONSE" and frontmatter.get("from") == self._rig_id and names_it:
+                if envelope.verification.state is VerificationState.BROKEN:
+                    self._say(f"{envelope.filename} was not used: {', '.join(envelope.verification.kinds)}")
+                    continue
+                return envelope.body
+        return None
+
+
+def first_asked_as(request_id: str, files: CheckpointFiles) -> str:
+    """The id under which the question was first asked, since it last had an answer that the flow could not use."""
+    if not files.root.journal.exists():
+        return request_id
+    with open_sqlite(files.root) as journal:
+        owner = journal.owner(request_id)
+        if owner is None:
+            return request_id
+        made = [attempt for attempt in journal.attempts(owner[0].id) if attempt.path == owner[1].path]
+    first = made[0].request_id
+    for attempt, following in pairwise(made):
+        if attempt.response is not None and attempt.response.get("status") == RequestStatus.SUCCESS.value:
+            first = following.request_id
+    return first
+
+
+def _request_in(rig: Rig, thread_id: str) -> str | None:
+    """The commit of the REQUEST that this rig sent in a thread."""
     from bridgehead.rigs.operations.thread import thread
-    from bridgehead.rigs.trust.verification_kinds import VerificationState
 
-    rig = make_rig(project, lambda _text: None, CouncilReviews)
-    sync(rig, SyncRequest(auto=True))
+    own = rig.config.rig_id
     for envelope in thread(rig, thread_id).envelopes:
         frontmatter = envelope.frontmatter
-        references = frontmatter.get("references")
-        names_it = isinstance(references, list) and any(asked.startswith(str(entry)) for entry in references)
-        if frontmatter.get("type") == "RESPONSE" and frontmatter.get("from") == rig_id and names_it:
-            if envelope.verification.state is VerificationState.BROKEN:
-                say(f"{envelope.filename} was not used: {', '.join(envelope.verification.kinds)}")
-                continue
-            return envelope.body
+        if (frontmatter.get("type"), frontmatter.get("from")) == ("REQUEST", own) and envelope.commit_sha:
+            return envelope.commit_sha
     return None
 
 

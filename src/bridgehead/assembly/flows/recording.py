@@ -6,6 +6,7 @@ The flow's own journal and files decide; the record is told afterwards and is ne
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
     from bridgehead.config.resolve import Settings
     from bridgehead.contract.pending import Answer, PendingItem
-    from bridgehead.control_plane.records import Run
+    from bridgehead.control_plane.records import QuestionKey, Run
     from bridgehead.control_plane.stores.base import Store
 
 _STATUS_AFTER = {
@@ -29,6 +30,7 @@ _STATUS_AFTER = {
     "flow.failed": RunStatus.FAILED,
     "flow.cancelled": RunStatus.CANCELLED,
 }
+LONGEST_KEPT_DAYS = 36_500.0
 _RECORDED_FACTS = ("error", "waits_for", "phase", "phase_name", "steps_made")
 
 
@@ -60,6 +62,16 @@ class RecordingAnnouncer(Announcer):
         from bridgehead.flows.operations.pending_items import question_of
 
         self._write(lambda store: store.open_pending(question_of(request)))
+
+    def knows(self, request_id: str, root: str) -> bool:
+        known: list[PendingItem] = []
+
+        def look(store: Store) -> None:
+            with suppress(NotFound):
+                known.append(store.pending_item(_key_of(request_id, root)))
+
+        self._write(look)
+        return bool(known)
 
     def settled(self, request_id: str, root: str, status: str) -> None:
         self._write(
@@ -124,6 +136,14 @@ def size_limits(settings: Settings) -> dict[str, int]:
     return limits
 
 
+def keep_days(settings: Settings) -> float:
+    """How long runs that have ended stay in the journal, as the setting flows.keep_days says."""
+    days = float(settings.number("flows.keep_days") or 0)
+    if not 0 <= days <= LONGEST_KEPT_DAYS:
+        raise ConfigError(f"flows.keep_days is a number from 0 to {LONGEST_KEPT_DAYS:g}")
+    return days
+
+
 def answer_flow(item: PendingItem, answer: Answer) -> None:
     """Write the response of a flow's request; the flow's own rule of one answer decides."""
     from bridgehead.assembly.application import Assembly
@@ -162,11 +182,14 @@ def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
 
 def _withdraw(store: Store, request_id: str, root: str, reason: str) -> None:
     """Close the item of a request that wants no answer any more; an answered one stays as it is."""
+    try:
+        store.withdraw_pending(_key_of(request_id, root), reason=reason)
+    except NotFound:
+        return  # it was asked by a program that told the record nothing
+
+
+def _key_of(request_id: str, root: str) -> QuestionKey:
     from bridgehead.contract.record_words import Part
     from bridgehead.control_plane.records import QuestionKey
 
-    key = QuestionKey(part=Part.FLOWS, key=request_id, project=root)
-    try:
-        store.withdraw_pending(key, reason=reason)
-    except NotFound:
-        return  # it was asked by a program that told the record nothing
+    return QuestionKey(part=Part.FLOWS, key=request_id, project=root)

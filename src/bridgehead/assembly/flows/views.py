@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.record_words import Part, RunState
@@ -27,6 +27,8 @@ from bridgehead.flows.operations.inspect import (
 )
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import ANSWER_SCHEMA, AttemptStatus, RunStatus
+
+MOST_LOOKED_AT: Final = 1000
 
 
 class FlowSummary(NamedTuple):
@@ -97,6 +99,17 @@ def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
         return _view(store, status(StatusRequest(Path(recorded.project), recorded.id)))
     except BridgeheadError:
         return FlowView(_recorded(recorded), recorded.data.get("input", {}), journal_missing=True)
+
+
+def paused_projects(store: Store, name: str | None = None) -> dict[Path, frozenset[str]]:
+    """Where the record knows flows that have not ended, of that name: their ids by project that is still there."""
+    where = records.RunFilter(parts=(Part.FLOWS,), states=(RunState.WAITING, RunState.RUNNING))
+    found: dict[Path, frozenset[str]] = {}
+    for run in store.runs(where, limit=MOST_LOOKED_AT):
+        path = Path(run.project)
+        if name in (None, run.kind) and path.is_dir():
+            found[path] = found.get(path, frozenset()) | {run.id}
+    return found
 
 
 def why_unfit(flow_name: str, request: OpenFlowRequest, answer: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.pending import pending_list
 from bridgehead.cli.click_classes import Command
-from bridgehead.cli.output import App, ago, columns, one_line, read_named
+from bridgehead.cli.output import App, ago, columns, one_line, read_text, user_name
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
@@ -28,10 +27,12 @@ MAX_ANSWER_BYTES = 50 * 1024 * 1024
     cls=Command,
     examples=(
         "bridgehead pending",
+        "bridgehead pending q-12",
         "bridgehead pending --here --json",
         "bridgehead pending --all --limit 100",
     ),
 )
+@click.argument("item_id", metavar="[ID]", required=False)
 @click.option("--all", "everything", is_flag=True, help="Answered and withdrawn ones too.")
 @click.option("--here", is_flag=True, help="Only of the project in this directory.")
 @click.option(
@@ -45,9 +46,19 @@ MAX_ANSWER_BYTES = 50 * 1024 * 1024
     "--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N."
 )
 @click.pass_obj
-def pending(app: App, everything: bool, here: bool, kinds: tuple[str, ...], limit: int) -> None:
-    """List what waits for someone: flow requests, halted runtimes, envelopes, bus approvals."""
+def pending(
+    app: App, item_id: str | None, everything: bool, here: bool, kinds: tuple[str, ...], limit: int
+) -> None:
+    """List what waits for someone: flow requests, halted runtimes, envelopes, bus approvals.
+
+    With an ID, the question itself: its whole text, its choices, the schema its answer has to obey.
+    """
     assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    if item_id is not None:
+        with assembly.store(read_only=True) as store:
+            item = pending_list(assembly, store, app.warn).find(item_id)
+        app.emit({"item": msgspec.to_builtins(item)}, lambda: question_text(item, SystemClock().now()))
+        return
     where = PendingFilter(
         states=() if everything else (PendingState.OPEN,),
         kinds=tuple(PendingKind(kind) for kind in kinds),
@@ -88,9 +99,10 @@ def answer(
     message: str | None,
     by: str | None,
 ) -> None:
-    """Answer what is pending, once. TEXT `-` reads standard input. Nothing is resumed by it.
+    """Answer what is pending, once. TEXT `-` reads standard input. Without an answer the question is shown.
 
-    A request takes the response text, a halted runtime `retry` or `skip`, an approval `yes` or `no`.
+    A request takes the response text, a halted runtime `retry` or `skip`, an approval `yes` or `no`. The flow that
+    waits goes on with `flow resume`; `flow watch` and `bridgehead web` see to that by themselves.
     """
     chosen = AnswerStatus(status) if status else AnswerStatus.SUCCESS
     _refuse_contradiction(
@@ -100,12 +112,17 @@ def answer(
         status=chosen,
         text=_answer_text(text, path),
         message=message,
-        by=by or _user_name(),
+        by=by or user_name(),
         at=iso_ms(SystemClock().now()),
     )
     assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     with assembly.store() as store:
-        item = pending_list(assembly, store, app.warn).answer(item_id, given)
+        waiting = pending_list(assembly, store, app.warn)
+        if text is None and path is None and status is None:
+            item = waiting.find(item_id)
+            app.say(question_text(item, SystemClock().now()).rstrip("\n"))
+            raise UserError(f"{item.id} was not answered: the answer is empty", hint=_how(item))
+        item = waiting.answer(item_id, given)
     app.emit(
         {"item": msgspec.to_builtins(item)}, lambda: f"{item.id} answered: {one_line(item.question.title)}"
     )
@@ -123,30 +140,9 @@ def _refuse_contradiction(status: AnswerStatus, *, has_text: bool, has_message: 
 def _answer_text(text: str | None, path: Path | None) -> str | None:
     if text is not None and path is not None:
         raise UserError("give the answer as TEXT or with --file, not both")
-    if path is not None:
-        read = read_named(path, MAX_ANSWER_BYTES, hint="name a file, or give `-` for standard input")
-        return _decoded(read, str(path))
-    if text == "-":
-        return _decoded(sys.stdin.buffer.read(MAX_ANSWER_BYTES + 1), "standard input")
-    return text
-
-
-def _decoded(content: bytes, source: str) -> str:
-    if len(content) > MAX_ANSWER_BYTES:
-        raise UserError(f"{source} is larger than {MAX_ANSWER_BYTES >> 20} MiB")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{source} is not UTF-8 text: {error}") from error
-
-
-def _user_name() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"
+    if path is None and text != "-":
+        return text
+    return read_text(path or "-", MAX_ANSWER_BYTES, hint="name a file, or give `-` for standard input")
 
 
 def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
@@ -154,6 +150,35 @@ def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
         return "nothing is waiting\n"
     head = ("id", "since", "from", "what", "answer with")
     return columns([head, *(_row(item, now) for item in items)], width=width, flexible=3)
+
+
+def question_text(item: PendingItem, now: datetime) -> str:
+    """The question as a person reads it; what others wrote is shown escaped, line by line."""
+    question = item.question
+    asker = escape_controls(one_line(question.origin))
+    place = f" in {escape_controls(question.project)}" if question.project else ""
+    facts = [f"{item.id}  {escape_controls(one_line(question.title))}"]
+    facts.append(f"  from {asker}{place}, {ago(parse_iso(item.opened_at), now)} ago, {item.state}")
+    if question.expires_at:
+        facts.append(f"  expires {escape_controls(question.expires_at)}")
+    parts = ["\n".join(facts)]
+    if question.prompt.strip():
+        parts.append("\n".join(f"  {escape_controls(line)}" for line in question.prompt.strip().splitlines()))
+    if question.offers:
+        parts.append(
+            "choices: " + " | ".join(escape_controls(one_line(choice)) for choice in question.offers)
+        )
+    elif question.schema is not None and not _stands_in(question.prompt):
+        shown = msgspec.json.format(msgspec.json.encode(question.schema), indent=2).decode()
+        lines = "\n".join(f"  {escape_controls(line)}" for line in shown.splitlines())
+        parts.append(f"the answer is JSON that obeys this schema:\n{lines}")
+    parts.append(f"answer with: {escape_controls(_how(item))}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _stands_in(prompt: str) -> bool:
+    """Whether the question says its schema itself, as those of flows do."""
+    return "It must obey this JSON Schema:" in prompt
 
 
 def _row(item: PendingItem, now: datetime) -> tuple[str, ...]:
@@ -171,6 +196,6 @@ def _how(item: PendingItem) -> str:
         by = f" by {item.answer.by}" if item.answer and item.answer.by else ""
         return f"{item.state}{by}"
     question = item.question
-    reply = "|".join(question.choices) if question.choices else "--file FILE"
+    reply = "|".join(question.offers) or "--file FILE"
     command = f"bridgehead answer {item.id} {reply}"
     return f"{question.advice}, then {command}" if question.advice else command

@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import webbrowser
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ import click
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.cli.click_classes import Command
-from bridgehead.cli.output import App
+from bridgehead.cli.output import App, user_name
 from bridgehead.dashboard.serving import (
     Address,
     WebRequest,
@@ -61,11 +62,20 @@ class ExtraMissing(UserError):
     metavar="FILE",
     help="Take the token from this private file instead of a random one.",
 )
+@click.option("--no-auto", is_flag=True, help="Do not resume flows when their answers have arrived.")
 @click.pass_obj
-def web(app: App, host: str | None, port: int | None, open_browser: bool, token_file: Path | None) -> int:
+def web(
+    app: App,
+    host: str | None,
+    port: int | None,
+    open_browser: bool,
+    token_file: Path | None,
+    no_auto: bool,
+) -> int:
     """Serve the dashboard: what waits for you, councils, threads, flows, the bus, every event.
 
-    Prints the link that lets a browser in, and serves until Ctrl-C. Whoever has the link is let in.
+    Prints the link that lets a browser in, and serves until Ctrl-C. Whoever has the link is let in. Flows of yours that
+    are paused go on when their answers have arrived.
     """
     assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     if open_browser and (running := running_dashboard(assembly.places)) is not None:
@@ -81,11 +91,13 @@ def web(app: App, host: str | None, port: int | None, open_browser: bool, token_
         hosts=settings.texts("web.hosts"),
         open_browser=open_browser,
     )
-    return _serve(app, assembly, request)
+    return _serve(app, assembly, request, auto=not no_auto)
 
 
-def _serve(app: App, assembly: Assembly, request: WebRequest) -> int:
+def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> int:
     token = _chosen_token(request)
+    from bridgehead.assembly.flows.handlers import watching_beside
+
     try:
         from bridgehead.dashboard.app import Dashboard
         from bridgehead.dashboard.serving import bind, serve
@@ -100,12 +112,14 @@ def _serve(app: App, assembly: Assembly, request: WebRequest) -> int:
             store,
             token=token,
             port=port,
-            user=_user_name(),
+            user=f"{name} (web)" if (name := user_name("")) else "web",
             hosts=request.names(socket.gethostname()),
             mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
         )
+        resuming = watching_beside(Assembly(app.cwd, app.environ), app.say) if auto else nullcontext()
         try:
-            ended_by = serve(dashboard, listening, lambda: _started(app, request, address, dashboard))
+            with resuming:
+                ended_by = serve(dashboard, listening, lambda: _started(app, request, address, dashboard))
         finally:
             forget_address(assembly.places, address)
     app.say("stopped")
@@ -146,12 +160,3 @@ def _show_address(app: App, address: Address) -> None:
 def _reached_at(host: str) -> str:
     """The address to write down for one that listens everywhere."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-
-
-def _user_name() -> str:
-    import getpass
-
-    try:
-        return f"{getpass.getuser()} (web)"
-    except (OSError, KeyError):
-        return "web"

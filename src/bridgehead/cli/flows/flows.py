@@ -5,8 +5,8 @@ end.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +14,36 @@ import click
 
 from bridgehead.cli.click_classes import Group
 from bridgehead.cli.flows import run_resume
-from bridgehead.cli.output import App, ago, columns, read_named
+from bridgehead.cli.flows.reports import (
+    STEPS_PER_PAGE,
+    StepPage,
+    check_text,
+    list_document,
+    list_text,
+    run_document,
+    status_document,
+    status_text,
+)
+from bridgehead.cli.output import App, read_text
 from bridgehead.errors import UserError
-from bridgehead.flows.calls import Call
-from bridgehead.flows.files.checkpoint_files import MIB
+from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.handlers import Reply, make_handler
-from bridgehead.flows.journals.base import Run
-from bridgehead.flows.operations.cancel import CancelRequest
+from bridgehead.flows.operations.cancel import CancelRequest, PruneRequest
 from bridgehead.flows.operations.cancel import cancel as cancel_run
+from bridgehead.flows.operations.cancel import prune as prune_runs
 from bridgehead.flows.operations.inspect import (
-    PART,
+    CheckRequest,
     ListRequest,
-    ListResult,
     StatusRequest,
-    StatusResult,
-    Step,
     list_runs,
 )
+from bridgehead.flows.operations.inspect import check as check_runs
 from bridgehead.flows.operations.inspect import status as status_of
 from bridgehead.flows.operations.respond import RespondRequest
 from bridgehead.flows.operations.respond import respond as respond_to
 from bridgehead.flows.operations.run import FLAGS, CommandLine
-from bridgehead.flows.values.times import parse_time, utc_text
-from bridgehead.flows.words import RESPONSE_FILE, AttemptStatus, ErrorType, RequestStatus
+from bridgehead.flows.words import RESPONSE_FILE, ErrorType, RequestStatus
 from bridgehead.host.clock import SystemClock
-from bridgehead.host.terminal import escape_controls
 
 directory_option = click.option(
     "--dir", "root", type=click.Path(path_type=Path), default=None, help="The flow's root; default: here."
@@ -179,14 +184,83 @@ def respond(
     app.emit({"request_id": done.request_id, "response_file": str(done.path)}, lambda: f"{done.path}\n")
 
 
-@flow.command(examples=("bridgehead flow status", "bridgehead flow status 4f2a --json"))
+@flow.command(examples=("bridgehead flow status", "bridgehead flow status 4f2a --page 1 --json"))
 @click.argument("flow_id", metavar="[ID]", required=False)
 @directory_option
+@click.option(
+    "--page",
+    type=click.IntRange(1),
+    help=f"This page of its steps, {STEPS_PER_PAGE} each; default: the last.",
+)
+@click.option("--all", "everything", is_flag=True, help="Every step, however many.")
 @click.pass_obj
-def status(app: App, flow_id: str | None, root: Path | None) -> None:
+def status(app: App, flow_id: str | None, root: Path | None, page: int | None, everything: bool) -> None:
     """Where a flow stands, and what it waits for; the newest one without an ID."""
     found = status_of(StatusRequest(root or app.cwd, flow_id))
-    app.emit(status_document(found), lambda: status_text(found, SystemClock().now(), app.width))
+    steps = StepPage.of(found.steps, page, everything=everything)
+    app.emit(status_document(found, steps), lambda: status_text(found, steps, SystemClock().now(), app.width))
+
+
+@flow.command(
+    examples=("bridgehead flow check release.py", "bridgehead flow check release.py:release --dir ../service")
+)
+@click.argument("name")
+@click.option(
+    "--dir",
+    "roots",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Only runs of this root; repeatable. Default: here, and wherever the record knows a paused run.",
+)
+@click.pass_obj
+def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
+    """Whether every paused run of the flow NAME goes on with the code as it is now. Nothing is run by it."""
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.flows.views import paused_projects
+    from bridgehead.flows.discovery import find_flow
+
+    meant, _ = find_flow(name, app.cwd)
+    places = roots
+    if not places:
+        with Assembly(app.cwd, app.environ, warn=app.warn).store(read_only=True) as store:
+            places = tuple({app.cwd: None, **paused_projects(store, meant.name)})
+    checked = check_runs(CheckRequest(meant, places))
+    document = [{**run_document(one.run), "goes_on": one.goes_on, "detail": one.detail} for one in checked]
+    app.emit(
+        {"flow": meant.name, "version": meant.version, "runs": document},
+        lambda: check_text(meant.name, checked),
+    )
+    return ExitCode.DONE if all(one.goes_on for one in checked) else ExitCode.USER
+
+
+@flow.command(
+    examples=("bridgehead flow prune --days 30", "bridgehead flow prune --days 90 --failed --dry-run")
+)
+@directory_option
+@click.option(
+    "--days", type=float, help="Forget what ended longer ago than this; default: the setting flows.keep_days."
+)
+@click.option("--failed", is_flag=True, help="Failed flows too; they cannot be retried any more then.")
+@click.option("--dry-run", is_flag=True, help="Only say which.")
+@click.pass_obj
+def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run: bool) -> None:
+    """Forget flows of this root that ended long ago. A paused one is never forgotten.
+
+    A run started with --id is forgotten with its id: the same id starts a new run afterwards.
+    """
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.flows.recording import keep_days
+
+    days = keep_days(Assembly(app.cwd, app.environ, warn=app.warn).settings) or None if days is None else days
+    if days is None:
+        raise UserError(
+            "how old may flows become?", hint="bridgehead flow prune --days 30, or set flows.keep_days"
+        )
+    gone = prune_runs(PruneRequest(root or app.cwd, days, failed, dry_run))
+    document = {"forgotten": [run.id for run in gone], "dry_run": dry_run}
+    word = "would be forgotten" if dry_run else "forgotten"
+    text = "".join(f"{run.id}  {run.name}  {run.status}\n" for run in gone)
+    app.emit(document, lambda: f"{text}{len(gone)} {word}\n")
 
 
 @flow.command("list", examples=("bridgehead flow list", "bridgehead flow list --dir ../service --json"))
@@ -225,10 +299,22 @@ def cancel(app: App, flow_id: str, root: Path | None) -> None:
 @click.option(
     "--max-iterations", type=click.IntRange(1), default=50, show_default=True, help="Runs of CMD at most."
 )
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Questions of one run that the handler is given at once (`gather`, `map`).",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD...")
 @click.pass_obj
 def drive(
-    app: App, root: Path | None, handler: str | None, max_iterations: int, command: tuple[str, ...]
+    app: App,
+    root: Path | None,
+    handler: str | None,
+    max_iterations: int,
+    concurrency: int,
+    command: tuple[str, ...],
 ) -> int:
     """Run CMD; whenever it exits 42, have its request answered and run it again with --resume.
 
@@ -239,7 +325,7 @@ def drive(
     from bridgehead.flows.operations.drive import drive as drive_command
 
     answers = make_handler(handler or _configured_handler(app) or "pending", handler_makers(app))
-    request = DriveRequest(command, root or app.cwd, max_iterations)
+    request = DriveRequest(command, root or app.cwd, max_iterations, concurrency)
     with run_resume.run_inputs(app, root or app.cwd) as inputs:
         done = drive_command(request, answers, inputs, on_stderr=_pass_on)
     if done.gave_up:
@@ -248,9 +334,48 @@ def drive(
             hint="its files are where it left them: answer and resume it, or raise --max-iterations",
         )
     app.stdout.flush()
-    sys.stdout.buffer.write(done.stdout)
-    sys.stdout.buffer.flush()
+    _show_bytes(done.stdout)
     return done.exit_code
+
+
+@flow.command(examples=("bridgehead flow watch", "bridgehead flow watch --dir ../service --once"))
+@click.option(
+    "--dir",
+    "roots",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    help="Only this root; repeatable. Default: wherever the record knows a paused flow of yours.",
+)
+@click.option("--once", is_flag=True, help="Look once, wait for what was resumed, and end.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Flows resumed at once."
+)
+@click.pass_obj
+def watch(app: App, roots: tuple[Path, ...], once: bool, concurrency: int) -> None:
+    """Resume paused flows when their answers have arrived, each in a process of its own, until Ctrl-C.
+
+    A flow that does not get on is tried again after half a minute, then after longer and longer. Ctrl-C stops what was
+    resumed; `flow resume` goes on with it. `bridgehead web` does the same while it runs, unless --no-auto.
+    """
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.flows.handlers import WATCH_SECONDS, watching
+
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    given = tuple(app.cwd / root for root in roots)
+    with watching(assembly, app.say, _show_bytes, roots=given, concurrency=concurrency) as watched:
+        if once:
+            while watched.look():
+                watched.wait()
+            return
+        app.say("watching for answers; Ctrl-C stops")
+        while True:
+            watched.look()
+            time.sleep(WATCH_SECONDS)
+
+
+def _show_bytes(content: bytes) -> None:
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
 
 
 def handler_makers(app: App) -> dict[str, Any]:
@@ -277,120 +402,9 @@ def _answer_text(app: App, path: str | None, text: str | None, limit: int) -> st
         raise UserError("give the answer with --response-file or with --response, not both")
     if path is None:
         return text
-    if path == "-":
-        content = sys.stdin.buffer.read(limit + 1)
-    else:
-        content = read_named(app.cwd / path, limit)
-    if len(content) > limit:
-        raise UserError(
-            f"the answer is larger than {limit / MIB:g} MiB", hint="flows.response_mib raises that"
-        )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"the answer is not UTF-8 text: {error}") from error
+    return read_text(path if path == "-" else app.cwd / path, limit, hint="flows.response_mib raises that")
 
 
 def _pass_on(chunk: bytes) -> None:
     sys.stderr.buffer.write(chunk)
     sys.stderr.buffer.flush()
-
-
-def list_document(listed: ListResult) -> dict[str, Any]:
-    return {"flows": [_listed(run, listed.unfinished) for run in listed.runs]}
-
-
-def list_text(listed: ListResult, now: datetime, width: int) -> str:
-    if not listed.runs:
-        return "no flow has run here\n"
-    head = ("id", "flow", "version", "status", "last", "waits for")
-    rows = [
-        (run.id, run.name, run.version, run.status.value, _age(run.updated, now), _agents(run, listed))
-        for run in listed.runs
-    ]
-    return columns([head, *rows], width=width, flexible=1)
-
-
-def status_document(found: StatusResult) -> dict[str, Any]:
-    return {
-        **_run_document(found.run),
-        "input": {key: value for key, value in found.run.input.items() if not key.startswith("_")},
-        "steps": [step._asdict() for step in found.steps],
-        "outstanding": _outstanding(found),
-    }
-
-
-def status_text(found: StatusResult, now: datetime, width: int) -> str:
-    run = found.run
-    lines = [f"{run.id}  {run.name} {run.version}  {run.status}, {_age(run.updated, now)}"]
-    if run.error:
-        lines.append(f"  {escape_controls(run.error)}")
-    waiting = {call.path: _waiting(call) for call in found.outstanding}
-    rows = [
-        (f"  {step.path}", step.kind, waiting.get(step.path) or step.status, _took(step))
-        for step in found.steps
-        if step.kind != PART
-    ]
-    return "\n".join(lines) + "\n" + columns(rows, width=width, flexible=0)
-
-
-def _run_document(run: Run) -> dict[str, Any]:
-    return {
-        "flow_id": run.id,
-        "name": run.name,
-        "version": run.version,
-        "status": run.status.value,
-        "root": run.root,
-        "created": run.created,
-        "updated": run.updated,
-        "error": run.error,
-    }
-
-
-def _listed(run: Run, unfinished: StatusResult | None) -> dict[str, Any]:
-    """A line of the list; the run that has not ended shows its steps and what it waits for as well."""
-    if unfinished is None or unfinished.run.id != run.id:
-        return {**_run_document(run), "outstanding": []}
-    steps = [step._asdict() for step in unfinished.steps]
-    return {**_run_document(run), "steps": steps, "outstanding": _outstanding(unfinished)}
-
-
-def _outstanding(found: StatusResult) -> list[dict[str, Any]]:
-    """The open requests as they stand in the request file, prompt and answer schema included."""
-    return [
-        {**call.current.document, "path": call.path, "deadline": _deadline(call)}
-        for call in found.outstanding
-    ]
-
-
-def _deadline(call: Call) -> str | None:
-    """Queued requests have none: their time starts when they are handed out."""
-    return utc_text(call.current.deadline) if call.current.status is AttemptStatus.PENDING else None
-
-
-def _waiting(call: Call) -> str:
-    request = call.current
-    if request.status is AttemptStatus.QUEUED:
-        return f"queued for {request.document['agent_name']}"
-    attempt = f", attempt {request.number + 1}" if request.number else ""
-    return f"waits for {request.document['agent_name']} ({request.request_id}{attempt})"
-
-
-def _agents(run: Run, listed: ListResult) -> str:
-    if listed.unfinished is None or listed.unfinished.run.id != run.id:
-        return ""
-    waiting: Sequence[Call] = listed.unfinished.outstanding
-    return ", ".join(str(call.current.document["agent_name"]) for call in waiting)
-
-
-def _took(step: Step) -> str:
-    started, ended = parse_time(step.started), parse_time(step.ended or "")
-    if started is None or ended is None:
-        return ""
-    seconds = (ended - started).total_seconds()
-    return ago(started, ended) if seconds >= 10 else f"{seconds:.1f} s" if seconds >= 0.1 else ""
-
-
-def _age(stamp: str, now: datetime) -> str:
-    then = parse_time(stamp)
-    return f"{ago(then, now)} ago" if then else stamp

@@ -84,7 +84,12 @@ def go_on(
 def run_inputs(app: App, root: Path) -> Iterator[RunInputs]:
     """What flows are given by this surface; the record is told what happens in `root`."""
     from bridgehead.assembly.application import Assembly
-    from bridgehead.assembly.flows.recording import RecordingAnnouncer, size_limits, template_directories
+    from bridgehead.assembly.flows.recording import (
+        RecordingAnnouncer,
+        keep_days,
+        size_limits,
+        template_directories,
+    )
 
     here = Assembly(app.cwd)
     with RecordingAnnouncer(root, app.warn, here if root == app.cwd else None) as announcer:
@@ -93,6 +98,7 @@ def run_inputs(app: App, root: Path) -> Iterator[RunInputs]:
             on_wait=lambda pause: app.say(f"{app.program}: {waiting_for(pause)}"),
             output_directories=template_directories,
             size_limits=size_limits(here.settings),
+            keep_days=keep_days(here.settings),
         )
 
 

@@ -107,7 +107,10 @@ def judge_json(fit: Fit) -> Judge:
             except Unfit as error:
                 complaint = complaint or str(error)
         if complaint is None:
-            return Failed(ErrorType.PARSE_ERROR.value, "the answer holds no JSON")
+            try:
+                return fit(text.strip())  # a word to choose needs no quotes
+            except Unfit:
+                return Failed(ErrorType.PARSE_ERROR.value, "the answer holds no JSON")
         return Failed(ErrorType.VALIDATION_ERROR.value, complaint)
 
     return judge

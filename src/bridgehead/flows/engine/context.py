@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from bridgehead.flows.calls import AskFailed, Failed, Outcome, StepFailed
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall
-from bridgehead.flows.engine.replay import BRANCH, FAILED, Effort, digest
+from bridgehead.flows.engine.replay import BRANCH, FAILED, ONE_TRY, Effort, digest, encoded
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import FlowMistake, StateInvalid
 from bridgehead.flows.files.run_files import NOT_RESTORED
 from bridgehead.flows.journals.base import Record
-from bridgehead.flows.values.codec import Unfit, encode, from_plain, to_plain
+from bridgehead.flows.values.codec import Unfit, decode, encode, from_plain, to_plain
 from bridgehead.flows.values.ids import uuid_text
 from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS
 
@@ -40,6 +40,7 @@ class Context:
         self._prefix = prefix
         self._phase = phase
         self._ordinals: dict[str, int] = {}
+        self.replay = run_pass.replay
 
     def step(
         self,
@@ -58,19 +59,32 @@ class Context:
         After an error it is called again, `retries` times, after `backoff` seconds and twice as many each time; each
         call may take `timeout` seconds. A function that takes one of these words itself is given it in a lambda.
         """
-        path = self._next_path(name)
-        effort = Effort(retries, backoff, timeout)
-        effort.refuse_senseless(path)
-        inputs = [arguments, keywords] if keywords else list(arguments)
-        input_sha = digest(inputs)
-        replay = self._run_pass.replay
-        record = replay.find(path, "step", input_sha, rerun_on_change=on_change == "rerun")
+        plain = not retries and backoff == 1.0 and timeout is None
+        effort = ONE_TRY if plain else Effort(retries, backoff, timeout)
+        path, input_sha, record = self.find_step(
+            name, arguments, keywords, effort, rerun=on_change == "rerun"
+        )
         if record is None:
-            record = replay.perform(path, "step", input_sha, lambda: function(*arguments, **keywords), effort)
-        elif record.status == FAILED:
-            raise StepFailed(path, *json.loads(record.error or "[]"))
-        value: T = value_of(record, result if result is not None else _returned_type(function))
+            record = self.replay.perform(
+                path, "step", input_sha, lambda: function(*arguments, **keywords), effort
+            )
+        value: T = step_value(record, function, result)
         return value
+
+    def find_step(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+        effort: Effort,
+        *,
+        rerun: bool = False,
+    ) -> tuple[str, str, Record | None]:
+        """The path and digest of the step that comes next, with its record where it has one."""
+        path = self._next_path(name)
+        effort.refuse_senseless(path)
+        input_sha = digest([arguments, keywords] if keywords else arguments, path)
+        return path, input_sha, self.replay.find(path, "step", input_sha, rerun_on_change=rerun)
 
     def ask(
         self,
@@ -118,18 +132,23 @@ class Context:
 
     def scope(self, name: str) -> Context:
         """A context whose calls are numbered apart; also usable in a `with` statement."""
-        return self._child(self._next_path(name))
+        return self.child(self._next_path(name))
 
     def call(self, flow: Flow, **given: Any) -> Any:
         """Run another flow as a part of this one; once it has ended its result is one record."""
-        path = self._next_path(flow.name)
-        input_sha = digest([flow.name, flow.version, given])
-        record = self._run_pass.replay.find(path, "flow", input_sha)
+        path, input_sha, record = self.find_flow(flow, given)
         if record is None:
-            started = self._run_pass.replay.now()
-            value = flow.function(self._child(path), **given)
-            record = self._run_pass.replay.add(path, "flow", input_sha, encode(value), started)
+            started = self.replay.now()
+            value = self._run_pass.run_function(flow, self.child(path), given)
+            recorded = encoded(value, f"flow {path} has run; its result")
+            record = self.replay.add(path, "flow", input_sha, recorded, started)
         return value_of(record, _returned_type(flow.function))
+
+    def find_flow(self, flow: Flow, given: Mapping[str, Any]) -> tuple[str, str, Record | None]:
+        """The path and digest of the nested flow that comes next, with its record where it has one."""
+        path = self._next_path(flow.name)
+        input_sha = digest([flow.name, flow.version, given], path)
+        return path, input_sha, self.replay.find(path, "flow", input_sha)
 
     def patched(self, name: str) -> bool:
         """Whether a change of the code on purpose holds for this run: not for one that had come further before it.
@@ -182,14 +201,21 @@ class Context:
             try:
                 results.append(branch(parent.scope(BRANCH)))
             except Blocked as blocked:
-                self._run_pass.open_blocks -= 1
+                self.gathered()
                 waiting += blocked.calls
         if waiting:
-            self._run_pass.open_blocks += 1
-            raise Blocked(waiting)
+            raise self.blocked(waiting)
         return results
 
-    def _child(self, path: str) -> Context:
+    def gathered(self) -> None:
+        """A branch's pause was caught to be joined with the others'."""
+        self._run_pass.open_blocks -= 1
+
+    def blocked(self, waiting: list[OpenCall]) -> Blocked:
+        self._run_pass.open_blocks += 1
+        return Blocked(waiting)
+
+    def child(self, path: str) -> Context:
         return type(self)(self._run_pass, f"{path}/", self._phase)
 
     def _next_path(self, name: str) -> str:
@@ -214,8 +240,15 @@ def _failure_in(record: Record) -> Failed:
     return Failed(*json.loads(record.error or "[]"))
 
 
+def step_value(record: Record, function: Callable[..., Any], result: Any) -> Any:
+    """What a step returned, as the type it promises; StepFailed when it is recorded that it failed."""
+    if record.status == FAILED:
+        raise StepFailed(record.path, *json.loads(record.error or "[]"))
+    return value_of(record, result if result is not None else _returned_type(function))
+
+
 def value_of(record: Record, wanted: Any) -> Any:
-    plain = None if record.result is None else json.loads(record.result)
+    plain = None if record.result is None else decode(record.result)
     return plain if wanted is None else from_plain(plain, wanted)
 
 

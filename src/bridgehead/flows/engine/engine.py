@@ -15,7 +15,6 @@ from bridgehead.flows.engine.asks import Blocked, Stopped
 from bridgehead.flows.engine.context import Context
 from bridgehead.flows.engine.mailbox import Mailbox
 from bridgehead.flows.engine.opening import Opening, OpenRun, open_run
-from bridgehead.flows.engine.pause import pause
 from bridgehead.flows.engine.replay import Replay
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, Pause, RunInputs, RunRequest, RunResult
@@ -25,7 +24,7 @@ from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.files.run_files import RunFiles
 from bridgehead.flows.journals.base import Run
-from bridgehead.flows.values.codec import encode, storable, to_plain
+from bridgehead.flows.values.codec import NotRecordable, storable, to_plain
 from bridgehead.flows.values.ids import new_flow_id
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import AttemptStatus, RunStatus
@@ -37,6 +36,8 @@ LONGEST_POLL_SECONDS: Final = 1.0
 def run_flow(flow: Flow, request: RunRequest, inputs: RunInputs | None = None) -> RunResult:
     """Start or resume `flow`; FlowRefused when that may not be, FlowFailed when it does not reach its end."""
     inputs = inputs or RunInputs()
+    if request.key is None and request.flow_id is None:
+        request = request._replace(key=flow.key_for({**request.defaults, **request.given}))
     root = FlowRoot.open(request.root)
     root.prepare()
     with root.locked(), inputs.open_journal(root) as journal:
@@ -81,9 +82,11 @@ class _Passes:
             run_pass = self._run_pass()
             try:
                 settings = typed_settings(opened.flow, opened.settings)
-                returned = encode(opened.flow.function(self._context_kind(run_pass), **settings))
+                returned = _plain_text(
+                    run_function(opened.flow, self._context_kind(run_pass), settings), opened
+                )
             except Blocked as blocked:
-                waiting = pause(opened, run_pass, blocked)
+                waiting = endings.pause(opened, run_pass, blocked)
             except Stopped as stopped:
                 raise endings.stop(opened, run_pass, stopped) from None
             except AskFailed as error:
@@ -136,6 +139,7 @@ class _Passes:
             invoker=opened.inputs.invoker,
             heuristics_only=bool(opened.options.get("heuristics_only")),
             new_id=opened.inputs.new_id,
+            run_function=run_function,
         )
         self._collect(run_pass)
         return run_pass
@@ -167,7 +171,7 @@ class _Passes:
         if wait_until > clock.monotonic():
             self._opened.inputs.on_wait(waiting)
         poll = FIRST_POLL_SECONDS
-        while not self._opened.files.response_paths():
+        while not self._opened.files.response_paths() and not _answer_kept(self._opened):
             left = wait_until - clock.monotonic()
             if left <= 0:
                 return False
@@ -235,6 +239,12 @@ def _new_run(flow: Flow, request: RunRequest, root: FlowRoot, opening: Opening, 
     )
 
 
+def _answer_kept(opened: OpenRun) -> bool:
+    """Whether the journal has an answer that lies in no file."""
+    calls = outstanding_calls(opened.journal.attempts(opened.run.id)).values()
+    return any(call.current.response is not None for call in calls)
+
+
 def _deadline_passed(opened: OpenRun) -> bool:
     calls = outstanding_calls(opened.journal.attempts(opened.run.id)).values()
     now = opened.inputs.clock.now()
@@ -243,6 +253,23 @@ def _deadline_passed(opened: OpenRun) -> bool:
         return any(now > attempt.deadline for attempt in issued)
     ends = [call.current.expires_at for call in calls]
     return any(end is not None and now > end for end in ends)
+
+
+def run_function(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
+    """Call a flow's function; one that is `async def` gets a loop, and a context to be awaited."""
+    if not flow.is_async:
+        return flow.function(context, **settings)
+    from bridgehead.flows.engine.async_context import run_async
+
+    return run_async(flow, context, settings)
+
+
+def _plain_text(returned: Any, opened: OpenRun) -> str:
+    """What a flow returned, as the JSON that people and programs get."""
+    try:
+        return json.dumps(to_plain(returned), separators=(",", ":"), allow_nan=False)
+    except NotRecordable as error:
+        raise error.named(f"what flow {opened.flow.name} returned") from None
 
 
 def _already_complete(run: Run) -> RunResult:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bridgehead.flows.calls import Call
+from bridgehead.flows.calls import Attempt, Call
 from bridgehead.flows.engine.settlement import MatchedAnswer
 from bridgehead.flows.errors import ForeignAnswer, UnsupportedVersion, log_warning
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
@@ -27,7 +27,15 @@ class Rejected:
         return f"rejected:{self.note}"
 
 
-def match_response(data: bytes, calls: Iterable[Call]) -> tuple[Call, MatchedAnswer] | Rejected:
+Asked = Mapping[str, tuple[Call, Attempt]]
+"""The attempts of outstanding calls by request id, in lower case."""
+
+
+def asked_by(calls: Iterable[Call]) -> Asked:
+    return {attempt.request_id.lower(): (call, attempt) for call in calls for attempt in call.attempts}
+
+
+def match_response(data: bytes, asked: Asked) -> tuple[Call, MatchedAnswer] | Rejected:
     """The call this response answers and the attempt it names, or why it is rejected."""
     try:
         document = read_object(data)
@@ -40,11 +48,10 @@ def match_response(data: bytes, calls: Iterable[Call]) -> tuple[Call, MatchedAns
             'it has no valid request_id; expected {"request_id": …, "version": "1.0", "status": "success", '
             '"created_at": …, "response": "…"}',
         )
-    for call in calls:
-        attempt = call.attempt(request_id)
-        if attempt is not None:
-            return call, MatchedAnswer(attempt, document)
-    return Rejected("foreign", f"nothing here asked for {request_id}")
+    found = asked.get(request_id.lower())
+    if found is None:
+        return Rejected("foreign", f"nothing here asked for {request_id}")
+    return found[0], MatchedAnswer(found[1], document)
 
 
 def response_id(document: dict[str, Any]) -> str | None:
@@ -75,16 +82,12 @@ class Mailbox:
     def collect(self, calls: Collection[Call], *, accept_foreign_owner: bool) -> list[str]:
         """File each answer under the path of its call; what answers nothing is rejected, and noted (R8)."""
         notes: list[str] = []
-        for call in calls:
-            # Its run failed before it was read; its file is gone with the others.
-            if call.current.outstanding and call.current.response is not None:
-                kept = MatchedAnswer(call.current, call.current.response)
-                self.answers[call.path] = FiledAnswer(kept, self.files.root.inbox / "kept")
+        asked = asked_by(calls)
         for path, content in self._read_responses(accept_foreign_owner):
             if isinstance(content, Unsafe):
                 found: tuple[Call, MatchedAnswer] | Rejected = Rejected("malformed", content.reason)
             else:
-                found = match_response(content, calls)
+                found = match_response(content, asked)
             if not isinstance(found, Rejected) and found[0].path in self.answers:
                 found = Rejected("foreign", "the call has been answered already")
             if isinstance(found, Rejected):
@@ -93,6 +96,13 @@ class Mailbox:
             else:
                 call, matched = found
                 self.answers[call.path] = FiledAnswer(matched, path)
+        for call in calls:
+            if call.current.outstanding and call.current.response is not None:
+                # The journal had it first; the file may be gone, with a failed run or a cleaned project.
+                filed = self.answers.get(call.path)
+                kept = MatchedAnswer(call.current, call.current.response)
+                inbox = self.files.root.inbox / f"{call.current.request_id.lower()}.json"
+                self.answers[call.path] = FiledAnswer(kept, filed.path if filed else inbox)
         return notes
 
     def _read_responses(self, accept_foreign_owner: bool) -> list[tuple[Path, bytes | Unsafe]]:
@@ -130,7 +140,7 @@ class Mailbox:
         content = self.files.read_response(self.files.response_path)
         if content is None:
             return
-        if isinstance(content, Unsafe) or isinstance(match_response(content, calls), Rejected):
+        if isinstance(content, Unsafe) or isinstance(match_response(content, asked_by(calls)), Rejected):
             self.files.reject(self.files.response_path, "it was there before the request")
 
     def refuse_unsupported_request(self) -> None:

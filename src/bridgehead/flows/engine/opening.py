@@ -149,6 +149,8 @@ def _under_key(flow: Flow, request: RunRequest, journal: Journal, root: Path) ->
     )
     known = next((run for run in started if run.status is not RunStatus.CANCELLED), None)
     paused = journal.unfinished()
+    if paused is not None and flow.id is not None and RUN_KEY not in paused.input:
+        return None  # it was paused before its flow had a key
     if paused is not None and (known is None or known.id != paused.id) and not (known and known.status.ended):
         way = f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {paused.id}"
         raise OtherRun(root, _named(paused), f"the one with the id {request.key!r}", way)
@@ -233,9 +235,11 @@ def _open_by_state_file(
     if ended is not None:
         _put_away(files, ended)
         checkpoint = None
+    if checkpoint is None and paused is not None:
+        # The file was cleaned away or never written: the journal has what matters, and it is made again.
+        return _open_by_journal(flow, request, journal, root, paused)
     if checkpoint is None:
-        opening = _nothing_paused(flow, request, journal, root)
-        return opening if opening.completed else Opening(discarded=paused)
+        return _nothing_paused(flow, request, journal, root)
     _refuse_contradicting_state(root, flow, request, checkpoint)
     journalled = paused if paused is not None and paused.id == checkpoint.flow.get("id") else None
     _refuse_unsafe_paths(root, request, checkpoint, journalled)

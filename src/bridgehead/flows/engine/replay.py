@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import CoroutineType
 from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.calls import Attempt, StepFailed
 from bridgehead.flows.errors import FlowMistake, NonDeterministic
 from bridgehead.flows.journals.base import Journal, Record
-from bridgehead.flows.values.codec import canonical, encode
+from bridgehead.flows.values.codec import NotRecordable, canonical, encode
 from bridgehead.flows.values.ids import parents_of, sha256_hex
 from bridgehead.flows.values.times import utc_text
 from bridgehead.host.clock import Clock, time_limit
@@ -26,9 +27,22 @@ _WHOLES: Final = frozenset({"flow", "phase"})
 _NO_INPUT = sha256_hex(canonical([]))
 
 
-def digest(inputs: Sequence[Any]) -> str:
-    """The identity of a call's inputs: SHA-256 of their canonical JSON (flows §14)."""
-    return sha256_hex(canonical(inputs)) if inputs else _NO_INPUT
+def digest(inputs: Sequence[Any], path: str = "") -> str:
+    """The identity of a call's inputs: SHA-256 of their canonical JSON (flows §14); refused before anything runs."""
+    if not inputs:
+        return _NO_INPUT
+    try:
+        return sha256_hex(canonical(inputs))
+    except NotRecordable as error:
+        raise error.named(f"{path} was not run: one of its arguments") from None
+
+
+def encoded(value: Any, what: str) -> str:
+    """`value` as a record keeps it; `what` names it where it cannot be kept."""
+    try:
+        return encode(value)
+    except NotRecordable as error:
+        raise error.named(what) from None
 
 
 LONGEST_BACKOFF_SECONDS: Final = 300.0
@@ -55,6 +69,8 @@ class Effort(NamedTuple):
         return float(min(LONGEST_BACKOFF_SECONDS, self.backoff_seconds * 2 ** min(retry - 1, 30)))
 
     def refuse_senseless(self, name: str) -> None:
+        if self is ONE_TRY:
+            return
         if self.retries < 0 or self.backoff_seconds < 0:
             raise FlowMistake(f"step {name}: retries and backoff cannot be negative")
         if self.timeout_seconds is not None and not self.timeout_seconds > 0:
@@ -64,17 +80,28 @@ class Effort(NamedTuple):
 ONE_TRY: Final = Effort()
 
 
+def _ended(value: Any) -> Any:
+    """What a step returned; a coroutine is run to its end."""
+    if not isinstance(value, CoroutineType):
+        return value
+    import asyncio
+
+    return asyncio.run(value)
+
+
 class Replay:
     """The records of one run during one pass."""
 
     def __init__(self, journal: Journal, flow_id: str, clock: Clock) -> None:
         self._journal = journal
         self._flow_id = flow_id
-        self._clock = clock
+        self.clock = clock
         self._records = journal.lookup(flow_id)
         self._visited: set[str] = set()
         self._ahead: dict[str, list[str]] = {}
         """By lane, the recorded and waiting calls that this pass has still to come by, the next one last."""
+        self._nested = False
+        """Whether a branch stands in another one; without that, nothing is ahead inside a branch."""
         self.made: list[Record] = []
         """The records of this pass, in the order they were made."""
         self._guest: str | None = None
@@ -111,6 +138,7 @@ class Replay:
                 self._ahead.setdefault(lane_of(path), []).append(path)
         for lane in self._ahead.values():
             lane.reverse()
+        self._nested = any(lane.count(f"/{BRANCH}#") > 1 for lane in self._ahead)
 
     def is_recorded(self, path: str) -> bool:
         return path in self._records
@@ -123,6 +151,8 @@ class Replay:
             around = lane_of(around.rpartition("/")[0])
         if self._ahead.get(around):
             return self._ahead[around][-1]
+        if lane and not self._nested:
+            return None
         inside = f"{lane}/" if lane else ""
         return next((left[-1] for name, left in self._ahead.items() if name.startswith(inside)), None)
 
@@ -156,32 +186,37 @@ class Replay:
     ) -> Record:
         """Do the work and record its result, or that its last try failed."""
         started = self.now()
-        for retry in range(1, effort.retries + 1):
+        tries_left = effort.retries
+        while True:
             try:
                 value = self._try(path, work, effort)
             except FlowMistake:
                 raise
-            except Exception:
-                self._clock.sleep(effort.wait_before(retry))
+            except Exception as error:
+                if not tries_left:
+                    raise self.failed(path, kind, input_sha, error, started) from error
+                self.clock.sleep(effort.wait_before(effort.retries - tries_left + 1))
+                tries_left -= 1
             else:
-                return self.add(path, kind, input_sha, encode(value), started)
-        try:
-            value = self._try(path, work, effort)
-        except FlowMistake:
-            raise
-        except Exception as error:
-            # The guest's failure is a result like any other: a resumed flow must meet it again.
-            failure = json.dumps([type(error).__name__, str(error)])
-            self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
-            raise StepFailed(path, type(error).__name__, str(error)) from error
-        return self.add(path, kind, input_sha, encode(value), started)
+                return self.add(path, kind, input_sha, encoded(value, f"{path} has run; its result"), started)
+
+    def failed(
+        self, path: str, kind: str, input_sha: str | None, error: Exception, started: str
+    ) -> StepFailed:
+        """The last try failed: a result like any other, which a resumed flow must meet again."""
+        failure = json.dumps([type(error).__name__, str(error)])
+        self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
+        return StepFailed(path, type(error).__name__, str(error))
 
     def _try(self, path: str, work: Callable[[], Any], effort: Effort) -> Any:
-        with self.guest(path):
+        self._guest = path
+        try:
             if effort.timeout_seconds is None:
-                return work()
-            with time_limit(self._clock, effort.timeout_seconds):
-                return work()
+                return _ended(work())
+            with time_limit(self.clock, effort.timeout_seconds):
+                return _ended(work())
+        finally:
+            self._guest = None
 
     @contextmanager
     def guest(self, path: str) -> Iterator[None]:
@@ -217,7 +252,7 @@ class Replay:
                 raise NonDeterministic(path, "a recorded call was not reached again")
 
     def now(self) -> str:
-        return utc_text(self._clock.now())
+        return utc_text(self.clock.now())
 
     def _append(self, record: Record) -> Record:
         self._journal.append(self._flow_id, record)

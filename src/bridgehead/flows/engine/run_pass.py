@@ -24,14 +24,14 @@ from bridgehead.flows.engine.asks import (
     refuse_unwritable,
 )
 from bridgehead.flows.engine.mailbox import Mailbox
-from bridgehead.flows.engine.replay import COMPLETED, FAILED, FALLBACK, Replay, digest
+from bridgehead.flows.engine.replay import COMPLETED, FAILED, FALLBACK, Replay, digest, encoded
 from bridgehead.flows.engine.settlement import Action, Rules, Settlement, settle
 from bridgehead.flows.errors import NonDeterministic
 from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.files.run_files import RunFiles
 from bridgehead.flows.interfaces import Announcer
 from bridgehead.flows.journals.base import Record
-from bridgehead.flows.values.codec import encode, to_plain
+from bridgehead.flows.values.codec import NotRecordable, encode, to_plain
 from bridgehead.flows.values.ids import new_request_id
 from bridgehead.flows.values.times import deadline_after, utc_text
 from bridgehead.flows.words import ANSWER_SCHEMA, EXPIRES_AT, HEURISTICS_ONLY, AttemptStatus
@@ -58,6 +58,7 @@ class RunPass:
         invoker: "AgentInvoker | None" = None,
         heuristics_only: bool = False,
         new_id: Callable[[], str] = new_request_id,
+        run_function: Callable[..., Any] = lambda flow, context, given: flow.function(context, **given),
     ) -> None:
         self.replay = replay
         replay.on_forgotten = self._forget_calls
@@ -77,6 +78,8 @@ class RunPass:
         self._invoker = invoker
         self._heuristics_only = heuristics_only
         self._new_id = new_id
+        self.run_function = run_function
+        """(flow, context, settings): calls a flow's function, in a loop where it needs one."""
         # Numbers the calls of flows without phases.
         self._asked = len({attempt.path for attempt in attempts})
 
@@ -181,16 +184,20 @@ class RunPass:
 
     def _fall_back(self, path: str, fallback: Fallback, failure: Failed) -> str:
         with self.replay.guest(path):
-            return encode(fallback(failure))
+            return encoded(fallback(failure), f"the fallback of {path} has run; its result")
 
     def _new_call(self, path: str, ask: Ask, phase: int | None) -> Call:
         refuse_senseless_expiry(ask)
         self._asked += 1
         prompt, schema = ask.full_prompt, ask.answer_schema
         now = self.replay.now()
+        try:
+            given = to_plain(ask.context)
+        except NotRecordable as error:
+            raise error.named(f"{path} was not asked: its context") from None
         context: dict[str, Any] = {
             **self.run_files.request_context(),
-            **to_plain(ask.context),
+            **given,
             **({} if schema is None else {ANSWER_SCHEMA: to_plain(schema)}),
             **({} if ask.expires is None else {EXPIRES_AT: _later(now, ask.expires)}),
             "response_file": str(self.mailbox.files.response_path),

@@ -36,21 +36,18 @@ class RunOptions:
         self.missing_agent_falls_back = missing_agent_falls_back
 
     def given(self) -> dict[str, Any]:
-        members = {
-            "max_retries": self.max_retries,
-            "heuristics_only": self.heuristics_only,
-            "missing_agent_falls_back": self.missing_agent_falls_back,
-        }
-        return {key: value for key, value in members.items() if value is not None}
+        return {key: value for key, value in vars(self).items() if value is not None}
 
     def settled(self) -> dict[str, Any]:
         """What a new run is begun with, and keeps: a flag that says otherwise later is another run's (flows §9)."""
-        unless_given = {
-            "max_retries": DEFAULT_MAX_RETRIES,
-            "heuristics_only": False,
-            "missing_agent_falls_back": False,
-        }
-        return {**unless_given, **self.given()}
+        return {**_UNLESS_GIVEN, **self.given()}
+
+
+_UNLESS_GIVEN: Final = {
+    "max_retries": DEFAULT_MAX_RETRIES,
+    "heuristics_only": False,
+    "missing_agent_falls_back": False,
+}
 
 
 class RunRequest(NamedTuple):
@@ -163,6 +160,7 @@ class RunInputs:
         output_directories: Callable[[Path], tuple[Path, ...]] = _project_only,
         response_owners: frozenset[int] | None = None,
         size_limits: Mapping[str, int] = SIZE_LIMITS,
+        keep_days: float = 0,
     ) -> None:
         self.clock = SystemClock() if clock is None else clock
         self.announcer = Announcer() if announcer is None else announcer
@@ -178,3 +176,5 @@ class RunInputs:
         """Whose answers are taken, where that is not the allowed owners of the root."""
         self.size_limits = size_limits
         """The bytes the three files may have, by their names (flows §10)."""
+        self.keep_days = keep_days
+        """How long runs that have ended stay in the journal; 0: for ever."""

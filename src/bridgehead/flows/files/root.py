@@ -6,12 +6,13 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from bridgehead.errors import LockTimeout
 from bridgehead.flows.errors import JournalTracked, LockHeld, UnsafePath, UnsafeRoot, log_warning
+from bridgehead.flows.words import CHECKPOINT_FILES
 from bridgehead.host.directories import make_dir, make_private_dir
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import write_atomic
@@ -20,6 +21,9 @@ from bridgehead.host.locks import FileLock, LockReentered, read_holder
 PROJECT_DIRECTORY: Final = ".bridgehead"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"
 JOURNAL_FOLDER: Final = ".bridgehead/flows"
+RUN_LOCK: Final = "lock"
+DRIVER_LOCK: Final = "driver"
+"""Held while `flow drive` sees to the run, so that nobody else resumes it."""
 _PRIVATE: Final = frozenset({".git", PROJECT_DIRECTORY})
 _CONTROL: Final = r"[\x00-\x1f\x7f-\x9f]"
 _GIT_SECONDS: Final = 20.0
@@ -83,9 +87,26 @@ class FlowRoot:
             pass  # also another part's or the user's own
         make_private_dir(self.private, root=self.path)
 
-    def is_held(self) -> bool:
+    def keep_out_of_git(self) -> None:
+        """Name the three files in the repository's own list of what to leave alone, for `git clean` and `git add`."""
+        with suppress(OSError, ValueError):
+            git_directory = _git_directory(self.path)
+            if git_directory is None or git_directory.stat().st_uid != os.geteuid():
+                return
+            with suppress(FileNotFoundError):  # of a linked work tree: the list is with the main one
+                git_directory = git_directory / (git_directory / "commondir").read_text().strip()
+            (git_directory / "info").mkdir(exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(git_directory / "info" / "exclude", flags, 0o644), "r+") as exclude:
+                listed = exclude.read()
+                missing = [name for name in CHECKPOINT_FILES if name not in listed.splitlines()]
+                if missing:
+                    start = "" if not listed or listed.endswith("\n") else "\n"
+                    exclude.write(start + "# a paused flow's files\n" + "\n".join(missing) + "\n")
+
+    def is_held(self, lock: str = RUN_LOCK) -> bool:
         """Whether a process is at work here, as far as the lock's signature says; the lock itself is not touched."""
-        signed = re.match(r"pid ([0-9]+) on (\S+) ", f"{read_holder(self.private / 'lock') or ''} ")
+        signed = re.match(r"pid ([0-9]+) on (\S+) ", f"{read_holder(self.private / lock) or ''} ")
         if signed is None:
             return False
         if signed[2] != os.uname().nodename:
@@ -99,9 +120,9 @@ class FlowRoot:
         return True
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, name: str = RUN_LOCK) -> Iterator[None]:
         """Hold the root for this process's run; LockHeld at once when another process does."""
-        lock = FileLock(self.private / "lock", timeout_seconds=0)
+        lock = FileLock(self.private / name, timeout_seconds=0)
         try:
             lock.acquire()
         except (LockTimeout, LockReentered) as error:

@@ -1,4 +1,4 @@
-"""Where flows are recorded: the interface, SQLite for real use, memory for tests."""
+"""Where flows are recorded: the interface, and SQLite in a file or in memory."""
 
 from bridgehead.flows.journals.base import Journal, Record, Run
 

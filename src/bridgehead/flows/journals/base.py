@@ -28,6 +28,11 @@ class Run(NamedTuple):
     result: str | None = None
     error: str | None = None
 
+    def is_over_since(self, moment: str, *, failed: bool = False) -> bool:
+        """Whether it ended before `moment` for good; a failed one could be retried, and counts only when asked for."""
+        over = (RunStatus.COMPLETED, RunStatus.CANCELLED, *((RunStatus.FAILED,) if failed else ()))
+        return self.status in over and self.updated < moment
+
 
 class Record(NamedTuple):
     """The recorded result of one step, ask, phase or nested flow, as JSON text."""
@@ -107,6 +112,14 @@ class Journal(ABC):
         attempts: Sequence[Attempt] = (),
     ) -> None:
         """The run has come to its end."""
+
+    @abstractmethod
+    def keep_answer(self, request_id: str, response: Mapping[str, Any]) -> bool:
+        """Keep the answer to an open request until its run reads it; False when it has one, or is not open."""
+
+    @abstractmethod
+    def forget(self, flow_ids: Sequence[str]) -> None:
+        """Drop runs with everything recorded of them."""
 
     @abstractmethod
     def runs(self) -> list[Run]:

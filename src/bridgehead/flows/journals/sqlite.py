@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.errors import JournalUnusable
@@ -58,14 +58,18 @@ PUT_RECORD: Final = (
     "INSERT OR REPLACE INTO step (flow_id, path, kind, input_sha, status, result, result_blob, error, started, ended) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+# An answer that was kept while a pass was under way is not lost when that pass writes the request down.
+_GIVEN: Final = "coalesce(excluded.response, excluded.response_blob) IS NOT NULL"
 PUT_ATTEMPT: Final = (
     "INSERT INTO request (request_id, flow_id, path, attempt, agent, status, resumes, error_type, "
     "deadline, doc, doc_blob, response, response_blob, consumed_at) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (request_id) DO UPDATE SET path = excluded.path, status = excluded.status, "
     "resumes = excluded.resumes, error_type = excluded.error_type, deadline = excluded.deadline, "
-    "doc = excluded.doc, doc_blob = excluded.doc_blob, response = excluded.response, "
-    "response_blob = excluded.response_blob, consumed_at = coalesce(consumed_at, excluded.consumed_at)"
+    "doc = excluded.doc, doc_blob = excluded.doc_blob, "
+    f"response = CASE WHEN {_GIVEN} THEN excluded.response ELSE response END, "
+    f"response_blob = CASE WHEN {_GIVEN} THEN excluded.response_blob ELSE response_blob END, "
+    "consumed_at = coalesce(consumed_at, excluded.consumed_at)"
 )
 
 INLINE_LIMIT = 8192
@@ -105,19 +109,7 @@ class SqliteJournal(Journal):
         with self._transaction():
             self._db.execute(
                 f"INSERT INTO flow ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    run.id,
-                    run.name,
-                    run.version,
-                    run.source,
-                    run.root,
-                    run.status.value,
-                    json.dumps(run.input),
-                    run.created,
-                    run.updated,
-                    run.result,
-                    run.error,
-                ),
+                (*run[:5], run.status.value, json.dumps(run.input), *run[7:]),
             )
 
     def claim(self, flow_id: str, *, version: str, at: str) -> None:
@@ -219,6 +211,28 @@ class SqliteJournal(Journal):
             self._set_status(flow_id, status, at)
             self._db.execute("UPDATE flow SET result = ?, error = ? WHERE id = ?", (result, error, flow_id))
 
+    def keep_answer(self, request_id: str, response: Mapping[str, Any]) -> bool:
+        open_states = (AttemptStatus.QUEUED.value, AttemptStatus.PENDING.value)
+        with self._transaction():
+            changed = self._db.execute(
+                "UPDATE request SET response = ?, response_blob = ? WHERE request_id = ? AND status IN (?, ?) "
+                "AND response IS NULL AND response_blob IS NULL",
+                (*self._stored(json.dumps(response)), request_id.lower(), *open_states),
+            )
+            return changed.rowcount == 1
+
+    def forget(self, flow_ids: Sequence[str]) -> None:
+        with self._transaction():
+            for flow_id in flow_ids:
+                self._db.execute("DELETE FROM step WHERE flow_id = ?", (flow_id,))
+                self._db.execute("DELETE FROM request WHERE flow_id = ?", (flow_id,))
+                self._db.execute("DELETE FROM flow WHERE id = ?", (flow_id,))
+            self._db.execute(
+                "DELETE FROM blob WHERE sha256 NOT IN (SELECT result_blob FROM step WHERE result_blob NOT NULL "
+                "UNION SELECT doc_blob FROM request WHERE doc_blob NOT NULL "
+                "UNION SELECT response_blob FROM request WHERE response_blob NOT NULL)"
+            )
+
     def runs(self) -> list[Run]:
         return self._select_runs("ORDER BY rowid DESC", ())
 
@@ -308,36 +322,25 @@ class SqliteJournal(Journal):
             raise JournalUnusable(self.path, str(error)) from error
 
 
+class MemoryJournal(SqliteJournal):
+    """Lives as long as its process and outlives `close`: for tests, checks, and agents that answer in process."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(":memory:"))
+
+    def _claim_file(self) -> None:
+        """There is none."""
+
+    def close(self) -> None:
+        """The next command of this process goes on with it."""
+
+
 def _record_row(flow_id: str, record: Record, result: str | None, blob: str | None) -> tuple[str | None, ...]:
-    return (
-        flow_id,
-        record.path,
-        record.kind,
-        record.input_sha,
-        record.status,
-        result,
-        blob,
-        record.error,
-        record.started,
-        record.ended,
-    )
+    return (flow_id, *record[:4], result, blob, *record[5:])
 
 
-def _run(row: Sequence[str]) -> Run:
-    flow_id, name, version, source, root, status, given, created, updated, result, error = row
-    return Run(
-        id=flow_id,
-        name=name,
-        version=version,
-        source=source,
-        root=root,
-        status=RunStatus(status),
-        input=json.loads(given),
-        created=created,
-        updated=updated,
-        result=result,
-        error=error,
-    )
+def _run(row: Sequence[Any]) -> Run:
+    return Run(*row)._replace(status=RunStatus(row[5]), input=json.loads(row[6]))
 
 
 def _attempt(row: Sequence[str]) -> Attempt:

@@ -1,9 +1,10 @@
-"""Give a paused run up: its requests are withdrawn and its files go to post-mortem/ (flows §14)."""
+"""Give a paused run up: its requests are withdrawn and its files go to post-mortem/ (flows §14). Forget old runs."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.flows.calls import Attempt, outstanding_calls
@@ -17,6 +18,8 @@ from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.inspect import find_run
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import CANCELLED, AttemptStatus, RunStatus
+
+MOST_DAYS: Final = 36_500
 
 
 class CancelRequest(NamedTuple):
@@ -56,6 +59,37 @@ def cancel(request: CancelRequest, inputs: RunInputs | None = None) -> CancelRes
         inputs.announcer.settled(attempt.request_id, run.root, attempt.status.value)
     inputs.announcer.happened(FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", run, now))
     return CancelResult(run, post_mortem)
+
+
+class PruneRequest(NamedTuple):
+    """Forget what ended more than `days` ago; failed runs, which could be retried, only with `failed`."""
+
+    root: Path
+    days: float
+    failed: bool = False
+    dry_run: bool = False
+
+
+def prune(request: PruneRequest, inputs: RunInputs | None = None) -> tuple[Run, ...]:
+    """Forget runs that ended long ago, and rejected answers of that age; those that were or would be forgotten."""
+    inputs = inputs or RunInputs()
+    if not request.days >= 0:
+        raise UserError("--days cannot be negative")
+    root = FlowRoot.open(request.root)
+    if not root.journal.exists():
+        return ()
+    before = inputs.clock.now() - timedelta(days=min(request.days, MOST_DAYS))
+    with root.locked(), inputs.open_journal(root) as journal:
+        old = tuple(
+            run for run in journal.runs() if run.is_over_since(utc_text(before), failed=request.failed)
+        )
+        if old and not request.dry_run:
+            journal.forget([run.id for run in old])
+    if root.rejected.is_dir() and not request.dry_run:
+        for path in root.rejected.iterdir():
+            if path.is_file() and path.lstat().st_mtime < before.timestamp():
+                path.unlink(missing_ok=True)
+    return old
 
 
 def _abandon(run: Run) -> None:

@@ -1,32 +1,47 @@
-"""Drive a program that pauses with exit 42: run it, have a handler answer, run it again (flows §5)."""
+"""See that paused runs go on. Drive: run a program, have a handler answer, run it again (flows §5).
+
+Watch: resume runs of others when their answers have arrived, a few at a time, each in a process of its own.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridgehead.errors import UserError
+from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
+from bridgehead.flows.calls import outstanding_calls
+from bridgehead.flows.engine.mailbox import Rejected, asked_by, match_response
 from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
 from bridgehead.flows.errors import UnsupportedVersion
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import MIB, CheckpointFiles, Unsafe
 from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, load_document
 from bridgehead.flows.files.json_bytes import Unreadable
-from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.files.root import DRIVER_LOCK, JOURNAL_FOLDER, FlowRoot
 from bridgehead.flows.handlers import Handler
 from bridgehead.flows.interfaces import OpenRequest
-from bridgehead.flows.operations.respond import write_reply
+from bridgehead.flows.journals.base import Run
+from bridgehead.flows.operations.respond import give
 from bridgehead.flows.values.times import deadline_after, utc_text
-from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, DocumentKind, Profile
-from bridgehead.host.command import Command, Ended
-from bridgehead.host.file_errors import FileTaken
+from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, DocumentKind, Profile, RunStatus
+from bridgehead.host.command import Cancel, Command, Ended
 from bridgehead.host.process import Stream, run
 
 DEFAULT_MAX_ITERATIONS: Final = 50
+DEFAULT_CONCURRENCY: Final = 4
+GIVE_UP_SECONDS: Final = 5.0
+FIRST_PATIENCE_SECONDS: Final = 30.0
+LONGEST_PATIENCE_SECONDS: Final = 3600.0
+RECHECK_SECONDS: Final = 15.0
+"""How long a root in which nothing was written is not looked at: an ask may expire, a driver may be killed."""
+_STDERR_SHOWN: Final = 500
 STDOUT_LIMIT: Final = 64 * MIB
 FIRST_BACKOFF_SECONDS: Final = 0.5
 LONGEST_BACKOFF_SECONDS: Final = 30.0
@@ -63,6 +78,8 @@ class DriveRequest(NamedTuple):
     command: tuple[str, ...]
     directory: Path
     max_iterations: int = DEFAULT_MAX_ITERATIONS
+    concurrency: int = DEFAULT_CONCURRENCY
+    """Questions of one run that the handler is given at once."""
 
 
 class DriveResult(NamedTuple):
@@ -90,9 +107,10 @@ def drive(
     """Drive the command to its end; `on_stderr` gets what it says while it runs."""
     if request.max_iterations < 1:
         raise UserError("--max-iterations must be at least 1")
-    driver = _Driver(request, handler, inputs or RunInputs(), on_stderr)
-    code = drive_loop(driver.run, driver.dispatch, max_iterations=request.max_iterations)
-    return DriveResult(code, driver.stdout, driver.runs, driver.paused)
+    with ExitStack() as held:
+        driver = _Driver(request, handler, inputs or RunInputs(), on_stderr, held)
+        code = drive_loop(driver.run, driver.dispatch, max_iterations=request.max_iterations)
+        return DriveResult(code, driver.stdout, driver.runs, driver.paused)
 
 
 class _Driver:
@@ -102,7 +120,10 @@ class _Driver:
         handler: Handler,
         inputs: RunInputs,
         on_stderr: Callable[[bytes], None],
+        held: ExitStack,
     ) -> None:
+        self._held = held
+        self._holds: set[Path] = set()
         self._request = request
         self._handler = handler
         self._inputs = inputs
@@ -128,23 +149,71 @@ class _Driver:
         return result.exit_code
 
     def dispatch(self) -> None:
-        """Have the request answered and put the answer where the program will look for it."""
+        """Have the request answered, and with it what else the run waits for, and put the answers where it looks."""
         inputs = self._inputs
         files = CheckpointFiles(FlowRoot.open(self._root()), inputs.clock, size_limits=inputs.size_limits)
-        asked = self._read_request(files)
-        deadline = utc_text(deadline_after(asked.created_at, asked.timeout_seconds))
-        name = Path(self._request.command[0]).name
-        root = str(files.root.path)
-        self._inputs.announcer.asked(OpenRequest("", name, root, asked.to_dict(), deadline))
+        self._hold(files.root)
+        asked = [self._read_request(files)]
+        if self._handler.takes_several and self._request.concurrency > 1:
+            asked += _also_waiting(files, inputs, asked[0].request_id)
+        name, root = Path(self._request.command[0]).name, str(files.root.path)
+        for one in asked:
+            deadline = utc_text(deadline_after(one.created_at, one.timeout_seconds))
+            inputs.announcer.asked(OpenRequest("", name, root, one.to_dict(), deadline))
+        if len(asked) == 1:
+            self._answer(asked[0], files)
+        else:
+            self._answer_all(asked, files)
+        for one in asked:
+            inputs.announcer.settled(one.request_id, root, "answered")
+
+    def _hold(self, root: FlowRoot) -> None:
+        """Keep watchers from resuming the run; a program without a journal has none that anybody could resume."""
+        if root.journal.exists() and root.path not in self._holds:
+            self._held.enter_context(root.locked(DRIVER_LOCK))
+            self._holds.add(root.path)
+
+    def _answer(self, asked: AgentRequest, files: CheckpointFiles) -> None:
         if asked.retry_count:  # the handler has just failed
-            inputs.clock.sleep(backoff_before(asked.retry_count))
+            files.clock.sleep(backoff_before(asked.retry_count))
         reply = self._handler.answer(asked, files)
-        if reply is not None:
+        if reply is not None and not self._handler.cancel.cancelled:
             try:
-                write_reply(reply, asked.request_id, files)
-            except FileTaken:
+                give(reply, asked.request_id, files, self._inputs)
+            except AlreadyAnswered:
                 pass  # somebody else was quicker; the first answer stands
-        self._inputs.announcer.settled(asked.request_id, root, "answered")
+
+    def _answer_all(self, asked: list[AgentRequest], files: CheckpointFiles) -> None:
+        """Several at once. Ctrl-C, or a handler that cannot be asked, ends those that are under way."""
+        left = asked[::-1]
+        failures: list[Exception] = []
+
+        def work() -> None:
+            while left and not failures:
+                try:
+                    self._answer(left.pop(), files)
+                except IndexError:  # another thread took the last one
+                    return
+                except Exception as error:  # raised again below, in the thread that waits
+                    failures.append(error)
+
+        threads = [
+            threading.Thread(target=work, daemon=True)
+            for _ in range(min(self._request.concurrency, len(asked)))
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            left.clear()
+            self._handler.cancel.cancel()
+            for thread in threads:
+                thread.join(GIVE_UP_SECONDS)
+            raise
+        if failures:
+            raise failures[0]
 
     def _pass_stderr(self, stream: Stream, chunk: bytes) -> None:
         if stream == "stderr":
@@ -183,3 +252,162 @@ class _Driver:
         if not is_supported(document):
             raise UnsupportedVersion(files.request_path, str(document["version"]))
         return AgentRequest.from_dict(document)
+
+
+def _also_waiting(files: CheckpointFiles, inputs: RunInputs, on_file: str) -> list[AgentRequest]:
+    """The other open questions of the run that wrote the request: of a `gather` or `map`, which asks all at once."""
+    if not files.root.journal.exists():
+        return []
+    with inputs.open_journal(files.root) as journal:
+        owner = journal.owner(on_file)
+        calls = outstanding_calls(journal.attempts(owner[0].id)).values() if owner else ()
+        waiting = [call.current for call in calls if call.current.response is None]
+    return [
+        AgentRequest.from_dict(dict(one.document))
+        for one in waiting
+        if one.request_id.lower() != on_file.lower()
+    ]
+
+
+class WaitingRun(NamedTuple):
+    """A paused run that would go on now. `answers` tells one occasion from the next."""
+
+    root: Path
+    run: Run
+    answers: frozenset[str]
+
+
+class Watched(NamedTuple):
+    """Where to look. `ids`: only these runs, which the user is known to have started; None: whatever is paused."""
+
+    root: Path
+    ids: frozenset[str] | None = None
+
+
+def ready_in(place: Watched, inputs: RunInputs) -> WaitingRun | None:
+    """The paused run of a root if an answer has arrived for it, or an ask of it has expired."""
+    root = FlowRoot.open(place.root)
+    if not root.journal.exists() or root.is_held() or root.is_held(DRIVER_LOCK):
+        return None
+    with inputs.open_journal(root) as journal:
+        run = journal.unfinished()
+        if run is None or run.status is not RunStatus.WAITING or not run.source:
+            return None
+        if place.ids is not None and run.id not in place.ids:
+            return None
+        calls = outstanding_calls(journal.attempts(run.id)).values()
+    now = inputs.clock.now()
+    kept = {call.path for call in calls if call.current.response is not None}
+    over = {call.path for call in calls if (end := call.current.expires_at) is not None and now > end}
+    files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
+    read = (files.read(path) for path in files.response_paths())
+    asked = asked_by(calls)
+    found = [match_response(content, asked) for content in read if isinstance(content, bytes)]
+    filed = {one[0].path for one in found if not isinstance(one, Rejected)}
+    ready = frozenset(kept | over | filed)
+    return WaitingRun(root.path, run, ready) if ready else None
+
+
+class Watch:
+    """Resumes what is ready. A run that does not get on is left alone for a while, longer each time."""
+
+    def __init__(
+        self,
+        places: Callable[[], Iterable[Watched]],
+        resume: Callable[[WaitingRun], bool],
+        inputs: RunInputs | None = None,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        patience_seconds: float = 0.0,
+    ) -> None:
+        """`resume` says whether the run got on. `patience_seconds`: how long whoever answered may resume it first."""
+        self._places = places
+        self._resume = resume
+        self._inputs = inputs or RunInputs()
+        self._concurrency = concurrency
+        self._patience_seconds = patience_seconds
+        self._under_way: dict[Path, threading.Thread] = {}
+        self._seen: dict[Path, tuple[tuple[int, ...], float]] = {}
+        self._tried: dict[tuple[str, frozenset[str]], tuple[int, float]] = {}
+        """By run and what arrived for it: how often it did not get on, and when it may be tried again."""
+
+    def look(self) -> int:
+        """Start what is ready and was not tried lately; how many runs are under way afterwards."""
+        self._under_way = {root: thread for root, thread in self._under_way.items() if thread.is_alive()}
+        for place in self._places():
+            if len(self._under_way) >= self._concurrency:
+                break
+            if place.root in self._under_way or self._is_unchanged(place.root):
+                continue
+            try:
+                ready = ready_in(place, self._inputs)
+            except BridgeheadError:
+                continue  # the root is gone or cannot be used; whoever resumes it by hand is told
+            if ready is not None:
+                del self._seen[place.root]
+            if ready is not None and self._is_due(ready):
+                thread = threading.Thread(target=self._bring_back, args=(ready,), daemon=True)
+                self._under_way[place.root] = thread
+                thread.start()
+        return len(self._under_way)
+
+    def wait(self) -> None:
+        """Until everything under way has ended or paused again."""
+        for thread in list(self._under_way.values()):
+            thread.join()
+
+    def _is_unchanged(self, root: Path) -> bool:
+        """Whether nothing was ready at the last look and nothing has been written since; told from four times."""
+        private = root / JOURNAL_FOLDER
+        names = (root / RESPONSE_FILE, private / "inbox", private / "journal.db", private / "journal.db-wal")
+        stamp = tuple(_written_at(path) for path in names)
+        now = self._inputs.clock.monotonic()
+        seen, until = self._seen.get(root, ((), 0.0))
+        if seen == stamp and now < until:
+            return True
+        self._seen[root] = (stamp, now + RECHECK_SECONDS)
+        return False
+
+    def _is_due(self, ready: WaitingRun) -> bool:
+        now = self._inputs.clock.monotonic()
+        first = (0, now + self._patience_seconds)
+        return now >= self._tried.setdefault((ready.run.id, ready.answers), first)[1]
+
+    def _bring_back(self, ready: WaitingRun) -> None:
+        tries, _ = self._tried.pop((ready.run.id, ready.answers), (0, 0.0))
+        if not self._resume(ready):
+            wait = min(LONGEST_PATIENCE_SECONDS, FIRST_PATIENCE_SECONDS * 2 ** min(tries, 30))
+            until = self._inputs.clock.monotonic() + wait
+            self._tried[ready.run.id, ready.answers] = (tries + 1, until)
+
+
+def _written_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return -1
+
+
+def resume_in_process(
+    ready: WaitingRun, say: Callable[[str], None], show: Callable[[bytes], None], cancel: Cancel
+) -> bool:
+    """Resume a run with the program it belongs to, in a process that ends with us; whether it got on."""
+    words = (sys.executable, "-c", "from bridgehead.cli import main; main()", "flow", "resume", ready.run.id)
+    say(f"{ready.run.id} {ready.run.name} in {ready.root}: goes on")
+    command = Command(
+        (*words, "--dir", str(ready.root)), env=dict(os.environ), cwd=ready.root, stdout_cap=STDOUT_LIMIT
+    )
+    result = run(command, timeout_seconds=None, idle_seconds=None, cancel=cancel, keep_family=True)
+    if result.ended is Ended.CANCELLED:
+        say(f"{ready.run.id} was stopped; bridgehead flow resume goes on with it")
+        return True
+    if result.exit_code == ExitCode.WAITING:
+        say(f"{ready.run.id} waits for the next answer")
+        return True
+    if result.exit_code == ExitCode.DONE:
+        say(f"{ready.run.id} has ended")
+        show(result.stdout)
+        return True
+    said = result.error_text().strip()
+    say(f"{ready.run.id} did not get on: {said[-_STDERR_SHOWN:] or f'exit {result.exit_code}'}")
+    return False

@@ -1,17 +1,29 @@
-"""Look at the flows of a root: which there are, where each stands, its steps in order, what it waits for."""
+"""Look at the flows of a root: which there are, where each stands, whether its paused run goes on with other code."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
-from bridgehead.errors import NotFound
-from bridgehead.flows.calls import Attempt, Call, outstanding_calls
-from bridgehead.flows.engine.run_request import RunInputs
+from bridgehead.errors import BridgeheadError, NotFound
+from bridgehead.flows.calls import AskFailed, Attempt, Call, StepFailed, outstanding_calls
+from bridgehead.flows.definition import Flow, typed_settings
+from bridgehead.flows.engine.asks import Ask, Blocked, OpenCall
+from bridgehead.flows.engine.context import Context, PhasedContext
+from bridgehead.flows.engine.engine import run_function
+from bridgehead.flows.engine.mailbox import Mailbox
+from bridgehead.flows.engine.replay import Replay
+from bridgehead.flows.engine.run_pass import RunPass
+from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, RunInputs
+from bridgehead.flows.engine.settlement import Rules
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.files.run_files import RunFiles
+from bridgehead.flows.interfaces import Announcer
 from bridgehead.flows.journals.base import Journal, Record, Run
+from bridgehead.flows.journals.sqlite import MemoryJournal
 from bridgehead.flows.values.ids import parents_of
 from bridgehead.flows.words import RunStatus
 
@@ -155,6 +167,92 @@ def as_shown(run: Run, root: FlowRoot) -> Run:
 
 def _status_of(journal: Journal, run: Run) -> StatusResult:
     return StatusResult(run, tuple(journal.lookup(run.id).values()), tuple(journal.attempts(run.id)))
+
+
+class CheckRequest(NamedTuple):
+    """Hold the paused runs in `roots` against `flow`, the code they would be resumed with."""
+
+    flow: Flow
+    roots: tuple[Path, ...]
+
+
+class CheckedRun(NamedTuple):
+    run: Run
+    goes_on: bool
+    detail: str
+    """Where it goes on, or why it does not."""
+
+
+def check(request: CheckRequest, inputs: RunInputs | None = None) -> tuple[CheckedRun, ...]:
+    """Replay every paused run of the flow without effects; nothing is run, written or announced."""
+    inputs = inputs or RunInputs()
+    checked = []
+    for path in request.roots:
+        root = FlowRoot.open(path)
+        if not root.journal.exists():
+            continue
+        with inputs.open_journal(root) as journal:
+            run = journal.unfinished()
+            if run is None or run.name != request.flow.name:
+                continue
+            found = _status_of(journal, as_shown(run, root))
+        files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
+        checked.append(_checked(request.flow, found, files, inputs))
+    return tuple(checked)
+
+
+def _checked(flow: Flow, found: StatusResult, files: CheckpointFiles, inputs: RunInputs) -> CheckedRun:
+    run = found.run
+    if not flow.can_resume(run.version):
+        versions = f"it was paused by version {run.version}, this is {flow.version}"
+        return CheckedRun(run, False, f"{versions}; compatible_with=({run.version!r},) says that it is safe")
+    kept = MemoryJournal()
+    kept.begin(run)
+    for record in found.records:
+        kept.append(run.id, record)
+    replay = DryReplay(kept, run.id, inputs.clock)
+    dry = DryPass(
+        replay=replay,
+        mailbox=Mailbox(files, flow.contract),
+        rules=Rules(contract=flow.contract),
+        clock=inputs.clock,
+        run_files=RunFiles(),
+        attempts=found.attempts,
+        actions=[],
+        announcer=Announcer(),
+        run_function=run_function,
+    )
+    settings = {name: value for name, value in run.input.items() if name not in (OPTIONS_KEY, RUN_KEY)}
+    try:
+        context = PhasedContext(dry) if flow.keeps_state_file else Context(dry)
+        run_function(flow, context, typed_settings(flow, settings))
+        dry.refuse_unvisited()
+    except Blocked as blocked:
+        first = blocked.calls[0].call
+        waits = f"waits at {first.path}" if first.attempts else f"goes on with {first.path}"
+        return CheckedRun(run, True, waits)
+    except (StepFailed, AskFailed) as failure:
+        return CheckedRun(run, True, f"meets the recorded failure of {failure.path} again")
+    except BridgeheadError as error:
+        return CheckedRun(run, False, error.message)
+    except Exception as error:
+        # The guest's code may fail in any way; that is what the check is for.
+        return CheckedRun(run, False, f"{type(error).__name__}: {error}")
+    return CheckedRun(run, True, "goes on to its end")
+
+
+class DryReplay(Replay):
+    """Comes by what is recorded; where something new would run, the way ends."""
+
+    def perform(self, path: str, *_how: Any) -> NoReturn:
+        raise Blocked([OpenCall(Call(path, ()), None)])
+
+
+class DryPass(RunPass):
+    """Asks nobody and takes no answer."""
+
+    def _settle(self, call: Call, ask: Ask, input_sha: str) -> NoReturn:
+        raise Blocked([OpenCall(call, None)])
 
 
 def find_run(runs: list[Run], flow_id: str | None, root: Path) -> Run:

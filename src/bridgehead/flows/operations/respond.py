@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -58,18 +60,26 @@ def respond(request: RespondRequest, inputs: RunInputs | None = None) -> Respond
     wanted = (request.request_id or on_file or "").lower()
     if not wanted:
         raise NotFound(f"no request waits in {root.path}", hint="bridgehead pending lists what waits")
-    owner = _refuse_unasked(wanted, on_file, root, inputs)
-    run = owner[0] if owner else None
+    with _journal_of(root, inputs) as journal:
+        owner = _asker(journal, wanted)
+        if owner is None and wanted != on_file:
+            raise NotFound(f"nothing in {root.path} asked for {wanted}")
+        if owner is not None:
+            refuse_unfit(request.reply, owner[1].document)
+        path = _give(request.reply, wanted, files, journal, owner)
     if owner is not None:
-        refuse_unfit(request.reply, owner[1].document)
-    response = _document(wanted, request.reply, files)
-    path = _file(response, wanted, files, queued=run is not None)
-    if run is not None:
+        run = owner[0]
         event_id = f"{run.id}/flow.responded/{wanted}"
         now = utc_text(inputs.clock.now())
         facts = {"request_id": wanted, "status": request.reply.status.value}
         inputs.announcer.happened(FlowEvent(event_id, "flow.responded", run, now, facts))
     return RespondResult(wanted, path)
+
+
+def give(reply: Reply, request_id: str, files: CheckpointFiles, inputs: RunInputs) -> Path:
+    """What a handler said, as it is; AlreadyAnswered when somebody was quicker."""
+    with _journal_of(files.root, inputs) as journal:
+        return _give(reply, request_id, files, journal, _asker(journal, request_id))
 
 
 class UnfitReply(UserError):
@@ -97,54 +107,67 @@ def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
         raise UnfitReply(str(verdict.message), schema)
 
 
-def write_reply(reply: Reply, request_id: str, files: CheckpointFiles) -> Path:
-    """Put a reply into the response file; FileTaken when there is one already."""
-    document = _document(request_id, reply, files)
-    write_atomic(files.response_path, document, private=True, exclusive=True, root=files.root.path)
-    return files.response_path
+@contextmanager
+def _journal_of(root: FlowRoot, inputs: RunInputs) -> Iterator[Journal | None]:
+    """The journal of a root; a program without one asks through the file alone."""
+    if not root.journal.exists():
+        yield None
+        return
+    with inputs.open_journal(root) as journal:
+        yield journal
 
 
-def _refuse_unasked(
-    wanted: str, on_file: str | None, root: FlowRoot, inputs: RunInputs
-) -> tuple[Run, Attempt] | None:
-    """The run that asked, and its request; a program without a journal asks through the file alone."""
-    owner = None
-    if root.journal.exists():
-        with inputs.open_journal(root) as journal:
-            owner = journal.owner(wanted)
-            if owner is not None and not _is_open(journal, *owner):
-                raise AlreadyAnswered(wanted, by=None, at=None)
-    if owner is None and wanted != on_file:
-        raise NotFound(f"nothing in {root.path} asked for {wanted}")
+def _asker(journal: Journal | None, request_id: str) -> tuple[Run, Attempt] | None:
+    """The run that waits for this request's answer."""
+    owner = None if journal is None else journal.owner(request_id)
+    if journal is not None and owner is not None and not _is_open(journal, *owner):
+        raise AlreadyAnswered(request_id, by=None, at=None)
     return owner
 
 
-def _is_open(journal: Journal, run: Run, attempt: object) -> bool:
+def _is_open(journal: Journal, run: Run, attempt: Attempt) -> bool:
     """An attempt takes an answer as long as its call does, also when a newer attempt is under way (R8)."""
     if run.status.ended:
         return False
-    calls = outstanding_calls(journal.attempts(run.id)).values()
-    return any(attempt in call.attempts for call in calls)
+    if attempt.outstanding:
+        return attempt.response is None
+    newest = outstanding_calls(journal.attempts(run.id)).get(attempt.path)
+    return newest is not None
 
 
-def _file(document: bytes, request_id: str, files: CheckpointFiles, *, queued: bool) -> Path:
-    """Into the response file; beside it, when that holds the answer to another request of the same run."""
+def _give(
+    reply: Reply,
+    request_id: str,
+    files: CheckpointFiles,
+    journal: Journal | None,
+    owner: tuple[Run, Attempt] | None,
+) -> Path:
+    """Record the answer, then put it where the program looks for it; AlreadyAnswered when there is one.
+
+    The journal comes first: a file in the project may be cleaned away, and of two answers at once it takes one. While
+    the response file holds the answer to another request of the run, the journal alone keeps this one.
+    """
+    response = _document(request_id, reply, files)
     inbox = files.root.inbox / f"{request_id}.json"
-    for taken in files.response_paths():
-        if taken == inbox or _answers(taken, request_id, files):
-            raise AlreadyAnswered(request_id, by=None, at=None)
+    if os.path.lexists(inbox) or _answers(files.response_path, request_id, files):
+        raise AlreadyAnswered(request_id, by=None, at=None)
+    kept = journal is not None and owner is not None and owner[1].outstanding
+    if kept and journal is not None and not journal.keep_answer(request_id, response):
+        raise AlreadyAnswered(request_id, by=None, at=None)
+    path = files.response_path
+    if kept and os.path.lexists(path):
+        return files.root.journal
     try:
-        write_atomic(files.response_path, document, private=True, exclusive=True, root=files.root.path)
-        return files.response_path
+        write_atomic(path, file_bytes(response), private=True, exclusive=True, root=files.root.path)
     except FileTaken as error:
-        if not queued or _answers(files.response_path, request_id, files):
+        if kept:
+            return files.root.journal
+        if owner is None:
             raise AlreadyAnswered(request_id, by=None, at=None) from error
-    make_private_dir(files.root.inbox, root=files.root.path)
-    try:
-        write_atomic(inbox, document, private=True, exclusive=True, root=files.root.path)
-    except FileTaken as error:
-        raise AlreadyAnswered(request_id, by=None, at=None) from error
-    return inbox
+        make_private_dir(files.root.inbox, root=files.root.path)
+        write_atomic(inbox, file_bytes(response), private=True, exclusive=True, root=files.root.path)
+        return inbox
+    return path
 
 
 def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
@@ -158,7 +181,7 @@ def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
     return found is not None and found.lower() == request_id
 
 
-def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> bytes:
+def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str, Any]:
     if reply.status is RequestStatus.SUCCESS and not reply.text:
         raise UserError(
             "a successful answer needs a text", hint="give --response TEXT or --response-file FILE"
@@ -177,8 +200,7 @@ def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> bytes:
         normalise(response, DocumentKind.RESPONSE, Profile.STRICT)
     except InvalidDocument as error:
         raise UserError(f"the answer was refused: {'; '.join(map(str, error.problems))}") from error
-    data = file_bytes(response)
     limit = files.size_limits[RESPONSE_FILE]
-    if len(data) > limit:
+    if len(file_bytes(response)) > limit:
         raise UserError(f"the answer is too large: a response file has at most {limit} bytes")
-    return data
+    return response

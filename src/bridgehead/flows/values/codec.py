@@ -1,7 +1,9 @@
 """Values to JSON and back, so that what a step returned is the same before and after a pause.
 
-The value space is JSON plus what has one obvious JSON form: dataclasses, TypedDicts, named tuples, enums, paths and
-moments, msgspec structs and pydantic models where those libraries are in use. No pickles.
+The value space is JSON plus what has one obvious JSON form: dataclasses, TypedDicts, named tuples, enums, paths,
+moments, sets, bytes, UUIDs, decimals, keys that are no text, msgspec structs and pydantic models where those libraries
+are in use. A record marks what JSON has no word for (`{"~": "set", "v": [1, 2]}`), so that it comes back as it was
+without a type; people, agents and digests get the plain form. No pickles.
 """
 
 from __future__ import annotations
@@ -11,13 +13,27 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Mapping
-from datetime import datetime
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Self
 
 from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.values.ids import uuid_of
+
+_MARK: Final = "~"
+_LATER: Final = frozenset(
+    {"set", "frozenset", "bytes", "date", "time", "timedelta", "uuid", "decimal", "dict"}
+)
+_ALL: Final = _LATER | {"tuple", "datetime", "path"}
+"""What a record marks. Digests mark only what older journals cannot hold: their digests stay as they are."""
+_NO_MARKS: Final[frozenset[str]] = frozenset()
+# `json.dumps` would make an encoder for each value.
+_WRITE: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_WRITE_SORTED: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+_AS_IS: Final = frozenset({str, int, bool, type(None)})
 
 
 class Unfit(ValueError):
@@ -25,21 +41,39 @@ class Unfit(ValueError):
 
 
 class NotRecordable(FlowMistake):
+    """`kind`: the type that has no JSON form."""
+
     def __init__(self, value: object) -> None:
-        super().__init__(
-            f"a {type(value).__name__} cannot be recorded: steps take and return JSON, dataclasses, enums, paths "
-            "and moments"
+        self.kind = type(value).__name__ if not isinstance(value, str) else value
+        self._say(f"a {self.kind} cannot be recorded")
+
+    def named(self, what: str) -> Self:
+        """The same, saying what holds the value: the arguments of a step, the result of one that has run."""
+        self._say(f"{what} cannot be recorded: a {self.kind} has no form that lasts")
+        return self
+
+    def _say(self, what: str) -> None:
+        FlowMistake.__init__(
+            self,
+            what,
+            hint="steps take and return JSON, tuples, sets, bytes, dates, UUIDs, decimals, paths, enums, dataclasses; "
+            "hand on an id or a path instead of an open file or a connection",
         )
 
 
 def encode(value: Any) -> str:
-    """`value` as JSON text; NotRecordable when it has no JSON form."""
-    return json.dumps(to_plain(value), separators=(",", ":"), allow_nan=False)
+    """`value` as the JSON text of a record; NotRecordable when it has no JSON form."""
+    return str(value) if type(value) is int else _WRITE(_plain(value, _ALL))
+
+
+def decode(text: str) -> Any:
+    """What `encode` was given, as far as that can be told without its type."""
+    return json.loads(text, object_hook=_revived) if f'"{_MARK}"' in text else json.loads(text)
 
 
 def canonical(value: Any) -> bytes:
     """The one spelling of `value` that digests are taken of."""
-    return json.dumps(to_plain(value), separators=(",", ":"), sort_keys=True, allow_nan=False).encode("ascii")
+    return _WRITE_SORTED(_plain(value, _LATER)).encode("ascii")
 
 
 def storable(text: str) -> str:
@@ -48,40 +82,110 @@ def storable(text: str) -> str:
 
 
 def to_plain(value: Any) -> Any:
-    """`value` made of dict, list, str, int, float, bool and None only."""
-    if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
+    """`value` made of dict, list, str, int, float, bool and None only, for people and agents to read."""
+    return _plain(value, _NO_MARKS)
+
+
+def _plain(value: Any, marks: frozenset[str]) -> Any:
+    kind = type(value)
+    if kind in _AS_IS:
         return value
-    if isinstance(value, float) and not isinstance(value, Enum):
+    if kind is tuple and "tuple" not in marks:
+        return [item if type(item) in _AS_IS else _plain(item, marks) for item in value]
+    if isinstance(value, Enum):
+        return _plain(value.value, marks)
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
         if not math.isfinite(value):
-            raise NotRecordable(value)
+            raise NotRecordable(f"{value} (float)")
         return value
     if isinstance(value, Mapping):
-        return {_key(key): to_plain(member) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_plain(item) for item in value]
-    return _plain_object(value)
-
-
-def _key(key: Any) -> str:
-    if not isinstance(key, str):
-        raise NotRecordable(key)
-    return key
-
-
-def _plain_object(value: Any) -> Any:
+        return _plain_mapping(value, marks)
+    if isinstance(value, list):
+        return [item if type(item) in _AS_IS else _plain(item, marks) for item in value]
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
-        return {name: to_plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    if isinstance(value, Enum):
-        return to_plain(value.value)
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, datetime):
-        return value.isoformat()
+        return {name: _plain(getattr(value, name), marks) for name in value.__dataclass_fields__}
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if _is_struct(type(value)):
         return sys.modules["msgspec"].to_builtins(value)
+    name, plain = _named_form(value, marks)
+    return {_MARK: name, "v": plain} if name in marks else plain
+
+
+def _plain_mapping(value: Mapping[Any, Any], marks: frozenset[str]) -> Any:
+    if all(isinstance(key, str) for key in value) and not (_MARK in value and marks is _ALL):
+        return {_plain(key, marks): _plain(member, marks) for key, member in value.items()}
+    pairs = [[_plain(key, marks), _plain(member, marks)] for key, member in value.items()]
+    if marks is _ALL:
+        return {_MARK: "dict", "v": pairs}
+    if marks:
+        return {_MARK: "dict", "v": sorted(pairs, key=lambda pair: json.dumps(pair[0], sort_keys=True))}
+    return {key if isinstance(key, str) else json.dumps(key): member for key, member in pairs}
+
+
+def _named_form(value: Any, marks: frozenset[str]) -> tuple[str, Any]:
+    """What JSON has no word for: its name in a record, and its plain form."""
+    kind = type(value)
+    if isinstance(value, tuple):
+        return "tuple", [_plain(item, marks) for item in value]
+    if isinstance(value, set | frozenset):
+        items = [_plain(item, marks) for item in value]
+        name = "set" if isinstance(value, set) else "frozenset"
+        return name, sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
+    if isinstance(value, bytes | bytearray):
+        return "bytes", b2a_base64(value, newline=False).decode()
+    if isinstance(value, datetime):
+        return "datetime", value.isoformat()
+    if isinstance(value, date | time):
+        return "date" if isinstance(value, date) else "time", value.isoformat()
+    if isinstance(value, timedelta):
+        return "timedelta", value / timedelta(seconds=1) if not marks else [
+            value.days,
+            value.seconds,
+            value.microseconds,
+        ]
+    if isinstance(value, Path):
+        return "path", str(value)
+    if (kind.__module__, kind.__name__) in _DEAR:
+        return kind.__name__.lower(), str(value)
     raise NotRecordable(value)
+
+
+_DEAR: Final = frozenset({("uuid", "UUID"), ("decimal", "Decimal")})
+"""Their modules are loaded where such a value exists, and too dear to be loaded for every flow."""
+_READERS: Final[dict[Any, Callable[[Any], Any]]] = {
+    datetime: datetime.fromisoformat,
+    date: date.fromisoformat,
+    time: time.fromisoformat,
+    timedelta: lambda seconds: timedelta(seconds=seconds),
+    bytes: a2b_base64,
+}
+
+
+def _revived(members: dict[str, Any]) -> Any:
+    make = _MAKERS.get(members[_MARK]) if members.keys() == {_MARK, "v"} else None
+    return members if make is None else make(members["v"])
+
+
+def _decimal(text: str) -> Any:
+    from decimal import Decimal
+
+    return Decimal(text)
+
+
+_MAKERS: Final[dict[Any, Callable[[Any], Any]]] = {
+    **{kind.__name__: read for kind, read in _READERS.items()},
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+    "timedelta": lambda parts: timedelta(*parts),
+    "path": Path,
+    "uuid": uuid_of,
+    "decimal": _decimal,
+    "dict": dict,
+}
 
 
 def from_plain(plain: Any, wanted: Any = Any) -> Any:
@@ -100,7 +204,12 @@ def from_plain(plain: Any, wanted: Any = Any) -> Any:
         if isinstance(plain, float) and plain.is_integer():
             return int(plain)  # JSON has one kind of number; a JSON Schema takes 5.0 for an integer, too
         return _require(isinstance(plain, int) and not isinstance(plain, bool), plain, plain, "an integer")
-    if wanted in (str, bool, list, dict):
+    if wanted is str:
+        text = to_plain(plain)  # a record brings paths and moments back as such
+        return _require(isinstance(text, str), text, plain, "a str")
+    if wanted in (list, tuple, set, frozenset):
+        return wanted(_items(plain))
+    if wanted in (bool, dict):
         return _require(isinstance(plain, wanted), plain, plain, f"a {wanted.__name__}")
     if isinstance(wanted, type):
         return _from_class(plain, wanted)
@@ -114,10 +223,11 @@ def _from_class(plain: Any, wanted: type[Any]) -> Any:
         return _converted(lambda: wanted.model_validate(plain))
     if _is_struct(wanted):
         return _converted(lambda: sys.modules["msgspec"].convert(plain, wanted))
-    if issubclass(wanted, Enum) or wanted in (Path, tuple):
+    if issubclass(wanted, Enum) or wanted is Path:
         return _converted(lambda: wanted(plain))
-    if wanted is datetime:
-        return _converted(lambda: datetime.fromisoformat(plain))
+    if wanted in _READERS or (wanted.__module__, wanted.__name__) in _DEAR:
+        read = _READERS.get(wanted, wanted)
+        return plain if isinstance(plain, wanted) else _converted(lambda: read(plain))
     if issubclass(wanted, tuple) and hasattr(wanted, "_fields"):
         return _converted(lambda: wanted(*plain))
     raise FlowMistake(f"{wanted.__name__} cannot be used as the type of a recorded result")
@@ -158,15 +268,28 @@ def _from_generic(plain: Any, wanted: Any, origin: Any) -> Any:
     if origin is typing.Annotated:
         return from_plain(plain, inner[0])
     if origin is tuple:
-        items = _require(isinstance(plain, list), plain, plain, "an array")
+        items = _items(plain)
         kinds = [inner[0]] * len(items) if inner[-1:] == (...,) else inner
         _require(len(items) == len(kinds), items, plain, f"an array of {len(kinds)}")
         return tuple(from_plain(item, kind) for item, kind in zip(items, kinds, strict=True))
     if issubclass(origin, Mapping):
         members = _require(isinstance(plain, dict), plain, plain, "an object")
-        return {key: from_plain(member, inner[1]) for key, member in members.items()}
-    items = _require(isinstance(plain, list), plain, plain, "an array")
-    return [from_plain(item, inner[0]) for item in items]
+        return {_as_key(key, inner[0]): from_plain(member, inner[1]) for key, member in members.items()}
+    made = [from_plain(item, inner[0]) for item in _items(plain)]
+    return origin(made) if origin in (set, frozenset) else made
+
+
+def _items(plain: Any) -> list[Any]:
+    """The items of an array, which a record may bring back as a tuple or a set."""
+    fits = isinstance(plain, list | tuple | set | frozenset)
+    return list(_require(fits, plain, plain, "an array"))
+
+
+def _as_key(key: Any, wanted: Any) -> Any:
+    """JSON has keys of text only: those of other types are read from it."""
+    if isinstance(key, str) and wanted in (int, float, bool):
+        return _converted(lambda: from_plain(json.loads(key), wanted))
+    return from_plain(key, wanted)
 
 
 def _from_union(plain: Any, choices: tuple[Any, ...]) -> Any:
@@ -188,13 +311,13 @@ def _without_qualifier(hint: Any) -> Any:
 def _converted(convert: typing.Callable[[], Any]) -> Any:
     try:
         return convert()
-    except (TypeError, ValueError) as error:
-        raise Unfit(str(error)) from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise Unfit(str(error) or type(error).__name__) from error
 
 
 def _require(fits: bool, value: Any, shown: Any, expected: str) -> Any:
     if not fits:
-        raise Unfit(f"{json.dumps(shown)[:60]} is not {expected}")
+        raise Unfit(f"{json.dumps(to_plain(shown))[:60]} is not {expected}")
     return value
 
 

@@ -9,7 +9,7 @@ import sys
 import types
 import typing
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -27,8 +27,14 @@ _PLAIN: Final[dict[Any, Schema]] = {
     str: {"type": "string"},
     Path: {"type": "string"},
     datetime: {"type": "string", "format": "date-time"},
+    date: {"type": "string", "format": "date"},
+    time: {"type": "string", "format": "time"},
+    timedelta: {"type": "number"},
+    bytes: {"type": "string", "contentEncoding": "base64"},
     list: {"type": "array"},
     tuple: {"type": "array"},
+    set: {"type": "array"},
+    frozenset: {"type": "array"},
     dict: {"type": "object"},
 }
 
@@ -88,6 +94,10 @@ def _class(wanted: type[Any], inside: tuple[Any, ...]) -> Schema:
         return dict(wanted.model_json_schema())
     if issubclass(wanted, Enum):
         return {"enum": [to_plain(member.value) for member in wanted]}
+    if (wanted.__module__, wanted.__name__) == ("uuid", "UUID"):
+        return {"type": "string", "format": "uuid"}
+    if (wanted.__module__, wanted.__name__) == ("decimal", "Decimal"):
+        return {"type": ["number", "string"]}
     msgspec = sys.modules.get("msgspec")
     if msgspec is not None and issubclass(wanted, msgspec.Struct):
         return dict(msgspec.json.schema(wanted))

@@ -34,7 +34,7 @@ def parse_time(text: str) -> datetime | None:
 
 def utc_text(moment: datetime) -> str:
     """`2025-11-18T10:30:00Z`; microseconds appear only when they are not zero."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return (moment if moment.tzinfo is UTC else moment.astimezone(UTC)).isoformat().replace("+00:00", "Z")
 
 
 def now_text() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, PendingKind, PendingState
@@ -38,7 +40,8 @@ def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
         if wanted.id is not None:
             item = waiting.find(wanted.id)
             entry, advice = entry_of(item, foreign, with_prompt=True), how_to_answer(item)
-            text = "\n\n".join(filter(None, [line_of(entry), advice, foreign.note, entry.prompt]))
+            schema = f"The answer is JSON that obeys this schema:\n{entry.schema}" if entry.schema else ""
+            text = "\n\n".join(filter(None, [line_of(entry), advice, foreign.note, entry.prompt, schema]))
             return ToolReply(PendingResult(note=foreign.note, items=[entry], next=advice), text)
         project = None if wanted.everywhere else caller.assembly.project
         items = waiting.items(PendingFilter(project=project), limit=wanted.limit)
@@ -74,7 +77,12 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
 def entry_of(item: PendingItem, foreign: ForeignText, *, with_prompt: bool = False) -> PendingEntry:
     """One item as data; its prompt is foreign text, whoever wrote it."""
     question = item.question
-    prompt = foreign.block(question.prompt, origin=f"{question.origin}, {item.id}", trust=Trust.UNVERIFIED)
+    origin = f"{question.origin}, {item.id}"
+    prompt = foreign.block(question.prompt, origin=origin, trust=Trust.UNVERIFIED)
+    schema = ""
+    if with_prompt and question.schema is not None:
+        spelled = msgspec.json.format(msgspec.json.encode(question.schema), indent=2).decode()
+        schema = foreign.block(spelled, origin=f"{origin}, answer schema", trust=Trust.UNVERIFIED)
     return PendingEntry(
         id=item.id,
         kind=question.kind.value,
@@ -83,10 +91,11 @@ def entry_of(item: PendingItem, foreign: ForeignText, *, with_prompt: bool = Fal
         title=foreign.line(question.title),
         since=item.opened_at,
         project=question.project,
-        choices=list(question.choices),
+        choices=[foreign.line(choice) for choice in question.offers],
         advice=foreign.line(question.advice) if question.advice else None,
         expires_at=question.expires_at,
         prompt=prompt if with_prompt and question.prompt else "",
+        schema=schema,
     )
 
 
@@ -102,13 +111,13 @@ def how_to_answer(item: PendingItem) -> str:
         return f"{item.id} is {item.state.value} already."
     if item.question.kind is PendingKind.BUS_APPROVAL:
         return f"This is for a person: bridgehead answer {item.id} yes|no"
-    choices = item.question.choices
+    choices = item.question.offers
     text = " or ".join(repr(choice) for choice in choices) if choices else "your whole answer"
     return f'Answer with the tool `answer`: {{"id": "{item.id}", "text": …}}; the text is {text}.'
 
 
 def how_to_go_on(item: PendingItem) -> str:
-    """What has to be done after the answer, since nothing resumes by itself."""
+    """What has to be done after the answer; a flow goes on by itself only where `flow watch` or the dashboard runs."""
     question, run_id = item.question, item.question.run_id or ""
     if question.kind is PendingKind.FLOW_REQUEST and run_id.startswith("council-"):
         review_id = run_id.removeprefix("council-")

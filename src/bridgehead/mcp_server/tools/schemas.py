@@ -208,6 +208,8 @@ class PendingEntry(Struct, frozen=True, kw_only=True):
     advice: str | None
     expires_at: str | None
     prompt: str = ""
+    schema: str = ""
+    """The JSON Schema an answer has to obey, as fenced text."""
 
 
 class PendingResult(Result, frozen=True, kw_only=True):

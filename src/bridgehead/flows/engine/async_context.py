@@ -1,0 +1,158 @@
+"""What an `async def` flow works with: the calls of `Context`, awaited. Branches of a gather run side by side.
+
+Calls of one branch keep their order, so a flow written this way is replayed like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from inspect import isawaitable
+from typing import Any, Literal
+
+from bridgehead.flows.calls import Outcome
+from bridgehead.flows.definition import Flow
+from bridgehead.flows.engine.asks import Ask, Blocked, OpenCall
+from bridgehead.flows.engine.context import Context, step_value
+from bridgehead.flows.engine.replay import BRANCH, Effort, Replay, encoded
+from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.journals.base import Record
+from bridgehead.host.clock import time_limit
+
+
+class AsyncContext:
+    """What each call does is said at `Context`. What takes no time (`now`, `uuid`, `patched`) is not awaited."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.now = context.now
+        self.uuid = context.uuid
+        self.random = context.random
+        self.env = context.env
+        self.fence = context.fence
+        self.patched = context.patched
+
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *arguments: Any,
+        result: Any = None,
+        on_change: Literal["refuse", "rerun"] = "refuse",
+        retries: int = 0,
+        backoff: float = 1.0,
+        timeout: float | None = None,
+        **keywords: Any,
+    ) -> Any:
+        """Call, or await, `function` until it has succeeded once."""
+        effort = Effort(retries, backoff, timeout)
+        context = self._context
+        path, input_sha, record = context.find_step(
+            name, arguments, keywords, effort, rerun=on_change == "rerun"
+        )
+        if record is None:
+            work = partial(function, *arguments, **keywords)
+            record = await _perform(context.replay, path, input_sha, effort, work)
+        return step_value(record, function, result)
+
+    async def ask(self, name: str, **described: Any) -> Any:
+        """Ask an agent, and pause until it has answered; takes what `Context.ask` takes."""
+        return self._context.ask(name, **described)
+
+    async def ask_outcome(self, name: str, **described: Any) -> Outcome:
+        return self._context.ask_outcome(name, **described)
+
+    async def gather(self, *branches: Ask | Callable[[AsyncContext], Any]) -> list[Any]:
+        """Run the branches side by side until each has ended or blocked, then pause once for all that wait."""
+        return await self._branches("gather", [_as_branch(branch) for branch in branches])
+
+    async def map(
+        self, name: str, function: Callable[[AsyncContext, Any], Any], items: Iterable[Any]
+    ) -> list[Any]:
+        """`function(ctx, item)` for each item as a branch of its own."""
+        made: list[Callable[[AsyncContext], Any]] = [
+            lambda ctx, item=item: function(ctx, item)  # type: ignore[misc]
+            for item in items
+        ]
+        return await self._branches(name, made)
+
+    def scope(self, name: str) -> AsyncContext:
+        return AsyncContext(self._context.scope(name))
+
+    async def call(self, flow: Flow, **given: Any) -> Any:
+        """Run another flow, async or not, as a part of this one."""
+        replay = self._context.replay
+        path, input_sha, record = self._context.find_flow(flow, given)
+        if record is None:
+            started, inside = replay.now(), self._context.child(path)
+            value = await _awaited(flow.function(AsyncContext(inside) if flow.is_async else inside, **given))
+            recorded = encoded(value, f"flow {path} has run; its result")
+            record = replay.add(path, "flow", input_sha, recorded, started)
+        return step_value(record, flow.function, None)
+
+    async def _branches(self, name: str, branches: list[Callable[[AsyncContext], Any]]) -> list[Any]:
+        parent = self._context.scope(name)
+        scopes = [AsyncContext(parent.scope(BRANCH)) for _ in branches]
+        work = [_awaited_call(branch, scope) for branch, scope in zip(branches, scopes, strict=True)]
+        ended = await asyncio.gather(*work, return_exceptions=True)
+        waiting: list[OpenCall] = []
+        for one in ended:
+            if isinstance(one, Blocked):
+                parent.gathered()
+                waiting += one.calls
+            elif isinstance(one, BaseException):
+                raise one
+        if waiting:
+            raise parent.blocked(waiting)
+        return list(ended)
+
+
+def run_async(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
+    """Run an `async def` flow to its end or its pause in a loop of its own."""
+    return asyncio.run(flow.function(AsyncContext(context), **settings))
+
+
+async def _perform(
+    replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]
+) -> Record:
+    """`Replay.perform` for work that may be awaited while other branches go on."""
+    started = replay.now()
+    tries_left = effort.retries
+    while True:
+        try:
+            value = await _limited(replay, effort, work)
+        except FlowMistake:
+            raise
+        except Exception as error:
+            if not tries_left:
+                raise replay.failed(path, "step", input_sha, error, started) from error
+            await asyncio.sleep(effort.wait_before(effort.retries - tries_left + 1))
+            tries_left -= 1
+        else:
+            return replay.add(path, "step", input_sha, encoded(value, f"{path} has run; its result"), started)
+
+
+async def _limited(replay: Replay, effort: Effort, work: Callable[[], Any]) -> Any:
+    seconds = effort.timeout_seconds
+    if seconds is None:
+        return await _awaited(work())
+    with time_limit(replay.clock, seconds):
+        value = work()
+    try:
+        async with asyncio.timeout(seconds):
+            return await _awaited(value)
+    except TimeoutError as error:
+        raise TimeoutError(str(error) or f"it took longer than {seconds:g} s") from error
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if isawaitable(value) else value
+
+
+async def _awaited_call(branch: Callable[[AsyncContext], Any], scope: AsyncContext) -> Any:
+    return await _awaited(branch(scope))
+
+
+def _as_branch(branch: Ask | Callable[[AsyncContext], Any]) -> Callable[[AsyncContext], Awaitable[Any]]:
+    return (lambda ctx: ctx.ask(**branch._asdict())) if isinstance(branch, Ask) else branch

@@ -9,6 +9,7 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.stores import open_store
 from bridgehead.doctor.diagnosis import Group
+from bridgehead.host.confinement import landlock_version
 from support.installed import Machine
 
 
@@ -142,3 +143,17 @@ def test_a_home_that_is_a_file_is_diagnosed(user: Machine) -> None:
     (user.home / "bridgehead").touch()
 
     assert kinds(user)["record.unusable"] == "broken"
+
+
+def test_doctor_says_what_keeps_ai_programs_to_their_copy(user: Machine, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    fake_program(tools, "claude", "echo '2.1.197 (Claude Code)'")
+
+    found = user.run("doctor", "--json", PATH=f"{tools}:{os.environ['PATH']}").json["checks"]
+
+    said = {check["class"]: check["message"] for check in found}
+    if landlock_version():
+        assert "claude (landlock)" in said["confinement.held"]
+    else:
+        assert "claude" in said.get("confinement.missing", "") + said.get("confinement.held", "")

@@ -67,6 +67,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         trusted_only=True,
     ),
     Setting(
+        "council",
+        "readable",
+        _TEXTS,
+        (),
+        "paths that confined AI programs may read besides the private copy, for example a version manager's folder",
+        trusted_only=True,
+    ),
+    Setting(
         "flows",
         "handler",
         _TEXT,

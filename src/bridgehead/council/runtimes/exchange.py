@@ -36,6 +36,8 @@ class RuntimeRequest:
     schema: Mapping[str, Any] | None = None
     """What the answer should look like, for runtimes that can be held to it; it is read all the same (council §10)."""
     schema_file: Path | None = None
+    scratch: Path | None = None
+    """A private folder of the seat's own for a home and temporary files."""
 
     @property
     def may_write(self) -> bool:

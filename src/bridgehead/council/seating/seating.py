@@ -95,6 +95,10 @@ class Seats(Protocol):
         """The directory a connection works in."""
         ...
 
+    def scratch(self, runtime: str) -> Path | None:
+        """A private folder of the seat's own, for a home and temporary files."""
+        ...
+
     def schema_file(self, answer: Answer) -> Path | None:
         """A file with the JSON Schema of what a call asks for, for programs that take one."""
         ...
@@ -117,6 +121,7 @@ class LocalSeats:
     wishes: Wishes = field(default_factory=Wishes)
     worktree: Path | None = None
     pass_env: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     native: Mapping[str, NativeDispatcher] = field(default_factory=dict)
     host_seat: str | None = None
     project: Path | None = None
@@ -167,6 +172,9 @@ class LocalSeats:
             return self.worktree
         return self.snapshot.tree
 
+    def scratch(self, runtime: str) -> Path | None:
+        return self.snapshot.folder / "seats" / runtime
+
     def schema_file(self, answer: Answer) -> Path | None:
         path = self.snapshot.folder / f"{answer}.schema.json"
         if not path.exists():
@@ -213,6 +221,7 @@ class LocalSeats:
             settings=self.entry(runtime),
             environment=self.machine.environment,
             pass_env=self.pass_env,
+            readable=self.readable,
             native=self.native.get(runtime),
             host_seat=self.host_seat == runtime,
             project=self.project,

@@ -26,6 +26,10 @@ _SENTENCES: Final = {
         "nobody has trusted .bridge-settings.json, so this of it was ignored: {detail}; "
         "read it, then: bridgehead config trust .bridge-settings.json"
     ),
+    "asked_without_tools": (
+        "nothing on this machine can keep {detail} to the private copy, so it was asked without its tools; "
+        "bridgehead doctor says what is missing"
+    ),
     "cost_unknown": "{detail} does not say what it costs and counted as 0",
 }
 _IN_REPORTS: Final = {

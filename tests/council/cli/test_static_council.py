@@ -115,6 +115,36 @@ def test_looking_at_one_file_says_nothing_about_findings_elsewhere(orders: Machi
     assert whole["comparison"]["new"] == whole["comparison"]["regressed"] == []
 
 
+def test_a_gate_is_about_the_files_that_were_reviewed(orders: Machine) -> None:
+    review(orders, "orders/store.py")
+    file = orders.project / "orders" / "store.py"
+    before = file.read_text()
+    (orders.project / "orders" / "new.py").write_text("x = 1\n")
+    assert council(orders, "gate").code == 0  # the next commit would not have it
+    subprocess.run(["git", "add", "--all"], cwd=orders.project, check=True)
+
+    narrower = council(orders, "gate", "--json")
+    assert (narrower.code, narrower.json["passed"]) == (3, False)
+    assert narrower.json["refused_because"] == [
+        "it did not look at what the working tree changes: orders/new.py"
+    ]
+    assert council(orders, "gate", "--commit", "HEAD").code == 0  # the commit does not have it
+
+    file.write_text(before + "\n# later\n")
+    commit_all(orders.project)
+    other = council(orders, "gate", "--commit", "HEAD", "--json")
+    assert other.code == 3
+    assert other.json["refused_because"] == ["it is about another state than commit HEAD: orders/store.py"]
+
+    assert council(orders, "gate", "--require-runtime", "claude").code == 3
+
+
+def commit_all(project: Path) -> None:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "add", "--all"], cwd=project, check=True)
+    subprocess.run(["git", *identity, "commit", "--quiet", "-m", "more"], cwd=project, check=True)
+
+
 def test_a_change_cannot_dismiss_its_own_finding_for_the_gate(orders: Machine) -> None:
     source = orders.project / "orders" / "store.py"
     source.write_text(source.read_text() + "\n\ndef run(text: str):\n    return eval(text)\n")

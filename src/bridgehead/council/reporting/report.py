@@ -235,6 +235,9 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     """Mode research."""
     requirements: tuple[RequirementEntry, ...] = ()
     """Audits."""
+    commit: str | None = None
+    reviewed: dict[str, str] = {}
+    """Path to digest of what was looked at; empty text for files that were named and kept from the seats."""
 
     def findings(self) -> Iterator[FindingEntry]:
         """Everything that stands: multi, single, disputed, integration."""

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bridgehead.council.scope.git import Git, GitFailed, repository_at
+from bridgehead.council.scope.git import Git, GitFailed, NoSuchRevision, repository_at
 from bridgehead.council.scope.scope import (
     EmptyScope,
     Scope,
@@ -22,6 +23,7 @@ from bridgehead.council.scope.scope import (
     is_text,
     renamed,
     sections,
+    text_digest,
 )
 from bridgehead.council.scope.withheld import LARGEST_FILE_BYTES, OWN_FOLDERS, Reason
 from bridgehead.errors import FileError, UserError
@@ -124,6 +126,46 @@ class Change:
         warnings = () if applied else (PATCH_NOT_APPLIED,)
         head = self._git.head()
         return self._scope("a patch", sieve, patch, base_commit=head, dirty=True, warnings=warnings)
+
+    def pushed_base(self, commit: str | None) -> str | None:
+        """Where a change begins that is to be pushed: what the upstream or the remote's main branch has of it."""
+        tip = self._git.commit(commit or "HEAD") if commit or self._git.head() else None
+        for name in ("@{upstream}", "origin/HEAD"):
+            with suppress(NoSuchRevision):
+                return self._git.merge_base(self._git.commit(name), tip) if tip else None
+        return tip if commit is None else None
+
+    def touched(self, base: str | None) -> tuple[str, ...]:
+        """Files that differ from `base` in the working tree, new ones included."""
+        tracked = self._git.fields("diff", "--name-only", "--relative", "-z", base, "--") if base else []
+        untracked = self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
+        return tuple(dict.fromkeys([*tracked, *untracked]))
+
+    def committed(
+        self, commit: str, base: str | None, paths: Collection[str]
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Digests of files as a commit has them, and which of its files differ from `base`."""
+        changed = self._differing(base, commit)
+        return self._digests(self._tree_entries(commit), {*paths, *changed}), changed
+
+    def indexed(self, base: str | None, paths: Collection[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The same of what the next commit would hold."""
+        changed = self._differing("--cached", base) if base else ()
+        return self._digests(self._index_entries(), {*paths, *changed}), changed
+
+    def _differing(self, *what: str | None) -> tuple[str, ...]:
+        if None in what:
+            return ()
+        return tuple(self._git.fields("diff", "--name-only", "--relative", "-z", *filter(None, what), "--"))
+
+    def _digests(self, entries: Iterator[tuple[str, str, str]], wanted: Collection[str]) -> dict[str, str]:
+        found = {
+            path: blob for mode, blob, path in entries if path in wanted and mode not in (_SYMLINK, _GITLINK)
+        }
+        texts = zip(found, self._git.blobs(list(found.values())), strict=True)
+        return {
+            path: text_digest(text.decode("utf-8", "replace")) for path, text in texts if text is not None
+        }
 
     def _scope(
         self,

@@ -268,6 +268,11 @@ class ScopeFilter:
         return set(paths)
 
 
+def text_digest(text: str) -> str:
+    """What a reviewed file is known by; a line end that git translates makes no difference."""
+    return hashlib.sha256(text.replace("\r\n", "\n").encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
 def is_text(path: str) -> bool:
     """Whether a report can hold it: git, the disk and a shell also know names that are no Unicode text."""
     try:

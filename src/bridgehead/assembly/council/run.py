@@ -94,6 +94,7 @@ class Finished:
         return council_exit_code(
             _outcome(report),
             verdict=report.gate_verdict if isinstance(report, CouncilReport) else None,
+            incomplete=isinstance(report, CouncilReport) and report.incomplete,
             task_type=self.council.task.task_type,
             mode=self.council.task.mode,
             gate=gate,
@@ -251,7 +252,7 @@ class CouncilProcess:
     def _notify(self, report: CouncilReport | AbortedReport) -> None:
         """Say that it is over, and that somebody could still help a seat that halted."""
         if isinstance(report, CouncilReport) and self.calls.signal is None:
-            self.record.notice(NoticeStatus.FINISHED, verdict=str(report.verdict or ""))
+            self.record.notice(NoticeStatus.FINISHED, verdict=report.verdict_word or "")
         else:
             self.record.notice(NoticeStatus.FAILED)
         if report.auto_skipped_halted_bridges:

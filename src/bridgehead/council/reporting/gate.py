@@ -43,6 +43,7 @@ def council_exit_code(
     task_type: TaskType,
     mode: Mode | None = None,
     gate: Gate | None = None,
+    incomplete: bool = False,
     abort_reason: str | None = None,
     signal: str | None = None,
     pending: Collection[str] = (),
@@ -58,7 +59,7 @@ def council_exit_code(
         return ExitCode.WAITING
     if outcome is GateOutcome.ABORTED:
         return ExitCode.FAILURE
-    if gate is not None and gate.refuses(verdict):
+    if gate is not None and (incomplete or gate.refuses(verdict)):
         return ExitCode.GATE
     return ExitCode.DONE
 
@@ -89,6 +90,8 @@ def objections(report: CouncilReport, demands: GateDemands, states: Sequence[Gat
     """Why the gate refuses, in words; nothing when it opens. One of `states` has to be the one that was reviewed."""
     if INTERRUPTED in report.warnings:
         yield "the council was stopped before its end"
+    if report.incomplete:
+        yield f"no seat has read {named(report.unread)}"
     yield from min((list(_about_state(report, state)) for state in states), key=len, default=[])
     sat = [one.bridge for one in report.participants if one.status == Status.COMPLETED]
     if len(sat) < demands.seats:

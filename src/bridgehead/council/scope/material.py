@@ -29,6 +29,8 @@ class Material:
 
     passages: tuple[Passage, ...] = ()
     left_out: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    """Files of which neither the text nor the diff is among the passages."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -45,9 +47,11 @@ class ScopeMaterial:
     def for_seat(self, *, reads_files: bool) -> Material:
         if reads_files:
             return self.diff
+        shown = {passage.origin for passage in self.diff.passages}
         return Material(
             self.diff.passages + self.files.passages,
             tuple(dict.fromkeys(self.diff.left_out + self.files.left_out)),
+            tuple(path for path in self.files.left_out if f"diff of {path}" not in shown),
         )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import Severity, Status, severity_rank
 from bridgehead.council.findings.evidence import read_citations
-from bridgehead.council.reporting.report import STATIC, CouncilReport, FindingEntry, Participant
+from bridgehead.council.reporting.report import STATIC, CouncilReport, FindingClass, FindingEntry, Participant
 
 _SENTENCES: Final = {
     "no_model_took_part": "no model took part: this is static analysis alone",
@@ -21,7 +21,11 @@ _SENTENCES: Final = {
     "scope_changed_since_start": "the files have changed meanwhile; this is about their state at the start",
     "budget_reached": "the budget ended it early; raise --max-calls or --max-cost to let them finish",
     "uncommitted_left_out": "made on top of the last commit; what you have not committed is not in it",
-    "material_left_out": "not everything fitted into the prompts; the report names what was left out",
+    "material_left_out": "not everything fitted into the prompts; left out by seat: {detail}",
+    "unread_files": "no seat has read {detail} of the files, so this is no verdict on them; the report names them",
+    "static_truncated": "the analysers found more than is listed, left out: {detail}",
+    "analyser_failed": "an analyser gave no answer: {detail}",
+    "model_replaced": "the settings name models that could not be asked, others answered: {detail}",
     "untrusted_setting_ignored": (
         "nobody has trusted .bridge-settings.json, so this of it was ignored: {detail}; "
         "read it, then: bridgehead config trust .bridge-settings.json"
@@ -161,15 +165,27 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
         facts.append("quoted line checked")
     elif entry.evidence_check.get("outcome") == "failed":
         facts.append(f"evidence not found ({entry.evidence_check.get('reason')})")
-    if entry.challenges:
-        facts.append(
-            f"{'disputed after' if entry.positions else 'survived'} {plural(entry.challenges, 'challenge')}"
-        )
+    disputed = bool(entry.positions or entry.disputed_in or entry.cls is FindingClass.DISPUTED)
+    if outcome := challenged(
+        entry.challenges, disputed=disputed, evidence=entry.evidence_check.get("outcome")
+    ):
+        facts.append(outcome)
     if entry.shared_cli_path:
         facts.append("agreed over CLIs only")
     if compared and entry.state in ("new", "regressed"):
         facts.append(entry.state)
     return " · ".join(facts)
+
+
+def challenged(challenges: int, *, disputed: bool, evidence: object) -> str:
+    """What came of the challenges: what is disputed, or whose evidence is not there, has survived none."""
+    if not challenges:
+        return ""
+    if disputed:
+        return f"disputed after {plural(challenges, 'challenge')}"
+    if evidence == "failed":
+        return f"{plural(challenges, 'challenge')}, and its evidence does not hold"
+    return f"survived {plural(challenges, 'challenge')}"
 
 
 def _is_static(entry: FindingEntry) -> bool:
@@ -235,7 +251,10 @@ def requirements_line(report: CouncilReport) -> str:
 
 def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
     """The verdict and what it rests on; nothing found is a good answer."""
-    word = report.verdict or "DONE"
+    word = report.verdict_word or "DONE"
+    if report.incomplete and not entries:
+        unread = f"{len(report.unread)} of {plural(report.files or 0, 'file')}"
+        return f"{word}   nothing found, but nobody has read {unread}"
     if entries:
         return f"{word}   {counted_severities(entries)}{_agreement(entries)}"
     seats = plural(len(report.bridges_available), "seat")
@@ -263,7 +282,8 @@ def _agreement(entries: Sequence[FindingEntry]) -> str:
 
 
 def _seat(participant: Participant) -> str:
-    details = [participant.connection or "", *participant.models]
+    saw = f"saw {participant.coverage} % of the files" if participant.coverage is not None else ""
+    details = [participant.connection or "", *participant.models, saw]
     inside = ", ".join(one_line(detail) for detail in details if detail and detail != "embedded")
     return f"{one_line(participant.bridge)} ({inside})" if inside else one_line(participant.bridge)
 

@@ -68,6 +68,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "council",
+        "timeout",
+        _NUMBER,
+        120,
+        "seconds of silence before which no call of a runtime is given up; --timeout for one council",
+    ),
+    Setting(
+        "council",
         "readable",
         _TEXTS,
         (),

@@ -464,3 +464,15 @@ def test_settings_nested_too_deep_are_none(machine: StandIn, stand_in: StandIn) 
         files={"/home/user/.gemini/settings.json": "[" * 100_000},
     )
     assert isinstance(check("gemini", here), Ready)
+
+
+def test_no_call_is_given_up_before_the_shortest_silence_and_a_longer_estimate_stays(
+    machine: StandIn, stand_in: StandIn
+) -> None:
+    here = machine({"codex": stand_in("codex")})
+    estimated = seated(check("codex", here)).seat.timeout_seconds
+
+    patient = seated(check("codex", here, wishes=Wishes(shortest_timeout=estimated + 100))).seat
+    assert patient.timeout_seconds == estimated + 100
+    assert patient.deadline_seconds > estimated + 100
+    assert seated(check("codex", here, wishes=Wishes(shortest_timeout=1))).seat.timeout_seconds == estimated

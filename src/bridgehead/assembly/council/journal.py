@@ -22,7 +22,7 @@ from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.request.domains import load_registry
 from bridgehead.council.request.plan import CouncilPlan, Dismissals
 from bridgehead.council.scope.material import scope_material
-from bridgehead.council.scope.scope import Scope, ScopeRequest
+from bridgehead.council.scope.scope import Scope, ScopeRequest, touched_lines
 from bridgehead.council.scope.withheld import LeftOut
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Record, Run
@@ -216,6 +216,7 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),
         withdrawal_guard=council.withdrawal_guard,
+        touched=touched_lines(scope.diff) if scope.diff and not council.request.options.whole_files else None,
     )
 
 

@@ -327,7 +327,8 @@ class Reports:
 
 def _finding(report: CouncilReport, finding_id: str) -> FindingEntry:
     wanted = finding_id.upper()
-    found: Sequence[FindingEntry] = [one for one in report.findings() if one.id.upper() == wanted]
+    everything = [*report.findings(), *report.untouched_findings]
+    found: Sequence[FindingEntry] = [one for one in everything if one.id.upper() == wanted]
     if not found:
         known = ", ".join(one.id for one in report.findings()) or "none"
         raise NotFound(f"council {report.review_id} has no finding {finding_id!r}", hint=f"it has: {known}")

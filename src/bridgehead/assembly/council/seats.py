@@ -214,6 +214,8 @@ def local_seats(
         wishes=Wishes(
             reasoning_cap=settings.reasoning_level,
             max_concurrency=settings.max_concurrency,
+            shortest_timeout=council.request.options.timeout_seconds
+            or int(assembly.settings.number("council.timeout") or 0),
             discovery=council.discovery,
         ),
         worktree=worktree.path if worktree else None,

@@ -142,6 +142,7 @@ async def _call_runtime(seated: Ready, request: AgentRequest, folder: Path) -> C
         prompt=request.prompt,
         workspace=workspace,
         timeout_seconds=request.timeout_seconds,
+        most_seconds=request.timeout_seconds,
         profile=CapabilityProfile.INSPECT,
         model=seat.models[0],
         reasoning=seated.reasoning,

@@ -238,6 +238,8 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     """Mode research."""
     requirements: tuple[RequirementEntry, ...] = ()
     """Audits."""
+    untouched_findings: tuple[FindingEntry, ...] = ()
+    """On lines that the reviewed change did not touch; no verdict and no gate counts them."""
     incomplete: bool = False
     """No seat has read everything; what would be a PASS is then no verdict, and no gate opens."""
     unread: tuple[str, ...] = ()

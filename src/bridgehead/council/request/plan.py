@@ -150,6 +150,10 @@ class CouncilOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_calls: int | None = None
     max_cost_usd: float | None = None
     allow_new_dismissals: bool = False
+    whole_files: bool = False
+    """Findings on lines that a reviewed change did not touch count, too."""
+    timeout_seconds: int | None = None
+    """The shortest silence after which a call is given up."""
     preset: str = DEFAULT.name
     """Weights of a standalone debate, by name (council §17)."""
 

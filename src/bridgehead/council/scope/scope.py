@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -21,6 +21,8 @@ _NAMES: Final = re.compile(
 )
 _HEADER: Final = re.compile(r"^diff --git (?P<old>.+) (?P<new>\S+|\"[^\"]+\")$", re.MULTILINE)
 _HUNK: Final = re.compile(r"^@@ ", re.MULTILINE)
+_HUNK_START: Final = re.compile(r"@@ -\S+ \+(?P<new>\d+)")
+_HUNK_AND_AFTER: Final = re.compile(r"\A.*?(?=^@@ )", re.MULTILINE | re.DOTALL)
 _NO_FILE: Final = "/dev/null"
 _ESCAPES: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 MOST_TEXT_BYTES: Final = 128 * 1024 * 1024
@@ -58,6 +60,29 @@ def without_paths(patch: str, withheld: Container[str]) -> str:
         if section.is_text and not any(path in withheld for path in section.paths)
     ]
     return "".join(kept)
+
+
+def touched_lines(patch: str) -> dict[str, tuple[tuple[int, int], ...]]:
+    """{path: (first, last), ...} of the lines a patch adds or changes; where it only removes, the two lines around."""
+    return {section.new: tuple(_blocks(section.text)) for section in sections(patch) if section.new}
+
+
+def _blocks(section: str) -> Iterator[tuple[int, int]]:
+    number, first, removed = 0, None, False
+    for line in [*_HUNK_AND_AFTER.sub("", section, count=1).split("\n"), "@@ "]:
+        if line.startswith("+"):
+            first = number if first is None else first
+            number += 1
+        elif line.startswith("-"):
+            removed = True
+        elif not line.startswith("\\"):
+            if first is not None:
+                yield first, number - 1
+            elif removed:
+                yield max(number - 1, 1), number
+            first, removed = None, False
+            at = _HUNK_START.match(line)
+            number = int(at["new"]) if at else number + 1
 
 
 def renamed(patch: str) -> dict[str, str]:

@@ -99,6 +99,8 @@ class Wishes:
     reasoning_cap: str = MEDIUM
     may_use_most_reasoning: bool = False
     max_concurrency: int = 8
+    shortest_timeout: int = 0
+    """No call is given up before it was silent this long, however small the estimate (`council.timeout`)."""
     discovery: dict[str, Any] = field(default_factory=dict)
 
 
@@ -254,7 +256,7 @@ class _Preflight:
                 timeout, timeout_s=math.ceil(timeout.timeout_s * factor), bridge_multiplier=factor
             )
         self._note("timeout_estimate", "done", value_seconds=timeout.timeout_s, basis=timeout.basis)
-        return timeout
+        return replace(timeout, timeout_s=max(timeout.timeout_s, self._wishes.shortest_timeout))
 
     def _deadline(self, timeout_seconds: int) -> int:
         domains = len(self._task.domains)

@@ -240,7 +240,9 @@ def assemble_report(
     dismissed = apply_to_entries(plan, inputs, standing, tree)
     comparison, run = compare_entries(plan, inputs, seats, standing, tree)
     standing = [annotated(entry, plan, dismissed, comparison) for entry in standing]
-    left = [entry for entry in standing if entry.id not in dismissed.dismissed]
+    apart = {entry.id for entry in standing if not touches(entry, inputs)}
+    left = [entry for entry in standing if entry.id not in dismissed.dismissed and entry.id not in apart]
+    gated = [entry for entry in standing if counts_for_gate(entry, plan, dismissed) and entry.id not in apart]
     tasks = _Verdicts(plan, seats, findings)
     used = [seat for seat in seats if seat.report.bridge in attendance.available]
     unread = unread_files(used) if is_judged(plan.task.task_type, plan.task.mode) else ()
@@ -248,8 +250,9 @@ def assemble_report(
         type=_report_type(plan, seats),
         review_id=plan.review_id,
         verdict=_unless_unread(tasks.of(left), unread),
-        gate_verdict=_unless_unread(
-            tasks.of([entry for entry in standing if counts_for_gate(entry, plan, dismissed)]), unread
+        gate_verdict=_unless_unread(tasks.of(gated), unread),
+        untouched_findings=tuple(
+            entry for entry in standing if entry.id in apart and entry.id not in dismissed.dismissed
         ),
         incomplete=bool(unread),
         unread=unread,
@@ -367,6 +370,15 @@ def several_seats(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
     """Whether the table for several seats applies (council §14.4)."""
     counting = [seat for seat in seats if seat.report.status == "COMPLETED" and seat.makes_a_council]
     return len(counting) > 1 and not plan.options.fallback and not plan.takes_first_available
+
+
+def touches(entry: FindingEntry, inputs: RunInputs) -> bool:
+    """Whether a finding is about the reviewed change: on its lines, or at no line at all."""
+    anchor = anchor_of(entry)
+    if inputs.touched is None or anchor is None:
+        return True
+    first, last = anchor.lines
+    return any(first <= end and start <= last for start, end in inputs.touched.get(anchor.path, ()))
 
 
 def unread_files(seats: Sequence[SeatReport]) -> tuple[str, ...]:

@@ -68,6 +68,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "council",
+        "no_secrets",
+        _TEXTS,
+        (),
+        "files (patterns) in which nothing is a secret, whatever it looks like: AI runtimes see them as they are",
+        trusted_only=True,
+    ),
+    Setting(
+        "council",
         "timeout",
         _NUMBER,
         120,

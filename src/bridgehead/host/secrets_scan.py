@@ -72,6 +72,10 @@ _LOCAL_DEFAULTS = frozenset(
 )
 
 
+_MASKABLE = frozenset({"password", "high-entropy-value", "url-password"})
+MASK = b"********"
+
+
 class SecretHit(NamedTuple):
     """Where something that looks like a secret stands; line and column count from 1, columns in characters."""
 
@@ -83,6 +87,23 @@ class SecretHit(NamedTuple):
 def scan(text: str | bytes) -> list[SecretHit]:
     """List what looks like a secret in `text`, in order."""
     content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    return list(_located(content, _find(content)))
+
+
+def with_values_masked(text: bytes) -> bytes:
+    """`text` with the values that are given to telling names masked: a password in an example, or a real one.
+
+    Keys and tokens that are known by their own shape stay: a text that holds one is not to be shown at all.
+    """
+    pieces, end = [], 0
+    for item in _find(text):
+        if item.kind in _MASKABLE:
+            pieces += [text[end : item.start], MASK]
+            end = item.end
+    return b"".join([*pieces, text[end:]])
+
+
+def _find(content: bytes) -> Iterator[Found]:
     found = [
         *find_shapes(content),
         *_find_private_keys(content),
@@ -90,7 +111,7 @@ def scan(text: str | bytes) -> list[SecretHit]:
         *_find_url_passwords(content),
         *find_assignments(content),
     ]
-    return list(_located(content, _without_overlaps(found)))
+    return _without_overlaps(found)
 
 
 def _find_private_keys(text: bytes) -> Iterator[Found]:

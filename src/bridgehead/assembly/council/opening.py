@@ -238,6 +238,7 @@ class _Opening:
             cwd=self._assembly.cwd,
             environment=self._assembly.environ,
             allow_words=self._request.meaning.takes_words,
+            no_secrets=self._assembly.settings.texts("council.no_secrets"),
         )
 
     def _named_in_words(self) -> ScopeRequest:
@@ -319,7 +320,7 @@ def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool)
 
 
 def _left_out(scope: Scope) -> list[str]:
-    reasons = sorted({entry.reason.value for entry in scope.left_out if entry.reason.value != "ignored"})
+    reasons = sorted({entry.reason.value for entry in scope.left_out} - {"ignored"})
     return [
         f"left_out:{reason}:{sum(entry.reason.value == reason for entry in scope.left_out)}"
         for reason in reasons

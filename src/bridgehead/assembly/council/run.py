@@ -216,7 +216,9 @@ class CouncilProcess:
         if isinstance(report, CouncilReport):
             seen = {path: text_digest(text) for path, text in self.scope.texts.items()}
             kept_back = {
-                entry.path: "" for entry in self.scope.left_out if entry.reason is not Reason.IGNORED
+                entry.path: ""
+                for entry in self.scope.left_out
+                if entry.reason not in (Reason.IGNORED, Reason.MASKED)
             }
             report = msgspec.structs.replace(report, commit=self.scope.commit, reviewed=kept_back | seen)
         seats = seat_reports(council, self.scope, calls.inputs())

@@ -78,8 +78,9 @@ def walk(root: Path, start: str) -> Iterator[str]:
 class Change:
     """A change and the files it touches, in the state after it."""
 
-    def __init__(self, git: Git) -> None:
+    def __init__(self, git: Git, no_secrets: tuple[str, ...] = ()) -> None:
         self._git = git
+        self._no_secrets = no_secrets
 
     def since(self, base: str) -> Scope:
         """From the point where we left `base` to the working tree, untracked files included."""
@@ -88,7 +89,7 @@ class Change:
         start = (self._git.merge_base(start, head) if head else None) or start
         diff = self._git.diff(start)
         untracked = self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
-        sieve = ScopeFilter()
+        sieve = ScopeFilter(self._no_secrets)
         for path in dict.fromkeys([*_changed(diff), *untracked]):
             take_from_disk(sieve, self._git.directory, path)
         added = "".join(_as_added(path, sieve.texts[path]) for path in untracked if path in sieve.texts)
@@ -97,7 +98,7 @@ class Change:
     def staged(self) -> Scope:
         """What the next commit would hold."""
         diff = self._git.diff("--cached")
-        sieve = ScopeFilter()
+        sieve = ScopeFilter(self._no_secrets)
         self._take_blobs(sieve, self._index_entries(), _changed(diff))
         return self._scope("staged changes", sieve, diff, base_commit=self._git.head(), dirty=True)
 
@@ -111,7 +112,7 @@ class Change:
         if separator == "...":
             start = self._git.merge_base(start, end) or start
         diff = self._git.diff(start, end)
-        sieve = ScopeFilter()
+        sieve = ScopeFilter(self._no_secrets)
         self._take_blobs(sieve, self._tree_entries(end), _changed(diff))
         return self._scope(f"changes in {commit_range}", sieve, diff, base_commit=start, commit=end)
 
@@ -120,7 +121,7 @@ class Change:
         if not sections(patch):
             raise UnknownScope("--patch", "the text is no patch")
         contents, applied = _apply_in_scratch(self._git, patch)
-        sieve = ScopeFilter()
+        sieve = ScopeFilter(self._no_secrets)
         for path, content in contents.items():
             sieve.take(path, content)
         warnings = () if applied else (PATCH_NOT_APPLIED,)
@@ -287,6 +288,7 @@ def resolve_scope(
     cwd: Path,
     environment: Mapping[str, str],
     allow_words: bool = False,
+    no_secrets: tuple[str, ...] = (),
 ) -> Scope:
     """The scope that was asked for; without any, the whole project. `allow_words` admits entries that name no path."""
     if len(request.kinds) > 1:
@@ -294,10 +296,12 @@ def resolve_scope(
     root = project.resolve()
     git = repository_at(root, environment)
     if request.kinds in ([], ["paths"]):
-        return _Paths(git, root, cwd).scope(request.paths or (str(root),), allow_words=allow_words)
+        return _Paths(git, root, cwd, no_secrets).scope(
+            request.paths or (str(root),), allow_words=allow_words
+        )
     if git is None:
         raise NoRepository(request.kinds[0])
-    change = Change(git)
+    change = Change(git, no_secrets)
     if request.patch is not None:
         return change.patch(request.patch)
     if request.commit_range is not None:
@@ -308,15 +312,16 @@ def resolve_scope(
 class _Paths:
     """Files and directories in their working state."""
 
-    def __init__(self, git: Git | None, root: Path, cwd: Path) -> None:
+    def __init__(self, git: Git | None, root: Path, cwd: Path, no_secrets: tuple[str, ...]) -> None:
         self._git = git
+        self._no_secrets = no_secrets
         self._root = root
         self._cwd = cwd
 
     def scope(self, entries: tuple[str, ...], *, allow_words: bool) -> Scope:
         wanted = [self._relative(entry, allow_words=allow_words) for entry in entries]
         paths = [path for path in wanted if path is not None]
-        sieve = ScopeFilter()
+        sieve = ScopeFilter(self._no_secrets)
         for path in self._listed(paths):
             take_from_disk(sieve, self._root, path)
         for path in self._ignored(paths):

@@ -8,11 +8,20 @@ import hashlib
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from functools import cached_property
 from typing import Final
 
-from bridgehead.council.scope.withheld import LeftOut, Reason, is_ours, withheld_by_content, withheld_by_name
+from bridgehead.council.scope.withheld import (
+    LeftOut,
+    Reason,
+    is_ours,
+    masked,
+    withheld_by_content,
+    withheld_by_name,
+)
 from bridgehead.errors import UserError
+from bridgehead.host.secrets_scan import with_values_masked
 
 _SECTION: Final = re.compile(r"^(?=diff --git )", re.MULTILINE)
 _PLAIN_SECTION: Final = re.compile(r"^(?=--- [^\n]+\n\+\+\+ )", re.MULTILINE)
@@ -27,6 +36,7 @@ _NO_FILE: Final = "/dev/null"
 _ESCAPES: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 MOST_TEXT_BYTES: Final = 128 * 1024 * 1024
 NAMED_IN_NOTES: Final = 5
+_ABOUT_SECRETS: Final = (Reason.SECRET, Reason.MASKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,16 +242,20 @@ class Scope:
 def _left_out_note(reason: Reason, paths: list[str]) -> str:
     named = ", ".join(paths[:NAMED_IN_NOTES])
     more = f" and {len(paths) - NAMED_IN_NOTES} more" if len(paths) > NAMED_IN_NOTES else ""
-    return f"left out ({reason}): {named}{more}"
+    how = "; council.no_secrets names files to show as they are" if reason in _ABOUT_SECRETS else ""
+    what = "shown with values masked" if reason is Reason.MASKED else f"left out ({reason})"
+    return f"{what}: {named}{more}{how}"
 
 
 class ScopeFilter:
     """Takes files one by one and sorts them into shown, withheld and left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, no_secrets: tuple[str, ...] = ()) -> None:
         self.texts: dict[str, str] = {}
         self.withheld_texts: dict[str, str] = {}
         self.left_out: list[LeftOut] = []
+        self._no_secrets = no_secrets
+        """Patterns of files whose owner says that what looks like a secret in them is none."""
         self._room = MOST_TEXT_BYTES
 
     def take(self, path: str, content: bytes | None) -> None:
@@ -252,6 +266,13 @@ class ScopeFilter:
             self.leave_out(path, Reason.UNREADABLE)
             return
         by_name, by_content = withheld_by_name(path), withheld_by_content(content)
+        if Reason.SECRET in (by_name, *(by_content or ())) and self._has_no_secrets(path):
+            by_name = by_content = None
+        original = content
+        if by_name is None and by_content and by_content[0] is Reason.SECRET and (shown := masked(content)):
+            self.leave_out(path, Reason.MASKED, by_content[1])
+            content, by_content = shown, None
+            self.withheld_texts[path] = original.decode("utf-8", "replace")
         if by_name is not None:
             self.leave_out(path, by_name)
         elif by_content is not None:
@@ -271,21 +292,34 @@ class ScopeFilter:
             self.left_out.append(LeftOut(shown, reason, detail))
 
     def clean_diff(self, diff: str) -> str:
-        """The diff without withheld files, and without sections that bear a secret themselves."""
-        hidden = {entry.path for entry in self.left_out}
-        for section in sections(diff):
+        """The diff without withheld files, and without sections that bear a secret themselves; values are masked."""
+        shown = "".join(self._masked(section) for section in sections(diff))
+        hidden = {entry.path for entry in self.left_out if entry.reason is not Reason.MASKED}
+        for section in sections(shown):
             hidden |= self._hidden_in(section.text, section.paths)
-        return without_paths(diff, hidden)
+        return without_paths(shown, hidden)
+
+    def _masked(self, section: Section) -> str:
+        if section.paths and all(map(self._has_no_secrets, section.paths)):
+            return section.text
+        return with_values_masked(section.text.encode("utf-8", "surrogatepass")).decode(
+            "utf-8", "surrogatepass"
+        )
+
+    def _has_no_secrets(self, path: str) -> bool:
+        return any(fnmatch(path, pattern) for pattern in self._no_secrets)
 
     def _hidden_in(self, text: str, paths: tuple[str, ...]) -> set[str]:
         """Paths of a section that must not be shown; a removed line may bear a secret that the file has no more."""
         if any(is_ours(path) for path in paths):
             return set(paths)
+        if all(map(self._has_no_secrets, paths)):
+            return set()
         found = withheld_by_content(text.encode("utf-8", "replace"))
         by_name = next(filter(None, map(withheld_by_name, paths)), None)
         if by_name is None and (found is None or found[0] is not Reason.SECRET):
             return set()
-        known = {entry.path for entry in self.left_out}
+        known = {entry.path for entry in self.left_out if entry.reason is not Reason.MASKED}
         for path in paths:
             if path not in known:
                 self.leave_out(path, by_name or Reason.SECRET, "in the diff")
@@ -294,8 +328,9 @@ class ScopeFilter:
 
 
 def text_digest(text: str) -> str:
-    """What a reviewed file is known by; a line end that git translates makes no difference."""
-    return hashlib.sha256(text.replace("\r\n", "\n").encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    """What a reviewed file is known by, as it was shown; a line end that git translates makes no difference."""
+    shown = with_values_masked(text.replace("\r\n", "\n").encode("utf-8", "surrogatepass"))
+    return hashlib.sha256(shown).hexdigest()[:32]
 
 
 def is_text(path: str) -> bool:

@@ -130,6 +130,8 @@ class LocalSeats:
     """Runtimes whose first program was refused for good in an earlier run."""
     outside: bool = True
     """Whether runtimes of other packages may sit."""
+    refused: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By seat, what has refused it since it was last seated; none of them is asked again."""
 
     def check(self, runtime: str, cancel: Cancel) -> SeatOutcome:
         """Never raises: whatever goes wrong with one runtime is that runtime's report (council §1)."""
@@ -138,6 +140,7 @@ class LocalSeats:
                 return self._examine(cancel)
             if runtime.startswith(RIG_MARK):
                 return self._post(runtime)
+            self.refused.pop(runtime, None)  # seated anew: somebody may have logged in meanwhile
             return self._settled(runtime, self.preflight(self.setup(runtime)))
         except Exception as error:  # a runtime from outside is a guest and must not end the council
             logger.warning("the check of %s failed", runtime, exc_info=True)
@@ -145,7 +148,8 @@ class LocalSeats:
 
     def check_again(self, name: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
         setup = replace(self.setup(name), retired=refused.error_class == "retired")
-        again = self.preflight(setup, barred=frozenset({connection.runtime_name}))
+        self.refused[name] = self.refused.get(name, frozenset()) | {connection.runtime_name}
+        again = self.preflight(setup, barred=self.refused[name])
         if isinstance(again, Ready):
             return again
         runtime = find_runtime(name, outside=self.outside)

@@ -38,7 +38,7 @@ _SENTENCES: Final = {
 }
 _IN_REPORTS: Final = {
     **_SENTENCES,
-    "left_out": "kept from the models, by reason and number of files: {detail}",
+    "left_out": "kept from the models, or shown with secrets masked, by reason and number of files: {detail}",
     "settings_stale": ".bridge-settings.json is older than it allows itself to be; --write-settings dates it anew",
     "halted_bridge_skipped": "{detail} needed somebody and went on without; see bridgehead pending",
     "da_challenge_missing": "the second look left these unchallenged: {detail}",

@@ -143,7 +143,7 @@ def place_of(entry: FindingEntry) -> str:
 
 def quoted_code(entry: FindingEntry) -> str:
     """The first line of what the evidence quotes."""
-    cited = read_citations(entry.evidence or "")
+    cited = read_citations(entry.evidence or "", [entry.anchor["path"]] if entry.anchor else ())
     quotes = [quote for citation in cited.citations for quote in citation.quotes] or list(cited.loose)
     lines = [line.strip() for quote in quotes for line in quote.splitlines() if line.strip()]
     return one_line(lines[0]) if lines else ""

@@ -415,7 +415,10 @@ def test_stage_b_is_not_repeated_for_findings_that_have_not_changed() -> None:
     other = BridgeReport(**{**{n: getattr(other, n) for n in other.__struct_fields__}, "outputs": outputs})
     council.feed(SeatReported(report=other, at=AT, verified=True))
     shown = [call.prompt for call in council.calls if call.key.step is Step.STAGE_B][len(before) :]
-    assert shown and all("SQL injection" not in prompt for prompt in shown)
+    # What is settled is shown for comparison, and its outcome stays.
+    assert shown and all(prompt.count('"settled":') == 1 for prompt in shown)
+    notes = [note["finding_id"] for note in council.report.challenge_notes]
+    assert len(notes) == len(set(notes))
     assert len({finding.id for finding in council.report.findings()}) == 2
 
 
@@ -473,6 +476,36 @@ def test_a_bridge_without_an_answer_can_be_retried_after_the_report() -> None:
     assert council.report.single_source_findings
     council.feed(Retried(seat="gemini", at=AT))
     assert council.report.multi_source_confirmed
+
+
+def test_what_comes_late_is_held_against_everything_that_is_there() -> None:
+    """Seen: the coordinator got the late findings alone, and numbered its own from 1 again."""
+    tries = iter([skipped("gemini"), ready("gemini")])
+
+    def says(call: Call) -> object:
+        if call.key.step is Step.STAGE_B and call.key.role is Role.INTEGRATION:
+            title = ("A retried order is charged twice", "Locks of the importer deadlock workers")
+            return items(item(title[call.key.seating - 1], severity="LOW"))
+        if call.key.seat == "gemini" and call.key.step is Step.ANALYSIS:
+            late = {"severity": "HIGH", "evidence": "src/orders.py:1 `import db`"}
+            return finds("The driver is imported lazily", **late)(call)
+        return finds("SQL injection")(call)
+
+    council = Council({**TWO, "gemini": lambda: next(tries)()}, says).drive()
+    before = len(council.calls)
+    assert [one.id for one in council.report.findings()] == ["MMC001", "INT001"]
+
+    council.feed(Retried(seat="gemini", at=AT))
+
+    late = [call for call in council.calls[before:] if call.key.step is Step.STAGE_B]
+    for call in late:
+        assert "SQL injection" in call.prompt
+        assert "The driver is imported lazily" in call.prompt
+        assert '"settled"' in call.prompt
+    ids = [one.id for one in council.report.findings()]
+    assert len(ids) == len(set(ids)) == 4
+    confirmed = council.report.multi_source_confirmed[0]
+    assert (confirmed.id, confirmed.da_challenged) == ("MMC001", True)
 
 
 def test_a_completed_bridge_is_not_seated_again() -> None:

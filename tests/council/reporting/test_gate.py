@@ -54,7 +54,7 @@ def test_a_report_that_looked_at_less_than_the_change_is_refused() -> None:
 @pytest.mark.parametrize(
     ("made", "options", "says"),
     [
-        ({"warnings": ("interrupted",)}, {}, "the council was stopped before its end"),
+        ({"warnings": ("interrupted:SIGINT",)}, {}, "the council was stopped before its end"),
         ({}, {"seats": 3}, "2 seats completed, 3 are required"),
         ({}, {"runtimes": ("codex", "gemini")}, "gemini did not take part and is required"),
     ],

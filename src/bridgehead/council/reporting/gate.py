@@ -88,7 +88,7 @@ class GatedState:
 
 def objections(report: CouncilReport, demands: GateDemands, states: Sequence[GatedState]) -> Iterator[str]:
     """Why the gate refuses, in words; nothing when it opens. One of `states` has to be the one that was reviewed."""
-    if INTERRUPTED in report.warnings:
+    if any(warning.partition(":")[0] == INTERRUPTED for warning in report.warnings):
         yield "the council was stopped before its end"
     if report.incomplete:
         yield f"no seat has read {named(report.unread)}"

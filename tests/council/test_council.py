@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bridgehead.contract.report import BridgeReport
-from bridgehead.contract.words import Status, Verdict
+from bridgehead.contract.words import Confidence, LocalCouncilType, Status, Verdict
 from bridgehead.council.calls import (
     Call,
     CallFailed,
@@ -30,7 +30,13 @@ from bridgehead.council.calls import (
 )
 from bridgehead.council.council import CouncilRun
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, council_report_from_json
-from bridgehead.council.reporting.seat_report import SeatFacts, halted_report, skipped_report
+from bridgehead.council.reporting.seat_report import (
+    Analysed,
+    SeatFacts,
+    completed_report,
+    halted_report,
+    skipped_report,
+)
 from bridgehead.council.request.plan import (
     DEBATE_PROTOCOL,
     DEEP_COUNCIL,
@@ -45,6 +51,15 @@ from council.support.driving import AT, Driver, item, items, seat, surroundings,
 TODAY = dt.date(2026, 11, 15)
 FILES = {"src/orders.py": "import db\n\ndef load(cur, oid):\n    cur.execute(q + oid)\n    return cur\n"}
 HERE = "src/orders.py:4 `cur.execute(q + oid)`"
+NOTHING_FOUND = Analysed(
+    outputs=(),
+    withdrawn=(),
+    disputed=(),
+    domains_covered=("security",),
+    debate_rounds=0,
+    confidence=Confidence.HIGH,
+    local_council_type=LocalCouncilType.NONE,
+)
 Says = Callable[[Call], object]
 Seats = dict[str, Callable[[], Input]]
 
@@ -350,10 +365,28 @@ def test_the_quick_route_takes_the_first_bridge_that_can_be_had() -> None:
     assert {call.key.round for call in council.calls} == {1}
 
 
-def test_a_standalone_debate_says_that_nobody_could_write_to_each_other() -> None:
-    report = Council({"claude": ready("claude")}, finds("SQL"), route=DEBATE_PROTOCOL).drive().report
-    assert report.type == "debate-protocol-fallback"
+def debating(*titles: str) -> Says:
+    def says(call: Call) -> object:
+        said = finds(*titles)(call)
+        return {"messages": [], "positions": [], "merges": [], **said} if isinstance(said, dict) else said
+
+    return says
+
+
+def test_a_standalone_debate_has_rounds_though_nobody_can_write_to_anybody() -> None:
+    report = Council({"claude": ready("claude")}, debating("SQL"), route=DEBATE_PROTOCOL).drive().report
+    assert report.type == "debate-protocol"
     assert report.verdict is Verdict.CONCERNS
+
+
+def test_a_debate_that_words_asked_for_seats_everybody_and_is_challenged_across_seats() -> None:
+    static = completed_report(task(), facts("static"), NOTHING_FOUND)
+    council = Council(
+        {**TWO, "static": reported(static)}, debating("SQL"), route=DEBATE_PROTOCOL, everybody=True
+    ).drive()
+    assert council.report.bridges_available == ("claude", "codex", "static")
+    assert council.report.stage_b == "completed"
+    assert council.report.multi_source_confirmed
 
 
 # -- budgets

@@ -114,6 +114,7 @@ class _StoredForm(msgspec.Struct, frozen=True, kw_only=True):
     previous_review_id: str | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    everybody: bool = False
     discovery: dict[str, Any] = {}
 
     def council(self) -> StoredCouncil:
@@ -129,6 +130,7 @@ class _StoredForm(msgspec.Struct, frozen=True, kw_only=True):
             previous_review_id=self.previous_review_id,
             notes=self.notes,
             warnings=self.warnings,
+            everybody=self.everybody,
         )
         return StoredCouncil(
             request=self.request,

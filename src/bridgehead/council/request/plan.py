@@ -191,6 +191,8 @@ class CouncilPlan:
     notes: tuple[str, ...] = ()
     """Assumptions of the pre-flight, for the reader of the report."""
     warnings: tuple[str, ...] = ()
+    everybody: bool = False
+    """A debate that the words of a question asked for: every seat takes part, as in a review."""
 
     @property
     def review_id(self) -> str:
@@ -207,12 +209,13 @@ class CouncilPlan:
 
     @property
     def is_debate(self) -> bool:
-        """One available seat debates in five phases (council §17)."""
+        """Seats debate in five phases (council §17)."""
         return self.route == DEBATE_PROTOCOL
 
     @property
     def takes_first_available(self) -> bool:
-        return self.is_parallel_workflow or self.is_debate
+        """One seat is enough; not where the words of a question asked for care, that must not get it less."""
+        return self.is_parallel_workflow or (self.is_debate and not self.everybody)
 
     @property
     def skips_stage_b(self) -> bool:

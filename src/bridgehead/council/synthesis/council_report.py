@@ -433,8 +433,8 @@ def _council_type(seats: Sequence[SeatReport]) -> str:
 def _report_type(plan: CouncilPlan, seats: Sequence[SeatReport]) -> str:
     if not plan.is_debate:
         return COUNCIL
-    # Without messaging phases 3 and 4 were skipped (council §17).
-    debated = any(seat.report.dispatch_mode == "agent-teams" for seat in seats)
+    # Where nobody was challenged phases 3 and 4 were skipped (council §17).
+    debated = any(seat.report.debate_rounds for seat in seats)
     return DEBATE if debated else DEBATE_FALLBACK
 
 

@@ -165,7 +165,7 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
     for pending in report.bridges_pending:
         yield f"waiting {pending['bridge']} since {pending['since']}; bridgehead council resume {report.review_id}"
     if report.type == DEBATE_FALLBACK:
-        yield "note    its agents cannot write to each other: they looked and voted, and nobody was challenged"
+        yield "note    there was no round of challenges: its agents looked and voted"
     for note in notes(report.warnings):
         yield f"note    {note}"
 

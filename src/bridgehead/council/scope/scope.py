@@ -17,11 +17,11 @@ from bridgehead.council.scope.withheld import (
     Reason,
     is_ours,
     masked,
+    masked_text,
     withheld_by_content,
     withheld_by_name,
 )
 from bridgehead.errors import UserError
-from bridgehead.host.secrets_scan import with_values_masked
 
 _SECTION: Final = re.compile(r"^(?=diff --git )", re.MULTILINE)
 _PLAIN_SECTION: Final = re.compile(r"^(?=--- [^\n]+\n\+\+\+ )", re.MULTILINE)
@@ -300,11 +300,8 @@ class ScopeFilter:
         return without_paths(shown, hidden)
 
     def _masked(self, section: Section) -> str:
-        if section.paths and all(map(self._has_no_secrets, section.paths)):
-            return section.text
-        return with_values_masked(section.text.encode("utf-8", "surrogatepass")).decode(
-            "utf-8", "surrogatepass"
-        )
+        harmless = section.paths and all(map(self._has_no_secrets, section.paths))
+        return section.text if harmless else masked_text(section.text)
 
     def _has_no_secrets(self, path: str) -> bool:
         return any(fnmatch(path, pattern) for pattern in self._no_secrets)
@@ -329,8 +326,8 @@ class ScopeFilter:
 
 def text_digest(text: str) -> str:
     """What a reviewed file is known by, as it was shown; a line end that git translates makes no difference."""
-    shown = with_values_masked(text.replace("\r\n", "\n").encode("utf-8", "surrogatepass"))
-    return hashlib.sha256(shown).hexdigest()[:32]
+    shown = masked_text(text.replace("\r\n", "\n"))
+    return hashlib.sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def is_text(path: str) -> bool:

@@ -115,6 +115,11 @@ def withheld_by_content(content: bytes) -> tuple[Reason, str] | None:
     return None
 
 
+def masked_text(text: str) -> str:
+    """The text with values that are given to telling names masked."""
+    return with_values_masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+
 def masked(content: bytes) -> bytes | None:
     """A file or patch that bears secrets with their values masked; None where that does not make it harmless."""
     shown = with_values_masked(content)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from bridgehead.assembly.council.events import report_facts
 from bridgehead.contract.words import Verdict
+from bridgehead.council.calls import Call, Role, Step
 from bridgehead.council.reporting.render.html import render_html
 from bridgehead.council.reporting.render.markdown import render_markdown
 from bridgehead.council.reporting.render.text import render_text
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.scope.scope import touched_lines
-from council.support.driving import surroundings
-from council.test_council import FILES, Council, finds, ready
+from council.support.driving import item, items, surroundings
+from council.test_council import FILES, HERE, Council, finds, ready
 
 TITLE = "Order id reaches the SQL text"
 PATCH = """\
@@ -87,3 +89,27 @@ def test_a_finding_without_a_place_is_about_the_change() -> None:
     report = reviewed({"src/orders.py": ((1, 1),)}, evidence=None)
 
     assert (len(list(report.findings())), report.untouched_findings) == (1, ())
+
+
+def test_headline_list_record_and_comparison_count_the_same() -> None:
+    """Seen: findings that were dismissed or on other lines counted as new beside a headline without them."""
+
+    def says(call: Call) -> object:
+        there = {"severity": "HIGH", "evidence": "src/orders.py:1 `import db`"}
+        usual = finds(TITLE)(call)
+        if call.key.step is Step.ANALYSIS and call.key.role is Role.EXPERT:
+            return items(item(TITLE, severity="HIGH", evidence=HERE), item("The driver is old", **there))
+        return usual
+
+    council = Council({"claude": ready("claude"), "codex": ready("codex")}, says, previous_review_id="r0")
+    council.run._inputs = surroundings(FILES, touched={"src/orders.py": ((4, 4),)})
+    report = council.drive().report
+
+    standing = list(report.findings())
+    assert [one.title for one in standing] == [TITLE]
+    assert [one.title for one in report.untouched_findings] == ["The driver is old"]
+    assert [one.title for one in report.comparison.new] == [TITLE]
+    assert report_facts(report, {})["findings"] == {"HIGH": 1}
+    shown = render_text(report)
+    assert shown.startswith("CONCERNS   1 high")
+    assert "since the last run: 1 new" in shown

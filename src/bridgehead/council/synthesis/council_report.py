@@ -289,7 +289,7 @@ def assemble_report(
             for entry in standing
             if entry.id in dismissed.dismissed
         ),
-        comparison=comparison_entry(plan, comparison, standing),
+        comparison=comparison_entry(plan, comparison, left),
         challenge_notes=tuple(note.to_json() for note in debated.notes),
         synthesis_notes=(*plan.notes, *([f"read by no seat: {', '.join(unread)}"] if unread else [])),
         stage_b=debated.outcome,

@@ -22,37 +22,16 @@ NOT_CONFINED = 125
 """How the launcher ends when it could not put the confinement on; the program is not started then."""
 
 # Of /etc only what programs need to find libraries, names and certificates, and what an administrator set for agents.
-_ETC = (
-    *(
-        "alternatives",
-        "ca-certificates",
-        "ca-certificates.conf",
-        "crypto-policies",
-        "fonts",
-        "gai.conf",
-        "group",
-    ),
-    *("host.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "localtime"),
-    *("machine-id", "mime.types", "nsswitch.conf", "os-release", "passwd", "pki", "profile", "protocols"),
-    *("resolv.conf", "services", "shells", "ssl", "terminfo", "timezone", "bash.bashrc", "profile.d"),
-    *("claude-code", "codex", "gemini-cli", "opencode"),
-)
-SYSTEM = (
-    *(
-        "/usr",
-        "/bin",
-        "/sbin",
-        "/lib",
-        "/lib32",
-        "/lib64",
-        "/opt",
-        "/nix/store",
-        "/gnu/store",
-        "/home/linuxbrew",
-    ),
-    *("/run/systemd/resolve", "/run/resolvconf", "/run/current-system"),
-    *(f"/etc/{name}" for name in _ETC),
-)
+_ETC = """
+    alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies fonts gai.conf group host.conf hosts
+    ld.so.cache ld.so.conf ld.so.conf.d locale.alias localtime machine-id mime.types nsswitch.conf os-release passwd pki
+    profile profile.d protocols resolv.conf services shells ssl terminfo timezone claude-code codex gemini-cli opencode
+""".split()
+_FOLDERS = """
+    /usr /bin /sbin /lib /lib32 /lib64 /opt /nix/store /gnu/store /home/linuxbrew
+    /run/systemd/resolve /run/resolvconf /run/current-system
+""".split()
+SYSTEM = (*_FOLDERS, *(f"/etc/{name}" for name in _ETC))
 XDG_FOLDERS = {
     "XDG_CONFIG_HOME": ".config",
     "XDG_DATA_HOME": ".local/share",
@@ -60,7 +39,7 @@ XDG_FOLDERS = {
     "XDG_CACHE_HOME": ".cache",
 }
 _KERNEL = ("/proc", "/sys")
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
+_DEVICES = [f"/dev/{name}" for name in "null zero full random urandom tty ptmx pts shm".split()]
 _MOST_LINKS = 4
 _FIRST_LINE_BYTES = 256
 
@@ -113,12 +92,10 @@ class Confinement:
             return [*self._bubblewrap(cwd), os.path.realpath(argv[0]), *argv[1:]]
         if self.mechanism == SEATBELT:
             return [SEATBELT_PROGRAM, "-p", self.seatbelt_profile(), *argv]
-        words = [word for path in self._readable() for word in ("-r", path)]
-        words += [word for path in (*self.write, *_devices()) for word in ("-w", path)]
+        readable = (*visible(SYSTEM, self.hidden), *_KERNEL, *self.read)
+        words = [word for path in readable for word in ("-r", path)]
+        words += [word for path in (*self.write, *_DEVICES) for word in ("-w", path)]
         return [sys.executable, "-I", "-S", __file__, *words, "--", *argv]
-
-    def _readable(self) -> list[str]:
-        return [*visible(SYSTEM, self.hidden), *_KERNEL, *self.read]
 
     def _bubblewrap(self, cwd: str) -> list[str]:
         # A process table of its own: through /proc/<pid>/root of a process outside everything could be read.
@@ -132,19 +109,14 @@ class Confinement:
 
     def seatbelt_profile(self) -> str:
         """The profile for sandbox-exec. Nobody here has tried it on a Mac; its text is tested."""
-        hidden = "".join(f" (subpath {_quoted(path)})" for path in (*self.hidden, "/Volumes"))
-        read = "".join(f" (subpath {_quoted(path)})" for path in (*self.read, *self.write))
-        write = "".join(f" (subpath {_quoted(path)})" for path in (*self.write, "/dev"))
-        return "\n".join(
-            (
-                "(version 1)",
-                "(allow default)",
-                f"(deny file-read-data{hidden})",
-                "(deny file-write*)",
-                f"(allow file-read-data{read})" if read else "",
-                f"(allow file-write*{write})",
-            )
+        hidden, write = _subpaths((*self.hidden, "/Volumes")), _subpaths((*self.write, "/dev"))
+        rules = ["(version 1)", "(allow default)", f"(deny file-read-data{hidden})", "(deny file-write*)"]
+        rules += (
+            [f"(allow file-read-data{_subpaths((*self.read, *self.write))})"]
+            if self.read or self.write
+            else []
         )
+        return "\n".join([*rules, f"(allow file-write*{write})"])
 
 
 def visible(folders: tuple[str, ...], hidden: tuple[str, ...]) -> list[str]:
@@ -238,10 +210,6 @@ def _checked(result: int) -> int:
     return result
 
 
-def _devices() -> list[str]:
-    return [f"/dev/{name}" for name in _DEVICES]
-
-
 def _names_in(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
@@ -249,9 +217,9 @@ def _names_in(folder: str) -> list[str]:
         return []
 
 
-def _quoted(path: str) -> str:
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+def _subpaths(paths: tuple[str, ...]) -> str:
+    escaped = (path.replace("\\", "\\\\").replace('"', '\\"') for path in paths)
+    return "".join(f' (subpath "{path}")' for path in escaped)
 
 
 def _interpreter(script: str, search_path: str) -> str | None:

@@ -168,12 +168,6 @@ class StoredReport:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedReport:
-    verdict: Verdict | None
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
 class DismissRequest:
     """Live with a finding."""
 
@@ -216,20 +210,18 @@ class Reports:
             raise NoReport(reference)
         return self._stored(runs[0])
 
-    def recorded(self, review_id: str) -> RecordedReport | None:
-        """What the record says about a report, and the digest its file has now; None where it says nothing."""
+    def recorded(self, review_id: str) -> tuple[Verdict, str] | None:
+        """Verdict and digest of a report as the record has them; of an edited file its own digest."""
         with self._assembly.store(read_only=True) as store:
             run = store.run(review_id)
         files = run.data.get("report") if run is not None and run.part is Part.COUNCIL else None
-        if run is None or not isinstance(files, dict):
+        if run is None or not isinstance(files, dict) or run.data.get("gate_verdict") not in set(Verdict):
             return None
-        written, verdict = Written.of(files), run.data.get("gate_verdict")
-        digest = written.sha256 or ""
-        with suppress(FileError):  # the record speaks for a report that is gone; an edited one contradicts it
-            project = Path(run.project)
-            content = read_bounded(project / written.json, MOST_REPORT_BYTES, root=project)
-            digest = sha256(content).hexdigest() if written.sha256 else ""
-        return RecordedReport(Verdict(verdict) if verdict in set(Verdict) else None, digest)
+        written, project = Written.of(files), Path(run.project)
+        digest = written.sha256
+        with suppress(FileError):  # the record speaks for a report that is gone
+            digest = digest and _digest(project, written.json)
+        return (Verdict(run.data["gate_verdict"]), digest) if digest else None
 
     def dismiss(self, reference: str | None, request: DismissRequest) -> DismissedNow:
         """Append the entry of council §25.4; nothing is written when anything about it is wrong."""
@@ -335,6 +327,10 @@ def _finding(report: CouncilReport, finding_id: str) -> FindingEntry:
     return found[0]
 
 
+def _digest(project: Path, name: str) -> str:
+    return sha256(read_bounded(project / name, MOST_REPORT_BYTES, root=project)).hexdigest()
+
+
 def _digests_on_disk(project: Path, paths: Collection[str]) -> dict[str, str]:
     contents = {path: read_working(project, path) for path in paths}
     return {
@@ -369,7 +365,7 @@ def write_report(
         html=written.html,
         patch=patch,
         branch=made.branch if made else None,
-        sha256=sha256(read_bounded(project / written.json, MOST_REPORT_BYTES, root=project)).hexdigest(),
+        sha256=_digest(project, written.json),
     )
 
 

@@ -44,9 +44,7 @@ class CouncilReviews:
             recorded = Reports(self._assembly()).recorded(council_id)
         except BridgeheadError:
             return None  # a record that cannot be opened: nothing to compare with
-        if recorded is None or recorded.verdict is None or not recorded.sha256:
-            return None
-        return CouncilMark(council_id, recorded.verdict, recorded.sha256)
+        return CouncilMark(council_id, *recorded) if recorded else None
 
     def mark(self, reference: str) -> CouncilMark:
         """Return what a result says about the council whose id begins like this; without a verdict it raises."""

@@ -25,7 +25,7 @@ from bridgehead.council.scope.scope import (
     sections,
     text_digest,
 )
-from bridgehead.council.scope.withheld import LARGEST_FILE_BYTES, OWN_FOLDERS, Reason
+from bridgehead.council.scope.withheld import LARGEST_FILE_BYTES, OWN_FOLDERS, Reason, is_ours
 from bridgehead.errors import FileError, UserError
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
@@ -138,9 +138,10 @@ class Change:
 
     def touched(self, base: str | None) -> tuple[str, ...]:
         """Files that differ from `base` in the working tree, new ones included."""
-        tracked = self._git.fields("diff", "--name-only", "--relative", "-z", base, "--") if base else []
         untracked = self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
-        return tuple(dict.fromkeys([*tracked, *untracked]))
+        return tuple(
+            dict.fromkeys([*self._differing(base), *(path for path in untracked if not is_ours(path))])
+        )
 
     def committed(
         self, commit: str, base: str | None, paths: Collection[str]
@@ -151,13 +152,15 @@ class Change:
 
     def indexed(self, base: str | None, paths: Collection[str]) -> tuple[dict[str, str], tuple[str, ...]]:
         """The same of what the next commit would hold."""
-        changed = self._differing("--cached", base) if base else ()
+        changed = self._differing("--cached", base)
         return self._digests(self._index_entries(), {*paths, *changed}), changed
 
     def _differing(self, *what: str | None) -> tuple[str, ...]:
+        """Files of the user's that git names; ours are never part of a review."""
         if None in what:
             return ()
-        return tuple(self._git.fields("diff", "--name-only", "--relative", "-z", *filter(None, what), "--"))
+        names = self._git.fields("diff", "--name-only", "--relative", "-z", *filter(None, what), "--")
+        return tuple(name for name in names if not is_ours(name))
 
     def _digests(self, entries: Iterator[tuple[str, str, str]], wanted: Collection[str]) -> dict[str, str]:
         found = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.assembly.rigs.rig import make_rig
-from support.rig_bridges import OURS, Bridge, Clone
+from support.rig_bridges import OURS, Bridge, Clone, with_signing_key
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "src" / "bridgehead" / "demo" / "orders"
 BRIDGEHEAD = str(OURS.with_name("bridgehead"))
@@ -57,6 +57,7 @@ def test_a_reviewed_result_is_taken_where_reviews_are_demanded_and_any_other_kep
         "BRIDGEHEAD_RIGS_REQUIRE_COUNCIL": "true",
     }
     file = reviewed.pop("file")
+    sign_on(mac, trusted_by=windows, base=bridge.base)
 
     mac.rig(*SEND, "--council", reviewed["council"][:12], stdin="Built.\n").ok()
 
@@ -74,7 +75,58 @@ def test_a_reviewed_result_is_taken_where_reviews_are_demanded_and_any_other_kep
 
     Path(file).write_text("{}")
     broken = mac.rig("verify", "--require-council", "--json")
-    assert broken.code == 1 and broken.json["verification"]["failed"] == 1  # what is no report proves nothing
+    assert broken.code == 1 and broken.json["verification"]["failed"] == 2  # an edited report proves nothing
+
+
+def sign_on(clone: Clone, *, trusted_by: Clone, base: Path) -> None:
+    """Have `clone` sign what it writes, with a key that `trusted_by` knows."""
+    signers = base / "signers"
+    signers.write_text(f"mike@example.com {with_signing_key(clone, base).read_text()}")
+    clone.git("config", "commit.gpgsign", "true")
+    trusted_by.git("config", "gpg.ssh.allowedSignersFile", str(signers))
+
+
+def test_a_council_nobody_here_knows_is_taken_only_from_a_signer_who_is_trusted(
+    bridge: Bridge, mac: Clone
+) -> None:
+    windows = bridge.clone("b", "windows-5080")
+    mark = {"council": "20261115-000000-invented", "verdict": "PASS", "report_sha256": "ab" * 32}
+    body = f"Built.\n\n```json bridgehead-council\n{json.dumps(mark)}\n```\n"
+    mac.rig(*SEND, stdin=body).ok()
+
+    pulled = windows.rig("sync", "--auto", "--json", BRIDGEHEAD_RIGS_REQUIRE_COUNCIL="true").ok().json
+    found = mac.rig("verify", "--require-council", "--json")
+
+    unconfirmed = [{"path": "demo-01/RESULT.md", "kinds": ["council_unconfirmed"]}]
+    assert pulled["quarantined"] == unconfirmed
+    assert found.code == 1 and found.json["verification"]["items"] == unconfirmed
+
+
+def test_a_verdict_that_the_record_does_not_know_is_a_mismatch(mac: Clone, reviewed: dict[str, str]) -> None:
+    better = {name: reviewed[name] for name in ("council", "report_sha256")} | {"verdict": "PASS"}
+    assert reviewed["verdict"] != "PASS"
+    mac.rig(*SEND, stdin=f"Built.\n\n```json bridgehead-council\n{json.dumps(better)}\n```\n").ok()
+
+    found = mac.rig("verify", "--require-council", "--json")
+
+    assert found.json["verification"]["items"] == [
+        {"path": "demo-01/RESULT.md", "kinds": ["council_mismatch"]}
+    ]
+
+
+def test_a_report_edited_on_disk_passes_no_gate(bridge: Bridge, mac: Clone, reviewed: dict[str, str]) -> None:
+    project = Clone(bridge.base / "orders", mac.home)
+    report = Path(reviewed["file"])
+    report.write_text(report.read_text().replace(reviewed["verdict"], "PASS"))
+
+    gated = project.run(BRIDGEHEAD, "council", "gate", "--json")
+    sent = mac.rig(*SEND, "--council", reviewed["council"], stdin="Built.\n")
+
+    assert gated.code == 3
+    assert gated.json["refused_because"] == [
+        "the report cannot be confirmed: its file was changed after it was written"
+    ]
+    assert sent.code != 0 and "cannot be confirmed" in sent.err
 
 
 def test_a_mark_that_the_report_at_hand_contradicts_fails(mac: Clone, reviewed: dict[str, str]) -> None:

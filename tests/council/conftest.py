@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -81,6 +81,7 @@ class FakeMachine(Machine):
         files: dict[str, str] | None = None,
         pages: dict[str, HttpReply] | None = None,
         modules: tuple[str, ...] = (),
+        confined_by: tuple[str, str] | None = ("landlock", ""),
     ) -> None:
         super().__init__(
             {"HOME": "/home/user", **(environment or {})}, run=self._run_program, get=self._get_page
@@ -89,7 +90,11 @@ class FakeMachine(Machine):
         self._files = files or {}
         self._pages = pages or {}
         self._modules = modules
+        self._confined_by = confined_by
         self.commands: list[tuple[str, ...]] = []
+
+    def confinement(self, *, nests: bool, brought: Sequence[str] = ()) -> tuple[str, str] | None:
+        return self._confined_by
 
     def which(self, program: str) -> str | None:
         return f"/bin/{program}" if program in self._programs else None

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bridgehead.contract.report import BridgeReport
-from bridgehead.contract.words import Status, Verdict
+from bridgehead.contract.words import Confidence, LocalCouncilType, Status, Verdict
 from bridgehead.council.calls import (
     Call,
     CallFailed,
@@ -30,7 +30,13 @@ from bridgehead.council.calls import (
 )
 from bridgehead.council.council import CouncilRun
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, council_report_from_json
-from bridgehead.council.reporting.seat_report import SeatFacts, halted_report, skipped_report
+from bridgehead.council.reporting.seat_report import (
+    Analysed,
+    SeatFacts,
+    completed_report,
+    halted_report,
+    skipped_report,
+)
 from bridgehead.council.request.plan import (
     DEBATE_PROTOCOL,
     DEEP_COUNCIL,
@@ -45,6 +51,15 @@ from council.support.driving import AT, Driver, item, items, seat, surroundings,
 TODAY = dt.date(2026, 11, 15)
 FILES = {"src/orders.py": "import db\n\ndef load(cur, oid):\n    cur.execute(q + oid)\n    return cur\n"}
 HERE = "src/orders.py:4 `cur.execute(q + oid)`"
+NOTHING_FOUND = Analysed(
+    outputs=(),
+    withdrawn=(),
+    disputed=(),
+    domains_covered=("security",),
+    debate_rounds=0,
+    confidence=Confidence.HIGH,
+    local_council_type=LocalCouncilType.NONE,
+)
 Says = Callable[[Call], object]
 Seats = dict[str, Callable[[], Input]]
 
@@ -350,10 +365,28 @@ def test_the_quick_route_takes_the_first_bridge_that_can_be_had() -> None:
     assert {call.key.round for call in council.calls} == {1}
 
 
-def test_a_standalone_debate_says_that_nobody_could_write_to_each_other() -> None:
-    report = Council({"claude": ready("claude")}, finds("SQL"), route=DEBATE_PROTOCOL).drive().report
-    assert report.type == "debate-protocol-fallback"
+def debating(*titles: str) -> Says:
+    def says(call: Call) -> object:
+        said = finds(*titles)(call)
+        return {"messages": [], "positions": [], "merges": [], **said} if isinstance(said, dict) else said
+
+    return says
+
+
+def test_a_standalone_debate_has_rounds_though_nobody_can_write_to_anybody() -> None:
+    report = Council({"claude": ready("claude")}, debating("SQL"), route=DEBATE_PROTOCOL).drive().report
+    assert report.type == "debate-protocol"
     assert report.verdict is Verdict.CONCERNS
+
+
+def test_a_debate_that_words_asked_for_seats_everybody_and_is_challenged_across_seats() -> None:
+    static = completed_report(task(), facts("static"), NOTHING_FOUND)
+    council = Council(
+        {**TWO, "static": reported(static)}, debating("SQL"), route=DEBATE_PROTOCOL, everybody=True
+    ).drive()
+    assert council.report.bridges_available == ("claude", "codex", "static")
+    assert council.report.stage_b == "completed"
+    assert council.report.multi_source_confirmed
 
 
 # -- budgets
@@ -415,7 +448,10 @@ def test_stage_b_is_not_repeated_for_findings_that_have_not_changed() -> None:
     other = BridgeReport(**{**{n: getattr(other, n) for n in other.__struct_fields__}, "outputs": outputs})
     council.feed(SeatReported(report=other, at=AT, verified=True))
     shown = [call.prompt for call in council.calls if call.key.step is Step.STAGE_B][len(before) :]
-    assert shown and all("SQL injection" not in prompt for prompt in shown)
+    # What is settled is shown for comparison, and its outcome stays.
+    assert shown and all(prompt.count('"settled":') == 1 for prompt in shown)
+    notes = [note["finding_id"] for note in council.report.challenge_notes]
+    assert len(notes) == len(set(notes))
     assert len({finding.id for finding in council.report.findings()}) == 2
 
 
@@ -473,6 +509,36 @@ def test_a_bridge_without_an_answer_can_be_retried_after_the_report() -> None:
     assert council.report.single_source_findings
     council.feed(Retried(seat="gemini", at=AT))
     assert council.report.multi_source_confirmed
+
+
+def test_what_comes_late_is_held_against_everything_that_is_there() -> None:
+    """Seen: the coordinator got the late findings alone, and numbered its own from 1 again."""
+    tries = iter([skipped("gemini"), ready("gemini")])
+
+    def says(call: Call) -> object:
+        if call.key.step is Step.STAGE_B and call.key.role is Role.INTEGRATION:
+            title = ("A retried order is charged twice", "Locks of the importer deadlock workers")
+            return items(item(title[call.key.seating - 1], severity="LOW"))
+        if call.key.seat == "gemini" and call.key.step is Step.ANALYSIS:
+            late = {"severity": "HIGH", "evidence": "src/orders.py:1 `import db`"}
+            return finds("The driver is imported lazily", **late)(call)
+        return finds("SQL injection")(call)
+
+    council = Council({**TWO, "gemini": lambda: next(tries)()}, says).drive()
+    before = len(council.calls)
+    assert [one.id for one in council.report.findings()] == ["MMC001", "INT001"]
+
+    council.feed(Retried(seat="gemini", at=AT))
+
+    late = [call for call in council.calls[before:] if call.key.step is Step.STAGE_B]
+    for call in late:
+        assert "SQL injection" in call.prompt
+        assert "The driver is imported lazily" in call.prompt
+        assert '"settled"' in call.prompt
+    ids = [one.id for one in council.report.findings()]
+    assert len(ids) == len(set(ids)) == 4
+    confirmed = council.report.multi_source_confirmed[0]
+    assert (confirmed.id, confirmed.da_challenged) == ("MMC001", True)
 
 
 def test_a_completed_bridge_is_not_seated_again() -> None:

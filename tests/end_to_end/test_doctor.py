@@ -10,6 +10,7 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.stores import open_store
 from bridgehead.doctor.diagnosis import Group
+from bridgehead.host.confinement import landlock_version
 from support.installed import Machine
 
 
@@ -225,3 +226,17 @@ def test_the_command_of_a_diagnosis_ends_it_and_fix_does_what_is_safe_and_no_mor
     done = user.shell(before["trust.changed"]["command"])
     assert done.code == 0, done.err
     assert "trust.changed" not in kinds(user, PATH=path)
+
+
+def test_doctor_says_what_keeps_ai_programs_to_their_copy(user: Machine, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    fake_program(tools, "claude", "echo '2.1.197 (Claude Code)'")
+
+    found = user.run("doctor", "--json", PATH=f"{tools}:{os.environ['PATH']}").json["checks"]
+
+    said = {check["class"]: check["message"] for check in found}
+    if landlock_version():
+        assert "claude (landlock)" in said["confinement.held"]
+    else:
+        assert "claude" in said.get("confinement.missing", "") + said.get("confinement.held", "")

@@ -152,6 +152,8 @@ class BridgeReport(msgspec.Struct, frozen=True, kw_only=True):
     intra_bridge_confirmed: int | UnsetType = UNSET
     remote: dict[str, Any] | UnsetType = UNSET
     """A rig's: what it claims about its bridge, connection and models; believed by nobody (council §23)."""
+    unseen_files: tuple[str, ...] | UnsetType = UNSET
+    """Files of the scope that the seat could not open and that did not fit into its prompts."""
 
 
 class Presence(Enum):

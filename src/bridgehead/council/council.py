@@ -48,6 +48,10 @@ from bridgehead.council.synthesis.finding import CALLER, SeatReport
 from bridgehead.council.synthesis.synthesis import Synthesis
 
 COUNCIL_LOG: Final = "council"
+# Warnings of a seat that the council's report repeats: they say what it did not see.
+_OF_SEATS: Final = frozenset(
+    {"material_left_out", "static_truncated", "analyser_failed", "asked_without_tools"}
+)
 
 
 class CouncilRun:
@@ -342,6 +346,7 @@ class CouncilRun:
         for name, seat in self._reports.items():
             if BUDGET_REACHED in seat.report.warnings:
                 yield f"{BUDGET_REACHED}:{name}"
+            yield from _of_the_whole(name, seat.report)
         if self.plan.options.max_cost_usd is not None:
             for name, seat in self._reports.items():
                 if seat.report.usage.calls and seat.report.usage.cost_usd is None:
@@ -387,3 +392,13 @@ def run_for(
         return FivePhaseRun(seat, task, inputs, budget=budget, seating=seating, preset=debate or DEFAULT)
     kind = MultiModelRun if len(seat.models) > 1 else RoundsRun
     return kind(seat, task, inputs, budget=budget, seating=seating)
+
+
+def _of_the_whole(name: str, report: BridgeReport) -> Iterator[str]:
+    """What a reader of the council's report must know of one seat: what it was not shown, and who answered instead."""
+    for warning in report.warnings:
+        code, _, detail = warning.partition(":")
+        if code in _OF_SEATS:
+            yield f"{code}:{name}" + (f":{detail}" if detail not in ("", name) else "")
+    for replaced in report.model_validation_warnings:
+        yield f"model_replaced:{name}:{replaced.model}"

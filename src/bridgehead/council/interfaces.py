@@ -102,3 +102,5 @@ class RunInputs:
     scope_files: tuple[str, ...] = ()
     """Files the user named one by one; a council that says nothing about one of them has a gap."""
     withdrawal_guard: bool = True
+    touched: Mapping[str, Sequence[tuple[int, int]]] | None = None
+    """Lines of each file that the reviewed change touches; None: everything counts."""

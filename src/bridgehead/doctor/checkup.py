@@ -15,6 +15,7 @@ from uuid import uuid4
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.views import BusView, bus_view
 from bridgehead.assembly.council.refusals import LastRefusal, last_refusals
+from bridgehead.assembly.council.seats import held_programs
 from bridgehead.config.files import MAX_SETTINGS_BYTES, TrustedFiles
 from bridgehead.config.places import Places
 from bridgehead.config.resolve import Settings
@@ -111,6 +112,21 @@ def check_refusals(assembly: Assembly) -> list[Diagnosis]:
     return [_refused(bridge, last) for bridge, last in sorted(last_refusals(assembly).items())]
 
 
+def check_confinement(assembly: Assembly) -> list[Diagnosis]:
+    """What keeps the tools of AI programs to the private copy; without it they are asked without tools."""
+    held = held_programs(assembly)
+    loose = [name for name, by in held.items() if not by]
+    found = []
+    if by := ", ".join(f"{name} ({by})" for name, by in held.items() if by):
+        message = f"sees its private copy and no home: {by}"
+        found.append(Diagnosis(Group.RUNTIMES, "confinement.held", State.FINE, message))
+    if loose:
+        message = f"cannot be kept to the private copy here, so asked without tools: {', '.join(loose)}"
+        fix = "a Linux kernel with Landlock (5.13 or newer), or install bubblewrap and allow user namespaces"
+        found.append(Diagnosis(Group.RUNTIMES, "confinement.missing", State.LOOK, message, fix=fix))
+    return found
+
+
 def check_flows(assembly: Assembly) -> list[Diagnosis]:
     """Whether a flow of this project waits for somebody; a journal that came with the repository is refused."""
     listed = list_runs(ListRequest(assembly.places.project))
@@ -204,6 +220,7 @@ def check_everything(assembly: Assembly) -> Checkup:
         diagnoses += _run_check(group, kind, check, assembly)
     if any(found.kind == "settings.broken" for found in diagnoses):
         return Checkup.of(diagnoses)  # they say where the record and the bus are
+    diagnoses += _run_check(Group.RUNTIMES, "confinement", check_confinement, assembly)
     diagnoses += _run_check(Group.BUS, "bus", check_bus, assembly)
     record = check_record(assembly, Checkup.of(diagnoses))
     if all(found.state is not State.BROKEN for found in record):

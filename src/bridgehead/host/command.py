@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from os import PathLike
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bridgehead.host.confinement import Confinement
 
 
 class Cancel:
@@ -69,6 +73,8 @@ class Command:
     grace_seconds: float = 3.0
     stdout_cap: int = 8 * 1024 * 1024
     stderr_tail: int = 256 * 1024
+    confined: Confinement | None = None
+    """What the program and its children may touch; None is everything the user may."""
 
     def __post_init__(self) -> None:
         if isinstance(self.argv, str) or not self.argv:

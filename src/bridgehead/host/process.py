@@ -306,8 +306,12 @@ class Capture:
 
 def _start(command: Command, family: Family) -> subprocess.Popen[bytes]:
     environment = child_environment({}) if command.env is None else dict(command.env)
+    argv = list(command.argv)
+    if command.confined is not None:
+        environment |= command.confined.environment()
+        argv = command.confined.wrap(argv, os.fspath(command.cwd or "."))
     return subprocess.Popen(
-        command.argv,
+        argv,
         stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

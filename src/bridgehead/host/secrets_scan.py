@@ -76,6 +76,10 @@ _LOCAL_DEFAULTS = frozenset(
 )
 
 
+_MASKABLE = frozenset({"password", "high-entropy-value", "url-password"})
+MASK = b"********"
+
+
 class SecretHit(NamedTuple):
     """Where something that looks like a secret stands; line and column count from 1, columns in characters."""
 
@@ -101,6 +105,19 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
         kinds.append(item.kind)
         end = item.end if item.kind != _PRIVATE_KEY else _end_of_key(content, item.end)
     return (kept + content[end:]).decode("utf-8", "surrogatepass"), tuple(dict.fromkeys(kinds))
+
+
+def with_values_masked(text: bytes) -> bytes:
+    """`text` with the values that are given to telling names masked: a password in an example, or a real one.
+
+    Keys and tokens that are known by their own shape stay: a text that holds one is not to be shown at all.
+    """
+    pieces, end = [], 0
+    for item in _found(text):
+        if item.kind in _MASKABLE:
+            pieces += [text[end : item.start], MASK]
+            end = item.end
+    return b"".join([*pieces, text[end:]])
 
 
 def _found(content: bytes) -> Iterator[Found]:

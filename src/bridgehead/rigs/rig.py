@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bridgehead.rigs.config import RigConfig
     from bridgehead.rigs.repositories.base import Repository
     from bridgehead.rigs.repositories.records import Rebuilt
+    from bridgehead.rigs.trust.council_mark import CouncilMark
 
 
 class Author(NamedTuple):
@@ -66,8 +67,8 @@ class Reviews(Protocol):
 
     def are_required(self) -> bool: ...
 
-    def report_sha256(self, council_id: str) -> str | None:
-        """Return the hash of a council's report; None if it is not at hand."""
+    def known_mark(self, council_id: str) -> CouncilMark | None:
+        """Return what this machine's record says about a council; None if it says nothing."""
         ...
 
 
@@ -98,7 +99,7 @@ class Silent:
     def are_required(self) -> bool:
         return False
 
-    def report_sha256(self, council_id: str) -> str | None:
+    def known_mark(self, council_id: str) -> CouncilMark | None:
         return None
 
 

@@ -41,7 +41,7 @@ def hook_text(level: str) -> str:
 {_MARK}. No council is held here.
 # Pass it by once: git push --no-verify. Remove it: bridgehead setup git-hook --undo.
 if command -v bridgehead >/dev/null 2>&1; then
-    bridgehead council gate --level {level} </dev/null >&2
+    bridgehead council gate --level {level} --commit HEAD </dev/null >&2
     if [ $? -eq 3 ]; then
         echo "bridgehead: the push was stopped; bridgehead council show has the findings" >&2
         exit 1

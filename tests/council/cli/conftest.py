@@ -22,6 +22,7 @@ from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.words import Intensity
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.council.request.plan import CouncilOptions
+from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.scope.scope import ScopeRequest
 from support.installed import Machine
 
@@ -112,7 +113,10 @@ def codex(tmp_path: Path) -> StandIn:
     program = tmp_path / "programs" / "codex"
     program.parent.mkdir()
     program.write_text(CODEX.format(python=sys.executable))
-    program.chmod(0o755)
+    # With a bubblewrap it would be confined, and could not keep what it was asked.
+    (program.parent / "bwrap").write_text("#!/bin/sh\nexit 1\n")
+    for script in program.parent.iterdir():
+        script.chmod(0o755)
     standin = StandIn(program.parent)
     standin.answers({"outputs": []})
     return standin
@@ -150,5 +154,7 @@ class Hall:
 
 
 @pytest.fixture
-def hall(orders: Machine, codex: StandIn) -> Hall:
+def hall(orders: Machine, codex: StandIn, monkeypatch: pytest.MonkeyPatch) -> Hall:
+    """Its stand-in is a script of ours that keeps what it was asked; it is not confined."""
+    monkeypatch.setattr(CliConnection, "hold", lambda self, machine: None)
     return Hall(Assembly(orders.project, orders.environ(PATH=codex.path)))

@@ -58,9 +58,7 @@ def test_an_implementation_is_a_branch_and_a_patch_made_by_one_agent(hall: Hall,
     assert sum("change files inside" in prompt for prompt in at_work.prompts) == 1
 
 
-def test_a_debate_is_kept_apart_and_says_that_nobody_could_be_challenged(
-    hall: Hall, at_work: StandIn
-) -> None:
+def test_a_debate_is_kept_apart_and_says_when_nobody_was_challenged(hall: Hall, at_work: StandIn) -> None:
     finished = hall.call(verb="debate", runtimes=("codex",))
 
     assert isinstance(finished.report, CouncilReport) and finished.written is not None

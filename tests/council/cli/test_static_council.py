@@ -102,7 +102,8 @@ def test_a_dismissed_finding_is_listed_apart_and_later_runs_know_the_rest(orders
     assert [one["title"] for one in second["dismissed_findings"]] == [worst["title"]]
     assert second["comparison"]["previous_review_id"] == first["review_id"]
     assert second["comparison"]["new"] == []
-    assert len(second["comparison"]["persistent"]) == len(first["single_source_findings"])
+    assert len(second["comparison"]["persistent"]) == len(second["single_source_findings"])
+    assert len(second["single_source_findings"]) == len(first["single_source_findings"]) - 1
 
 
 def test_looking_at_one_file_says_nothing_about_findings_elsewhere(orders: Machine) -> None:
@@ -113,6 +114,38 @@ def test_looking_at_one_file_says_nothing_about_findings_elsewhere(orders: Machi
 
     assert narrow["comparison"]["fixed"] == []
     assert whole["comparison"]["new"] == whole["comparison"]["regressed"] == []
+
+
+def test_a_gate_is_about_the_files_that_were_reviewed(orders: Machine) -> None:
+    review(orders, "orders/store.py")
+    file = orders.project / "orders" / "store.py"
+    before = file.read_text()
+    (orders.project / "orders" / "new.py").write_text("x = 1\n")
+    (orders.project / ".bridgehead").mkdir(exist_ok=True)
+    (orders.project / ".bridgehead" / "dismissals.toml").write_text("")  # ours, never part of a review
+    assert council(orders, "gate").code == 0  # the next commit would not have it
+    subprocess.run(["git", "add", "--all"], cwd=orders.project, check=True)
+
+    narrower = council(orders, "gate", "--json")
+    assert (narrower.code, narrower.json["passed"]) == (3, False)
+    assert narrower.json["refused_because"] == [
+        "it did not look at what the working tree changes: orders/new.py"
+    ]
+    assert council(orders, "gate", "--commit", "HEAD").code == 0  # the commit does not have it
+
+    file.write_text(before + "\n# later\n")
+    commit_all(orders.project)
+    other = council(orders, "gate", "--commit", "HEAD", "--json")
+    assert other.code == 3
+    assert other.json["refused_because"] == ["it is about another state than commit HEAD: orders/store.py"]
+
+    assert council(orders, "gate", "--require-runtime", "claude").code == 3
+
+
+def commit_all(project: Path) -> None:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "add", "--all"], cwd=project, check=True)
+    subprocess.run(["git", *identity, "commit", "--quiet", "-m", "more"], cwd=project, check=True)
 
 
 def test_a_change_cannot_dismiss_its_own_finding_for_the_gate(orders: Machine) -> None:

@@ -81,10 +81,25 @@ def panel(
     return says
 
 
-def test_without_messaging_only_the_first_look_and_the_positions_happen() -> None:
-    driver, report = run_with(panel({"api": [item()]}), messaging=False)
+def test_agents_that_cannot_write_to_each_other_debate_all_the_same() -> None:
+    doubt = {
+        "kind": "challenge",
+        "finding_id": "C001",
+        "text": "unreachable",
+        "mechanism": "non-applicability",
+    }
+    driver, report = run_with(panel({"api": [item()]}, {"testing": [doubt]}), messaging=False)
+    assert {call.key.step for call in driver.calls} == {Step.ANALYSIS, Step.CHALLENGE, Step.POSITION}
+    assert report.dispatch_mode == "plain"
+    assert report.debate_rounds and report.debate_rounds >= 2
+    answering = [call for call in driver.calls if call.key.round == 3 and call.key.agent == "api"]
+    assert "unreachable" in answering[0].prompt
+
+
+def test_a_quick_debate_looks_and_votes() -> None:
+    driver, report = run_with(panel({"api": [item()]}), messaging=False, intensity="quick")
     assert {call.key.step for call in driver.calls} == {Step.ANALYSIS, Step.POSITION}
-    assert (report.dispatch_mode, report.debate_rounds) == ("plain", 0)
+    assert report.debate_rounds == 0
 
 
 def test_with_messaging_a_quiet_round_ends_the_debate() -> None:

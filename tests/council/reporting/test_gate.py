@@ -1,59 +1,70 @@
-"""Which exit code a council ends with: signals, mistakes, waiting and failures before the gate (council §18)."""
+"""A gate speaks about what wants to pass: this state, this scope, a council that ended, the seats one asks for."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from bridgehead.contract.words import Mode, TaskType, Verdict
-from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_code
-from bridgehead.exit_codes import ExitCode
+from bridgehead.contract.words import Verdict
+from bridgehead.council.reporting.gate import Gate, GateDemands, GatedState, objections
+from bridgehead.council.reporting.report import CouncilReport
+from council.test_council import Council, finds, ready, skipped
 
-PASS, CONCERNS, FAIL = Verdict.PASS, Verdict.CONCERNS, Verdict.FAIL
-REPORT, ABORTED, PENDING, USAGE = GateOutcome
+SEEN = {"src/app.py": "d1", "src/db.py": "d2", "logo.png": ""}
+SAME = GatedState("commit HEAD", {"src/app.py": "d1", "src/db.py": "d2", "logo.png": "d3", "other.py": "d4"})
 
 
-def code(outcome: GateOutcome = REPORT, verdict: Verdict | None = FAIL, **given: Any) -> ExitCode:
-    return council_exit_code(outcome, verdict=verdict, **{"task_type": TaskType.REVIEW, **given})
+def report(**changes: Any) -> CouncilReport:
+    seats = {"claude": ready("claude"), "codex": ready("codex"), "gemini": skipped("gemini", "cli_not_found")}
+    made = Council(seats, finds()).drive().report
+    return msgspec.structs.replace(made, reviewed=SEEN, gate_verdict=Verdict.PASS, **changes)
+
+
+def refused(
+    made: CouncilReport,
+    *states: GatedState,
+    level: Gate = Gate.FAIL,
+    seats: int = 0,
+    runtimes: tuple[str, ...] = (),
+) -> list[str]:
+    return list(objections(made, GateDemands(level, seats, runtimes), states))
+
+
+def test_a_report_about_this_state_passes() -> None:
+    assert refused(report(), SAME, seats=2, runtimes=("claude", "codex")) == []
+
+
+def test_a_report_of_another_state_is_refused_and_what_nobody_may_see_is_not_compared() -> None:
+    edited = GatedState("commit HEAD", {**SAME.digests, "src/app.py": "changed", "logo.png": "changed"})
+    gone = GatedState("commit HEAD", {"src/app.py": "d1"})
+
+    assert refused(report(), edited) == ["it is about another state than commit HEAD: src/app.py"]
+    assert refused(report(), gone) == ["it is about another state than commit HEAD: src/db.py"]
+    assert refused(report(), edited, SAME) == []  # the index may be what was reviewed
+
+
+def test_a_report_that_looked_at_less_than_the_change_is_refused() -> None:
+    wider = GatedState("commit HEAD", SAME.digests, ("src/app.py", "other.py", "logo.png", "deleted.py"))
+
+    assert refused(report(), wider) == ["it did not look at what commit HEAD changes: other.py"]
 
 
 @pytest.mark.parametrize(
-    ("gate", "refused"),
-    [(None, ()), (Gate.FAIL, (FAIL,)), (Gate.CONCERNS, (CONCERNS, FAIL))],
+    ("made", "options", "says"),
+    [
+        ({"warnings": ("interrupted:SIGINT",)}, {}, "the council was stopped before its end"),
+        ({}, {"seats": 3}, "2 seats completed, 3 are required"),
+        ({}, {"runtimes": ("codex", "gemini")}, "gemini did not take part and is required"),
+    ],
 )
-def test_a_gate_refuses_its_verdict_and_worse(gate: Gate | None, refused: tuple[Verdict, ...]) -> None:
-    for verdict in (PASS, CONCERNS, FAIL, None):
-        expected = ExitCode.GATE if verdict in refused else ExitCode.DONE
-        assert code(verdict=verdict, gate=gate) is expected
-        if gate is not None:
-            assert gate.refuses(verdict) is (verdict in refused)
+def test_what_else_a_gate_refuses(made: dict[str, Any], options: dict[str, Any], says: str) -> None:
+    assert refused(report(**made), SAME, **options) == [says]
 
 
-@pytest.mark.parametrize("outcome", GateOutcome)
-def test_a_signal_comes_before_everything(outcome: GateOutcome) -> None:
-    given = {"gate": Gate.FAIL, "pending": ["host"], "abort_reason": "x"}
-    assert code(outcome, signal="SIGINT", **given) is ExitCode.INTERRUPTED
-    assert code(outcome, signal="SIGTERM", **given) is ExitCode.TERMINATED
+def test_the_verdict_is_the_last_word() -> None:
+    made = msgspec.structs.replace(report(), gate_verdict=Verdict.CONCERNS)
 
-
-def test_a_user_who_aborts_is_an_interrupt_and_another_abort_a_failure() -> None:
-    assert code(ABORTED, abort_reason="user_abort: no seats") is ExitCode.INTERRUPTED
-    assert code(ABORTED, abort_reason="no_seats") is ExitCode.FAILURE
-    assert code(ABORTED) is ExitCode.FAILURE
-    assert code(REPORT, abort_reason="user_abort: x") is ExitCode.DONE
-
-
-def test_a_gate_on_what_has_no_verdict_is_a_mistake() -> None:
-    assert code(USAGE) is ExitCode.USER
-    assert code(task_type=TaskType.PLANNING, gate=Gate.FAIL) is ExitCode.USER
-    assert code(mode=Mode.BRAINSTORM, gate=Gate.FAIL) is ExitCode.USER
-    assert code(task_type=TaskType.PLANNING) is ExitCode.DONE
-    assert code(ABORTED, task_type=TaskType.PLANNING, gate=Gate.FAIL) is ExitCode.USER
-
-
-def test_what_waits_is_not_over() -> None:
-    assert code(PENDING, gate=Gate.FAIL) is ExitCode.WAITING
-    assert code(REPORT, gate=Gate.FAIL, pending=["host"]) is ExitCode.WAITING
-    assert code(REPORT, gate=Gate.FAIL, pending=["rig:winbox"]) is ExitCode.GATE
-    assert code(ABORTED, pending=["host"]) is ExitCode.WAITING
+    assert refused(made, SAME) == []
+    assert refused(made, SAME, level=Gate.CONCERNS) == ["the verdict is CONCERNS"]

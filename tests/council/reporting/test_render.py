@@ -12,7 +12,7 @@ import yaml
 
 from bridgehead.council.reporting.render.html import POLICY, Markup, element, render_html
 from bridgehead.council.reporting.render.markdown import escaped, fenced, render_markdown
-from bridgehead.council.reporting.render.sentences import visible
+from bridgehead.council.reporting.render.sentences import challenged, visible
 from bridgehead.council.reporting.render.text import Screen, render_text
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from council.support.driving import item, items
@@ -182,3 +182,19 @@ def test_unknown_cost_is_said_to_be_unknown() -> None:
     )
     assert "unknown / unknown | unknown" in render_markdown(report)
     assert msgspec.json.decode(msgspec.json.encode(report.usage))["cost_usd"] is None
+
+
+@pytest.mark.parametrize(
+    ("challenges", "disputed", "evidence", "says"),
+    [
+        (0, False, "passed", ""),
+        (3, False, "passed", "survived 3 challenges"),
+        (3, False, "failed", "3 challenges, and its evidence does not hold"),
+        (1, True, "passed", "disputed after 1 challenge"),
+        (1, True, "failed", "disputed after 1 challenge"),
+    ],
+)
+def test_what_failed_its_check_or_is_disputed_has_survived_nothing(
+    challenges: int, disputed: bool, evidence: str, says: str
+) -> None:
+    assert challenged(challenges, disputed=disputed, evidence=evidence) == says

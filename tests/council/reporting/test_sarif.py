@@ -6,12 +6,15 @@ import json
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema
 import pytest
 
 from bridgehead.contract.words import OutputType, Severity
 from bridgehead.council.findings.evidence import Anchor
+from bridgehead.council.findings.references import FileReference, locate_references
+from bridgehead.council.reporting.render.text import Screen, render_text
 from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.reporting.sarif import (
     MOST_RESULTS,
@@ -23,7 +26,7 @@ from bridgehead.council.reporting.sarif import (
     to_sarif,
 )
 from council.support.sarif_schema import SARIF, prose_violations
-from council.test_council import TWO, Council, Dismissals, dismissal, finds
+from council.test_council import TWO, Council, Dismissals, dismissal, finds, ready
 from support import peer_clis
 
 RUN = SarifRun("review", "r1", "1.0.0")
@@ -90,9 +93,13 @@ def test_an_empty_log_is_valid() -> None:
     assert valid(to_sarif([], RUN).log)["runs"][0]["results"] == []
 
 
-def test_a_finding_without_a_place_is_counted_and_not_written() -> None:
-    written = to_sarif([finding(location=None)], RUN)
+def test_a_finding_without_a_place_is_written_without_a_region_after_the_others() -> None:
+    written = to_sarif([finding(location=None), finding(2)], RUN)
     assert written.without_location == ("SS001",)
+    placed, homeless = valid(written.log)["runs"][0]["results"]
+    assert (placed["properties"]["id"], homeless["properties"]["id"]) == ("SS002", "SS001")
+    place = homeless["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], "region" in place) == (".", False)
     (notification,) = valid(written.log)["runs"][0]["invocations"][0]["toolExecutionNotifications"]
     assert "SS001" in notification["message"]["text"]
 
@@ -163,3 +170,43 @@ def test_what_the_standard_forbids_is_noticed(break_it: Callable[[dict[str, Any]
     break_it(log["runs"][0])
     with pytest.raises((jsonschema.ValidationError, AssertionError)):
         valid(log)
+
+
+UNUSUAL = (
+    "src/my file.py",
+    'docs/it\'s "quoted".md',
+    "c#/a.cs",
+    "größe/naïve.py",
+    ".github/workflows/ci.yml",
+    "Dockerfile",
+    "a b/.env sample",
+    "x[1]{2}(3).py",
+    "src/50% of it.py",
+)
+
+
+@pytest.mark.parametrize("path", UNUSUAL)
+@pytest.mark.parametrize(
+    "written", ["{}:2", "see {}:2-2, there", "`{}:2` `value = read()`", "{}:2 `value = read()`"]
+)
+def test_an_unusual_path_survives_from_the_reply_to_the_report_to_sarif(path: str, written: str) -> None:
+    files = {path: "import io\nvalue = read()\n", "other.py": "x = 1\n"}
+    council = Council(
+        {"claude": ready("claude")}, finds("Reads it", evidence=written.format(path)), files=files
+    )
+    report = council.drive().report
+
+    (entry,) = report.findings()
+    assert entry.anchor == {"path": path, "lines": [2, 2]}
+    assert f"{path}:2" in render_text(report, Screen(width=200))
+    (result,) = sarif_of(report).log["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert unquote(place["artifactLocation"]["uri"]) == path
+    assert "#" not in place["artifactLocation"]["uri"]
+    assert place["region"] == {"startLine": 2, "endLine": 2}
+
+
+def test_a_file_without_an_extension_needs_a_line_to_be_a_reference() -> None:
+    located = locate_references("The Dockerfile is long; Dockerfile:3 says why", ("Dockerfile",))
+
+    assert [one.reference for one in located] == [FileReference("Dockerfile", 3, 3)]

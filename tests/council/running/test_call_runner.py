@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -21,7 +22,8 @@ from bridgehead.council.runtimes.cli import CliConnection, succeeded
 from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
 from bridgehead.council.runtimes.machine import Probe
 from bridgehead.council.runtimes.opencode import OpencodeCli
-from bridgehead.host.command import CommandResult
+from bridgehead.host import process
+from bridgehead.host.command import Command, CommandResult, Ended
 
 KEY = CallKey(seat="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
 
@@ -174,3 +176,26 @@ def test_an_endless_loop_of_unknown_steps_is_stopped_long_before_the_limit(
 
     assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is ErrorClass.MALFORMED
+
+
+@pytest.mark.parametrize("most_seconds", [None, 600])
+def test_a_call_is_given_up_after_silence_and_not_for_taking_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_seconds: int | None
+) -> None:
+    limits: list[tuple[float | None, float | None]] = []
+
+    def note(
+        command: Command, *, timeout_seconds: float | None, idle_seconds: float | None, **_: object
+    ) -> CommandResult:
+        limits.append((timeout_seconds, idle_seconds))
+        return CommandResult(tuple(command.argv), Ended.EXITED, 0, datetime.now(UTC), stdout=b"done")
+
+    monkeypatch.setattr(process, "run", note)
+    connection = PlainCli(SeatSetup("x", environment={}), "/bin/agent", Probe("1.2.3"))
+
+    outcome = carried(connection, RuntimeRequest("hello", tmp_path, 40, most_seconds=most_seconds))
+
+    assert isinstance(outcome, RuntimeAnswer)
+    [(altogether, silent)] = limits
+    assert silent == 40
+    assert altogether is None if most_seconds is None else 40 < (altogether or 0) <= 600

@@ -37,6 +37,7 @@ from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.openai_compatible import ChatEndpoint
 from bridgehead.council.runtimes.opencode import LoopGuard, OpencodeCli, OpencodeServer
 from bridgehead.host.command import Command, CommandResult, Ended
+from bridgehead.host.confinement import is_within
 from bridgehead.testing.model_server import ModelServer
 from bridgehead.testing.scripts import Rule, RuleScript
 
@@ -63,6 +64,15 @@ def locate(machine: StandIn, stand_in: StandIn) -> Callable[..., CliConnection]:
         return found
 
     return run
+
+
+def profile(right: str, *more: str) -> list[str]:
+    """The permission profile that keeps codex's commands to the workspace."""
+    program = Path("/bin/codex").resolve()
+    library = program.parent.parent / "lib"
+    paths = [f'"{path}"="read"' for path in (":minimal", program, library)]
+    rules = ",".join([*paths, f'":workspace_roots"={{"."="{right}"}}', *more])
+    return ["-c", 'default_permissions="bridgehead"', "-c", f"permissions.bridgehead.filesystem={{{rules}}}"]
 
 
 def command(connection: CliConnection, ask: RuntimeRequest = ASK) -> Command:
@@ -114,8 +124,8 @@ CODEX_CONFIG = [
             {},
             [
                 *("exec", "--json", "--skip-git-repo-check", *CODEX_CONFIG),
-                *("-c", 'model_reasoning_effort="high"', "--model=m1", "-s", "read-only", "-C", "/snapshot"),
-                *("--ephemeral", "-"),
+                *("-c", 'model_reasoning_effort="high"', "--model=m1", *profile("read")),
+                *("-C", "/snapshot", "--ephemeral", "-"),
             ],
         ),
         (
@@ -124,7 +134,7 @@ CODEX_CONFIG = [
             {"continuity": "session"},
             [
                 *("exec", "resume", "--json", "--skip-git-repo-check", *CODEX_CONFIG, "--model=m1"),
-                *("-c", 'sandbox_mode="read-only"', "--", "t1", "-"),
+                *(*profile("read"), "--", "t1", "-"),
             ],
         ),
         (
@@ -133,7 +143,7 @@ CODEX_CONFIG = [
             {"extra_args": ["--add-dir", "/x"]},
             [
                 *("exec", "--json", "--skip-git-repo-check", *CODEX_CONFIG, "--add-dir", "/x"),
-                *("-s", "workspace-write", "-C", "/snapshot", "--ephemeral", "-"),
+                *(*profile("write", '":tmpdir"="write"'), "-C", "/snapshot", "--ephemeral", "-"),
             ],
         ),
         (
@@ -599,7 +609,7 @@ def test_a_first_prompt_makes_a_session_with_denials_and_then_asks_in_it() -> No
     asked = connection.read(replace(ASK, model="p/m"), HttpReply(200, '{"id": "ses_1", "title": "x"}'))
 
     assert created.url == "http://127.0.0.1:4096/session?directory=%2Fsnapshot"
-    assert {"permission": "bash", "pattern": "*", "action": "deny"} in created.body["permission"]
+    assert created.body["permission"] == [{"permission": "*", "pattern": "*", "action": "deny"}]
     assert isinstance(asked, HttpRequest)
     assert asked.url.endswith("/session/ses_1/message")
     assert asked.body["model"] == {"providerID": "p", "modelID": "m"}
@@ -630,3 +640,79 @@ def test_refusals_of_the_opencode_server(status: int, document: object, expected
 
     assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is expected
+
+
+@pytest.mark.parametrize("name", [*CLIS, "agy"])
+def test_a_program_reads_its_installation_and_the_copy_and_of_the_home_its_own_folders_only(
+    machine: StandIn, stand_in: StandIn, tmp_path: Path, name: str
+) -> None:
+    home = tmp_path / "home"
+    kind = AgyCli if name == "agy" else CLIS[name]
+    for folder in (".ssh", *kind.own_folders):
+        (home / folder).mkdir(parents=True)
+    (home / ".claude.json").write_text('{"oauthAccount": {"a": 1}, "projects": {"/secret": {"history": []}}}')
+    here = machine({name: stand_in(name)}, environment={"HOME": str(home), "SSL_CERT_FILE": "/pki/ours.pem"})
+    setup = SeatSetup(name, environment=here.environment, project=tmp_path / "project", readable=("/extra",))
+    seat = kind.locate(setup, here)
+    assert isinstance(seat, CliConnection)
+
+    held = command(seat, replace(ASK, scratch=tmp_path / "scratch")).confined
+
+    assert held is not None
+    assert {"/snapshot", "/extra", "/pki/ours.pem"} < set(held.read)
+    assert held.hidden == (str(home), str(tmp_path / "project"))
+    own = {str(home / folder) for folder in kind.own_folders}
+    assert set(held.write) == own | {str(tmp_path / "scratch" / "home"), str(tmp_path / "scratch" / "tmp")}
+    assert not any(is_within(str(home), path) for path in (*held.read, *held.write))
+    told = held.environment()
+    assert (told["HOME"], told["TMPDIR"]) == (
+        str(tmp_path / "scratch" / "home"),
+        str(tmp_path / "scratch" / "tmp"),
+    )
+    for folder in kind.own_folders:
+        assert (tmp_path / "scratch" / "home" / folder).resolve() == home / folder
+    if name == "claude":
+        copied = json.loads((tmp_path / "scratch" / "home" / ".claude.json").read_text())
+        assert copied == {"oauthAccount": {"a": 1}}
+
+
+def test_only_who_implements_writes_in_the_workspace(locate: Callable[..., CliConnection]) -> None:
+    for ask, may_write in ((ASK, False), (MODIFY, True)):
+        held = command(locate("claude"), ask).confined
+        assert held is not None
+        assert ("/snapshot" in held.write, "/snapshot" in held.read) == (may_write, not may_write)
+
+
+@pytest.mark.parametrize("name", CLIS)
+def test_what_nothing_can_confine_is_asked_without_its_tools(
+    machine: StandIn, stand_in: StandIn, name: str
+) -> None:
+    here = machine({name: stand_in(name)}, confined_by=None)
+    seat = CLIS[name].locate(SeatSetup(name, environment=here.environment), here)
+    assert isinstance(seat, CliConnection)
+
+    asked = command(seat)
+
+    assert (seat.reads_files, seat.held_by) == (False, "")
+    assert seat.warnings == (f"asked_without_tools:{name}",)
+    off = {
+        "claude": lambda: asked.argv[asked.argv.index("--tools") + 1] == "",
+        "codex": lambda: "features.shell_tool=false" in asked.argv,
+        "gemini": lambda: "plan" in asked.argv,
+        "opencode": lambda: (
+            json.loads((asked.env or {})["OPENCODE_CONFIG_CONTENT"])["permission"] == {"*": "deny"}
+        ),
+    }
+    assert off[name]()
+
+
+def test_a_codex_from_before_profiles_keeps_its_old_sandbox(machine: StandIn) -> None:
+    def old(command: Command) -> tuple[int, str]:
+        return 0, "codex 0.120.0" if "--version" in command.argv else " ".join(CodexCli.required_flags)
+
+    here = machine({"codex": old})
+    seat = CodexCli.locate(SeatSetup("codex", environment=here.environment), here)
+    assert isinstance(seat, CodexCli)
+
+    assert "-s read-only -C /snapshot" in " ".join(command(seat).argv)
+    assert "permissions" not in " ".join(command(seat).argv)

@@ -28,7 +28,9 @@ from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, Run
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.council.runtimes.opencode import OpencodeServer
 from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
+from bridgehead.testing.exchange import CallTool, ModelRequest, ToolKind
 from bridgehead.testing.model_server import ModelServer
+from bridgehead.testing.scripts import Scripted
 from support import peer_clis
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -76,7 +78,13 @@ class Peer:
         return located
 
     def ask(self, prompt: str, *, connection: Connection | None = None, **changes: Any) -> CallOutcome:
-        usual = RuntimeRequest(prompt, self.workspace, PATIENCE_SECONDS, model=peer_clis.MODEL[self.cli])
+        usual = RuntimeRequest(
+            prompt,
+            self.workspace,
+            PATIENCE_SECONDS,
+            model=peer_clis.MODEL[self.cli],
+            scratch=self.home.root / "scratch",
+        )
         return carry(connection or self.connect(), replace(usual, **changes))
 
 
@@ -108,11 +116,11 @@ def peer(
 
 
 def processes_at_home(home: Path) -> list[str]:
-    """What still runs with this home: only our peers have it."""
+    """What still runs with this home or a scratch one beside it: only our peers have them."""
     left = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get("HOME") == str(home):
+            if Path(process.environ().get("HOME", "/")).is_relative_to(home.parent):
                 left.append(" ".join(process.cmdline()))
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
@@ -162,7 +170,8 @@ def test_an_answer_and_a_second_turn_in_the_same_session(peer: Callable[..., Pee
 
     assert isinstance(second, RuntimeAnswer), second
     assert second.session == first.session
-    assert turn_of(second) == turn_of(first) + 1
+    told_again = cli == "codex"  # it says once more where it works, in a message of its own
+    assert turn_of(second) == turn_of(first) + 1 + told_again
     assert first.usage.tokens_in == second.usage.tokens_in == 11
     assert first.usage.tokens_out in (7, 9)
 
@@ -272,6 +281,56 @@ def test_a_value_that_looks_like_an_option_is_none_for_the_real_program(
     peer(cli).ask("Say hello", timeout_seconds=60, **{field: option})
 
     assert server.log.entries(scenario="evil") == []
+
+
+READ_CALLS: dict[str, Callable[[str], tuple[str, dict[str, str]]]] = {
+    "claude": lambda path: ("Read", {"file_path": path}),
+    "codex": lambda path: ("exec_command", {"cmd": f"cat {path}"}),
+    "gemini": lambda path: ("read_file", {"file_path": path}),
+    "opencode": lambda path: ("read", {"filePath": path}),
+}
+
+
+@every_cli
+def test_tools_read_the_private_copy_and_nothing_else(
+    tmp_path: Path, programs: Callable[[str], Path], cli: str
+) -> None:
+    """The model asks for a key, a file of the original tree and the login; through links, too."""
+    wanted = {"path": ""}
+
+    def ask_for_it(request: ModelRequest) -> Scripted | None:
+        if not request.tools or request.answers_tool:
+            return None
+        name, arguments = READ_CALLS[cli](wanted["path"])
+        return Scripted(CallTool(ToolKind.NAMED, name=name, arguments=arguments))
+
+    with ModelServer(script=ask_for_it) as server:
+        home = peer_clis.furnish(tmp_path, lambda _: server.base_url(), (cli,), programs=programs(cli))
+        seat = Peer(cli, home)
+        login = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}[
+            cli
+        ]
+        hidden = [
+            home.home / ".ssh" / "id_rsa",
+            tmp_path / "original" / "a.py",
+            home.home / login / "note.txt",
+        ]
+        for path in hidden:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("CANARY\n")
+        (seat.workspace / "a.py").write_text("in the copy\n")
+        (seat.workspace / "link.py").symlink_to(hidden[1])
+        connection = seat.connect()
+
+        def tool_result(path: Path) -> str:
+            wanted["path"] = str(path)
+            outcome = seat.ask("read it", connection=connection)
+            assert isinstance(outcome, RuntimeAnswer), outcome
+            return json.dumps(server.log.questions()[-1].body)
+
+        assert "in the copy" in tool_result(seat.workspace / "a.py")
+        for path in (*hidden, seat.workspace / "link.py"):
+            assert "CANARY" not in tool_result(path), path
 
 
 def plant_traps(tree: Path, evil_url: str, mark: Path) -> None:

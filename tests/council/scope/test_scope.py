@@ -11,7 +11,14 @@ import pytest
 
 from bridgehead.council.scope.git import NoSuchRevision
 from bridgehead.council.scope.resolve import NoRepository, resolve_scope
-from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest, SeveralScopes, UnknownScope
+from bridgehead.council.scope.scope import (
+    EmptyScope,
+    Scope,
+    ScopeRequest,
+    SeveralScopes,
+    UnknownScope,
+    text_digest,
+)
 from bridgehead.council.scope.withheld import LeftOut, Reason
 
 # Looks like a key of a well-known service and is none.
@@ -23,13 +30,20 @@ GitRun = Callable[..., str]
 
 @pytest.fixture
 def resolve(project: Path, quiet_environment: dict[str, str]) -> Callable[..., Scope]:
-    def run(*paths: str, cwd: Path | None = None, allow_words: bool = False, **kinds: Any) -> Scope:
+    def run(
+        *paths: str,
+        cwd: Path | None = None,
+        allow_words: bool = False,
+        no_secrets: tuple[str, ...] = (),
+        **kinds: Any,
+    ) -> Scope:
         return resolve_scope(
             ScopeRequest(paths, **kinds),
             project=project,
             cwd=cwd or project,
             environment=quiet_environment,
             allow_words=allow_words,
+            no_secrets=no_secrets,
         )
 
     return run
@@ -103,7 +117,10 @@ def test_notes_say_what_was_left_out_and_why() -> None:
     scope = Scope(("src",), {}, (*entries, LeftOut("logo.png", Reason.BINARY)))
 
     assert scope.notes == (
-        "left out (secret): k0.pem, k1.pem, k2.pem, k3.pem, k4.pem and 2 more",
+        (
+            "left out (secret): k0.pem, k1.pem, k2.pem, k3.pem, k4.pem and 2 more; "
+            "council.no_secrets names files to show as they are"
+        ),
         "left out (binary): logo.png",
     )
 
@@ -307,6 +324,60 @@ def test_a_patch_cannot_reach_outside_the_project(resolve: Callable[..., Scope],
     scope = resolve(patch=hostile)
 
     assert scope.texts == {}
+
+
+# A documented example that looks like a password.
+EXAMPLE = (
+    '"""Connect.\n\n    connect(password="hunter' + '2-Correct!Horse")\n"""\n\ndef connect(password): ...\n'
+)
+
+
+def test_a_file_with_an_example_password_is_shown_with_the_value_masked(
+    resolve: Callable[..., Scope], project: Path, git: GitRun, write: Write
+) -> None:
+    write(project, {"src/api.py": EXAMPLE})
+
+    scope, change = resolve(), resolve(diff_base="HEAD")
+
+    for shown in (scope.texts["src/api.py"], change.texts["src/api.py"], change.diff or ""):
+        assert 'connect(password="********")' in shown
+        assert "hunter" not in shown
+        assert "def connect(password): ..." in shown
+    assert reasons(scope) == {"src/api.py": Reason.MASKED}
+    assert scope.notes == (
+        "shown with values masked: src/api.py; council.no_secrets names files to show as they are",
+    )
+    assert scope.withheld_texts == {"src/api.py": EXAMPLE}
+    assert text_digest(scope.texts["src/api.py"]) == text_digest(
+        EXAMPLE
+    )  # a gate compares with the file itself
+
+
+def test_a_file_that_also_bears_a_key_is_still_kept_back_whole(
+    resolve: Callable[..., Scope], project: Path, write: Write
+) -> None:
+    write(project, {"src/api.py": EXAMPLE + FAKE_KEY, "src/db.py": "x = 3\n"})
+
+    scope, change = resolve(), resolve(diff_base="HEAD")
+
+    assert "src/api.py" not in scope.texts
+    assert "src/api.py" not in change.texts
+    assert "AKIA" not in (change.diff or "") + str(scope.texts)
+    assert reasons(scope) == {"src/api.py": Reason.SECRET}
+
+
+def test_what_the_owner_says_is_no_secret_is_shown_as_it_is(
+    resolve: Callable[..., Scope], project: Path, write: Write
+) -> None:
+    write(project, {"src/api.py": EXAMPLE, "src/keys.py": FAKE_KEY})
+
+    scope = resolve(no_secrets=("src/*.py",))
+    change = resolve(diff_base="HEAD", no_secrets=("src/k*.py",))
+
+    assert (scope.texts["src/api.py"], scope.texts["src/keys.py"]) == (EXAMPLE, FAKE_KEY)
+    assert scope.left_out == ()
+    assert "AKIA" in (change.diff or "")
+    assert "hunter" not in (change.diff or "")
 
 
 def test_secrets_in_a_diff_take_their_file_with_them(

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from bridgehead.contract.report import ModelWarning
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.words import Intensity, Status
+from bridgehead.contract.words import Intensity, Status, TaskType
 from bridgehead.council.request.settings import RuntimeSettings, load_settings
 from bridgehead.council.runtimes import BUILT_IN, find_runtime, runtime_names
 from bridgehead.council.runtimes.base import SeatSetup, UnknownRuntime
@@ -464,3 +465,24 @@ def test_settings_nested_too_deep_are_none(machine: StandIn, stand_in: StandIn) 
         files={"/home/user/.gemini/settings.json": "[" * 100_000},
     )
     assert isinstance(check("gemini", here), Ready)
+
+
+def test_no_call_is_given_up_before_the_shortest_silence_and_a_longer_estimate_stays(
+    machine: StandIn, stand_in: StandIn
+) -> None:
+    here = machine({"codex": stand_in("codex")})
+    estimated = seated(check("codex", here)).seat.timeout_seconds
+
+    patient = seated(check("codex", here, wishes=Wishes(shortest_timeout=estimated + 100))).seat
+    assert patient.timeout_seconds == estimated + 100
+    assert patient.deadline_seconds > estimated + 100
+    assert seated(check("codex", here, wishes=Wishes(shortest_timeout=1))).seat.timeout_seconds == estimated
+
+
+def test_who_has_no_tools_makes_no_implementation(machine: StandIn, stand_in: StandIn) -> None:
+    making = msgspec.structs.replace(TASK, task_type=TaskType.IMPLEMENTATION)
+    loose = machine({"codex": stand_in("codex")}, confined_by=None)
+
+    assert refused(check("codex", loose, task=making)).reason == "cli_error: codex cannot change files here"
+    assert seated(check("codex", loose)).seat.reads_files is False
+    assert seated(check("codex", machine({"codex": stand_in("codex")}), task=making))

@@ -156,6 +156,27 @@ def test_a_refused_login_without_another_way_ends_the_seat(
     assert (report.status, report.halt_reason or report.skip_reason) == (status, reason)
 
 
+def test_what_has_refused_a_seat_is_not_asked_again(
+    seats: Callable[..., LocalSeats], machine: StandIn, stand_in: StandIn
+) -> None:
+    here = machine(
+        {"claude": stand_in("claude")},
+        environment={"ANTHROPIC_API_KEY": "k"},
+        pages={"https://api.anthropic.com/v1/models": HttpReply(200, '{"data": [{"id": "m"}]}')},
+    )
+    council = seats(here)
+    refused = RuntimeRefusal(ErrorClass.AUTH, "Not logged in")
+    first = council.check("claude", Cancel())
+    assert isinstance(first, Ready)
+    second = council.check_again("claude", refused, first.connection)
+    assert isinstance(second, Ready)
+
+    third = council.check_again("claude", refused, second.connection)
+
+    assert (first.seat.connection, second.seat.connection) == ("cli", "api")
+    assert own(third).report.status is Status.HALTED
+
+
 def test_a_retired_gemini_is_followed_by_its_successor(
     seats: Callable[..., LocalSeats], machine: StandIn, stand_in: StandIn
 ) -> None:

@@ -229,7 +229,8 @@ def _result_violations(result: dict[str, Any], rules: list[str], run: dict[str, 
         yield "an empty message (3.11.8)"
     for location in (*result["locations"], *result.get("relatedLocations", ())):
         place = location["physicalLocation"]
-        region, artifact = place["region"], place["artifactLocation"]
+        artifact = place["artifactLocation"]
+        region = place.get("region", {"startLine": 1, "endLine": 1})  # without one it is about the whole
         if region["endLine"] < region["startLine"]:
             yield "a region that ends before it begins (3.30.7)"
         if artifact["uriBaseId"] not in run["originalUriBaseIds"]:

@@ -45,6 +45,9 @@ class ScriptedSeats:
     def workspace(self, connection: Connection, call: Call) -> Path:
         return Path(tempfile.gettempdir())
 
+    def scratch(self, runtime: str) -> Path | None:
+        return None
+
     def schema_file(self, answer: Answer) -> Path | None:
         return None
 

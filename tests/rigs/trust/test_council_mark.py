@@ -68,12 +68,11 @@ def test_what_is_no_single_whole_block_is_unreadable(body):
     [
         ("RESULT", "Built.\n", None, [Kind.COUNCIL_ABSENT]),
         ("ACK", "Built.\n", None, []),
-        ("RESULT", MARK.block(), None, []),
-        ("RESULT", MARK.block(), "ab" * 32, []),
-        ("RESULT", MARK.block(), "cd" * 32, [Kind.COUNCIL_MISMATCH]),
+        ("RESULT", MARK.block(), None, [Kind.COUNCIL_UNCONFIRMED]),
+        ("RESULT", MARK.block(), MARK, []),
+        ("RESULT", MARK.block(), MARK._replace(report_sha256="cd" * 32), [Kind.COUNCIL_MISMATCH]),
+        ("RESULT", MARK.block(), MARK._replace(verdict=Verdict.FAIL), [Kind.COUNCIL_MISMATCH]),
     ],
 )
-def test_a_result_must_carry_a_mark_that_the_report_at_hand_does_not_contradict(
-    message_type, body, loaded, findings
-):
+def test_a_result_must_carry_a_mark_that_the_record_confirms(message_type, body, loaded, findings):
     assert list(council_findings(message_type, body, {"7d1c-02": loaded}.get)) == findings

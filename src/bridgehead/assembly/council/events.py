@@ -220,6 +220,7 @@ def report_facts(report: CouncilReport | AbortedReport, files: Mapping[str, str]
         "status": "COMPLETED",
         "verdict": report.verdict,
         "gate_verdict": report.gate_verdict,
+        "incomplete": report.incomplete,
         "findings": counts,
         "dismissed": len(report.dismissed_findings),
         "skipped": dict(report.skip_reasons),

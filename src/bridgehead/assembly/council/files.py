@@ -274,6 +274,7 @@ class StoredScopes:
                 cwd=project,
                 environment=self._assembly.environ,
                 allow_words=council.request.meaning.takes_words,
+                no_secrets=self._assembly.settings.texts("council.no_secrets"),
             )
         except BridgeheadError:
             return None

@@ -22,7 +22,7 @@ from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.request.domains import load_registry
 from bridgehead.council.request.plan import CouncilPlan, Dismissals
 from bridgehead.council.scope.material import scope_material
-from bridgehead.council.scope.scope import Scope, ScopeRequest, removed_lines
+from bridgehead.council.scope.scope import Scope, ScopeRequest, removed_lines, touched_lines
 from bridgehead.council.scope.withheld import LeftOut
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Record, Run
@@ -114,6 +114,7 @@ class _StoredForm(msgspec.Struct, frozen=True, kw_only=True):
     previous_review_id: str | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    everybody: bool = False
     discovery: dict[str, Any] = {}
 
     def council(self) -> StoredCouncil:
@@ -129,6 +130,7 @@ class _StoredForm(msgspec.Struct, frozen=True, kw_only=True):
             previous_review_id=self.previous_review_id,
             notes=self.notes,
             warnings=self.warnings,
+            everybody=self.everybody,
         )
         return StoredCouncil(
             request=self.request,
@@ -216,6 +218,7 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),
         withdrawal_guard=council.withdrawal_guard,
+        touched=touched_lines(scope.diff) if scope.diff and not council.request.options.whole_files else None,
     )
 
 

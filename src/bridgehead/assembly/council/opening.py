@@ -122,6 +122,7 @@ def open_council(
         explicit_route=request.meaning.route,
         explicit_intensity=options.intensity,
     )
+    by_words = routed.route == DEBATE_PROTOCOL and request.meaning.route is None
     task_type, mode = _kind_of_task(request, settled)
     task = BridgeInput(
         session_id=request.review_id or _new_id(is_taken),
@@ -140,9 +141,10 @@ def open_council(
     history = read_history(assembly)
     plan = CouncilPlan(
         task=task,
-        seats=_seats(options, settings, task_type, routed.route),
+        seats=_seats(options, settings, task_type, DEEP_COUNCIL if by_words else routed.route),
         today=now.date(),
         route=routed.route,
+        everybody=by_words,
         options=options,
         coordinator=settings.coordinator,
         dismissals=_dismissals(assembly, request, machine, scope),
@@ -241,6 +243,7 @@ class _Opening:
             cwd=self._assembly.cwd,
             environment=self._assembly.environ,
             allow_words=self._request.meaning.takes_words,
+            no_secrets=self._assembly.settings.texts("council.no_secrets"),
         )
 
     def _named_in_words(self) -> ScopeRequest:
@@ -322,7 +325,7 @@ def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool)
 
 
 def _left_out(scope: Scope) -> list[str]:
-    reasons = sorted({entry.reason.value for entry in scope.left_out if entry.reason.value != "ignored"})
+    reasons = sorted({entry.reason.value for entry in scope.left_out} - {"ignored"})
     return [
         f"left_out:{reason}:{sum(entry.reason.value == reason for entry in scope.left_out)}"
         for reason in reasons

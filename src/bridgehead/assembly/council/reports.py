@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ from bridgehead.contract.words import Severity, Verdict
 from bridgehead.control_plane.records import Run, RunFilter
 from bridgehead.council.findings.dismissals import code_of
 from bridgehead.council.findings.tree import Tree
+from bridgehead.council.reporting.gate import GateDemands, GatedState, objections
 from bridgehead.council.reporting.render.html import render_html
 from bridgehead.council.reporting.render.markdown import render_markdown
 from bridgehead.council.reporting.render.text import Screen, render_text
@@ -36,9 +39,12 @@ from bridgehead.council.reporting.report import (
 from bridgehead.council.reporting.sarif import sarif_of
 from bridgehead.council.request.plan import DEBATE_PROTOCOL
 from bridgehead.council.running.artifacts import COUNCIL, DEBATE, FOLDER, OutputFolder
-from bridgehead.council.scope.resolve import read_working
+from bridgehead.council.scope.git import GitFailed, repository_at
+from bridgehead.council.scope.resolve import Change, read_working
+from bridgehead.council.scope.scope import text_digest
 from bridgehead.council.scope.working_copies import Implementation
-from bridgehead.errors import NotFound, UserError
+from bridgehead.errors import FileError, NotFound, UserError
+from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
@@ -66,6 +72,17 @@ class NoVerdict(UserError):
         super().__init__(f"the report of council {review_id} has no verdict")
 
 
+class Unconfirmed(UserError):
+    """A report that is not the one this machine wrote proves nothing."""
+
+    exit_code = ExitCode.GATE
+
+    def __init__(self, review_id: str, why: str) -> None:
+        super().__init__(
+            f"the report of council {review_id} cannot be confirmed: {why}", hint="hold the council again"
+        )
+
+
 class CriticalNotAccepted(UserError):
     """A critical finding is not dismissed in passing."""
 
@@ -81,14 +98,20 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     html: str
     patch: str | None = None
     branch: str | None = None
+    sha256: str | None = None
+    """Of the JSON file; the record has it, so that an edited report is known as one."""
 
     @classmethod
     def of(cls, files: Mapping[str, Any]) -> Written:
         return msgspec.convert(files, cls)
 
     @property
-    def files(self) -> dict[str, str]:
+    def recorded(self) -> dict[str, str]:
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+
+    @property
+    def files(self) -> dict[str, str]:
+        return {name: value for name, value in self.recorded.items() if name != "sha256"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +122,15 @@ class StoredReport:
     review_id: str
     files: Written
     report: CouncilReport | AbortedReport
+    sha256: str = ""
+    """Of the file as it is now."""
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the file cannot be taken for the report that was written; the record has its digest."""
+        if self.files.sha256 is None:
+            return "the record has no digest of it"
+        return None if self.files.sha256 == self.sha256 else "its file was changed after it was written"
 
     def document(self) -> dict[str, Any]:
         return {**msgspec.to_builtins(self.report), "report_files": self.files.files}
@@ -116,10 +148,23 @@ class StoredReport:
 
     def gate_verdict(self) -> tuple[Verdict, str]:
         """What a gate judges."""
+        if self.doubt is not None:
+            raise Unconfirmed(self.review_id, self.doubt)
         verdict = self.report.gate_verdict if isinstance(self.report, CouncilReport) else None
         if verdict is None:
             raise NoVerdict(self.review_id)
         return verdict, self.review_id
+
+    def refusals(self, demands: GateDemands, states: Sequence[GatedState]) -> list[str]:
+        """What a gate has against it."""
+        if self.doubt is not None:
+            return [f"the report cannot be confirmed: {self.doubt}"]
+        if not isinstance(self.report, CouncilReport):
+            raise NoVerdict(self.review_id)
+        found = list(objections(self.report, demands, states))
+        if self.report.gate_verdict is None and not found:
+            raise NoVerdict(self.review_id)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +210,19 @@ class Reports:
             raise NoReport(reference)
         return self._stored(runs[0])
 
+    def recorded(self, review_id: str) -> tuple[Verdict, str] | None:
+        """Verdict and digest of a report as the record has them; of an edited file its own digest."""
+        with self._assembly.store(read_only=True) as store:
+            run = store.run(review_id)
+        files = run.data.get("report") if run is not None and run.part is Part.COUNCIL else None
+        if run is None or not isinstance(files, dict) or run.data.get("gate_verdict") not in set(Verdict):
+            return None
+        written, project = Written.of(files), Path(run.project)
+        digest = written.sha256
+        with suppress(FileError):  # the record speaks for a report that is gone
+            digest = digest and _digest(project, written.json)
+        return (Verdict(run.data["gate_verdict"]), digest) if digest else None
+
     def dismiss(self, reference: str | None, request: DismissRequest) -> DismissedNow:
         """Append the entry of council §25.4; nothing is written when anything about it is wrong."""
         if not request.reason.strip():
@@ -196,7 +254,26 @@ class Reports:
         files = Written.of(run.data["report"])
         project = Path(run.project)
         content = read_bounded(project / files.json, MOST_REPORT_BYTES, root=project)
-        return StoredReport(project, run.id, files, council_report_from_json(content))
+        report = council_report_from_json(content)
+        return StoredReport(project, run.id, files, report, sha256(content).hexdigest())
+
+    def states(self, commit: str | None, paths: Collection[str]) -> list[GatedState]:
+        """What a gate is asked about: a commit, or what is in the working tree or the index now."""
+        project = self._assembly.places.project
+        git = repository_at(project, self._assembly.environ)
+        if git is None:
+            return [GatedState("the project", _digests_on_disk(project, paths))]
+        change = Change(git)
+        base = change.pushed_base(commit)
+        if commit is not None:
+            found = change.committed(git.commit(commit), base, paths)
+            return [GatedState(f"commit {commit}", *found)]
+        changed = change.touched(base)
+        on_disk = _digests_on_disk(project, {*paths, *changed})
+        return [
+            GatedState("the working tree", on_disk, changed),
+            GatedState("the index", *change.indexed(base, paths)),
+        ]
 
     def _entry(self, finding: FindingEntry, request: DismissRequest) -> dict[str, Any]:
         anchor = anchor_of(finding)
@@ -229,8 +306,6 @@ class Reports:
 
     def _author(self) -> str:
         """Who dismisses: git's user where there is one."""
-        from bridgehead.council.scope.git import GitFailed, repository_at
-
         git = repository_at(self._assembly.places.project, self._assembly.environ)
         if git is not None:
             try:
@@ -244,11 +319,25 @@ class Reports:
 
 def _finding(report: CouncilReport, finding_id: str) -> FindingEntry:
     wanted = finding_id.upper()
-    found: Sequence[FindingEntry] = [one for one in report.findings() if one.id.upper() == wanted]
+    everything = [*report.findings(), *report.untouched_findings]
+    found: Sequence[FindingEntry] = [one for one in everything if one.id.upper() == wanted]
     if not found:
         known = ", ".join(one.id for one in report.findings()) or "none"
         raise NotFound(f"council {report.review_id} has no finding {finding_id!r}", hint=f"it has: {known}")
     return found[0]
+
+
+def _digest(project: Path, name: str) -> str:
+    return sha256(read_bounded(project / name, MOST_REPORT_BYTES, root=project)).hexdigest()
+
+
+def _digests_on_disk(project: Path, paths: Collection[str]) -> dict[str, str]:
+    contents = {path: read_working(project, path) for path in paths}
+    return {
+        path: text_digest(text.decode("utf-8", "replace"))
+        for path, text in contents.items()
+        if text is not None
+    }
 
 
 def write_report(
@@ -276,6 +365,7 @@ def write_report(
         html=written.html,
         patch=patch,
         branch=made.branch if made else None,
+        sha256=_digest(project, written.json),
     )
 
 

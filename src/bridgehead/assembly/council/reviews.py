@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,13 +35,16 @@ class CouncilReviews:
         """Tell whether the owner takes results only with a council's mark."""
         return self._assembly().settings.flag(REQUIRE_COUNCIL)
 
-    def report_sha256(self, council_id: str) -> str | None:
-        """Return the hash of a council's report; None if it is not at hand."""
+    def known_mark(self, council_id: str) -> CouncilMark | None:
+        """Return what the record says about a council; a report that was edited since speaks for nothing."""
+        from bridgehead.assembly.council.reports import Reports
+        from bridgehead.rigs.trust.council_mark import CouncilMark
+
         try:
-            stored = self._find(council_id)
-            return _sha256(stored) if stored.review_id == council_id else None
+            recorded = Reports(self._assembly()).recorded(council_id)
         except BridgeheadError:
-            return None  # unknown, deleted, or in a record that cannot be opened: nothing to compare with
+            return None  # a record that cannot be opened: nothing to compare with
+        return CouncilMark(council_id, *recorded) if recorded else None
 
     def mark(self, reference: str) -> CouncilMark:
         """Return what a result says about the council whose id begins like this; without a verdict it raises."""
@@ -51,7 +53,7 @@ class CouncilReviews:
         try:
             stored = self._find(reference)
             verdict, council_id = stored.gate_verdict()
-            return CouncilMark(council_id, verdict, _sha256(stored))
+            return CouncilMark(council_id, verdict, stored.sha256)
         except FileError as error:
             raise CouncilUnknown(reference) from error
 
@@ -67,11 +69,3 @@ class CouncilReviews:
         from bridgehead.assembly.application import Assembly
 
         return Assembly(Path(self._clone))
-
-
-def _sha256(stored: StoredReport) -> str:
-    from bridgehead.assembly.council.reports import MOST_REPORT_BYTES
-    from bridgehead.host.files import read_bounded
-
-    content = read_bounded(stored.project / stored.files.json, MOST_REPORT_BYTES, root=stored.project)
-    return sha256(content).hexdigest()

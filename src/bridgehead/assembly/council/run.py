@@ -39,7 +39,8 @@ from bridgehead.council.request.plan import is_judged
 from bridgehead.council.running.artifacts import Mask, OutputFolder, RunLog
 from bridgehead.council.running.conductor import AskUser, Means, Reported, Waiting, conduct
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.scope.scope import Scope
+from bridgehead.council.scope.scope import Scope, text_digest
+from bridgehead.council.scope.withheld import Reason
 from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.engine.run_request import Pause
@@ -93,6 +94,7 @@ class Finished:
         return council_exit_code(
             _outcome(report),
             verdict=report.gate_verdict if isinstance(report, CouncilReport) else None,
+            incomplete=isinstance(report, CouncilReport) and report.incomplete,
             task_type=self.council.task.task_type,
             mode=self.council.task.mode,
             gate=gate,
@@ -217,6 +219,14 @@ class CouncilProcess:
         council, calls = self.council, self.calls
         if self.earlier_report is not None and isinstance(report, CouncilReport):
             report = msgspec.structs.replace(report, supersedes=self.earlier_report.markdown)
+        if isinstance(report, CouncilReport):
+            seen = {path: text_digest(text) for path, text in self.scope.texts.items()}
+            kept_back = {
+                entry.path: ""
+                for entry in self.scope.left_out
+                if entry.reason not in (Reason.IGNORED, Reason.MASKED)
+            }
+            report = msgspec.structs.replace(report, commit=self.scope.commit, reviewed=kept_back | seen)
         seats = seat_reports(council, self.scope, calls.inputs())
         project = self.assembly.places.project
         written = write_report(project, self.outputs, report, seats, council, self.workplace.finish(council))
@@ -228,7 +238,7 @@ class CouncilProcess:
                 self.assembly, carried_history(history, council.plan.records, records, council.review_id)
             )
         self.record.open_halted(report.auto_skipped_halted_bridges, calls)
-        self._settle(report_facts(report, written.files), aborted=isinstance(report, AbortedReport))
+        self._settle(report_facts(report, written.recorded), aborted=isinstance(report, AbortedReport))
         self._notify(report)
         return Finished(council, report, written, self.run.waiting_for, signal=calls.signal)
 
@@ -250,7 +260,7 @@ class CouncilProcess:
     def _notify(self, report: CouncilReport | AbortedReport) -> None:
         """Say that it is over, and that somebody could still help a seat that halted."""
         if isinstance(report, CouncilReport) and self.calls.signal is None:
-            self.record.notice(NoticeStatus.FINISHED, verdict=str(report.verdict or ""))
+            self.record.notice(NoticeStatus.FINISHED, verdict=report.verdict_word or "")
         else:
             self.record.notice(NoticeStatus.FAILED)
         if report.auto_skipped_halted_bridges:

@@ -24,7 +24,8 @@ from bridgehead.council.reporting.report import STATIC
 from bridgehead.council.request.settings import RuntimeSettings, Settings, is_rig
 from bridgehead.council.runtimes import find_runtime, runtime_names
 from bridgehead.council.runtimes.base import NO_CONNECTION, SeatSetup
-from bridgehead.council.runtimes.machine import Machine, ProbeFile
+from bridgehead.council.runtimes.cli import CliConnection
+from bridgehead.council.runtimes.machine import Machine, Probe, ProbeFile
 from bridgehead.council.runtimes.rig import RIG_MARK, RigAnswer, RigRejected, SeatTransport
 from bridgehead.council.runtimes.static.seat import available_analysers
 from bridgehead.council.scope.git import Git, repository_at
@@ -217,10 +218,13 @@ def local_seats(
         wishes=Wishes(
             reasoning_cap=settings.reasoning_level,
             max_concurrency=settings.max_concurrency,
+            shortest_timeout=council.request.options.timeout_seconds
+            or int(assembly.settings.number("council.timeout") or 0),
             discovery=council.discovery,
         ),
         worktree=worktree.path if worktree else None,
         pass_env=assembly.settings.texts("council.pass_env"),
+        readable=assembly.settings.texts("council.readable"),
         host_seat=council.request.options.host_seat,
         project=assembly.places.project,
         transport=_transport(assembly, council),
@@ -277,6 +281,8 @@ class Availability:
     advice: str = ""
     last_refusal: str | None = None
     """Why its last call was refused, until one succeeds (council §19)."""
+    held_by: str | None = None
+    """What keeps its tools to the private copy; None where it has no tools."""
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
@@ -308,6 +314,19 @@ def list_availability(assembly: Assembly) -> list[Availability]:
     ]
 
 
+def held_programs(assembly: Assembly) -> dict[str, str]:
+    """The AI programs that are installed and what confines each here; empty text where nothing does."""
+    machine = make_machine(assembly)
+    found: dict[str, str] = {}
+    for name in runtime_names():
+        for kind in find_runtime(name).connections:
+            if issubclass(kind, CliConnection) and (path := machine.which(kind.program)):
+                seat = kind(SeatSetup(name, environment=machine.environment), path, Probe(None))
+                seat.hold(machine)
+                found[kind.program] = seat.held_by
+    return found
+
+
 def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
     """One runtime outside a council: how it would be reached here, or why not."""
     settings = read_seats_file(assembly).settings(SystemClock().now())
@@ -325,6 +344,7 @@ def _setup(
         settings=settings.runtimes.get(bridge) or RuntimeSettings(),
         environment=machine.environment,
         pass_env=assembly.settings.texts("council.pass_env"),
+        readable=assembly.settings.texts("council.readable"),
         project=assembly.places.project,
         retired=bridge in retired,
     )
@@ -346,7 +366,13 @@ def _availability(
     if isinstance(found, Ready):
         seat = found.seat
         return Availability(
-            bridge, True, seat.connection, found.connection.version, seat.models, reason=seat.runtime or ""
+            bridge,
+            True,
+            seat.connection,
+            found.connection.version,
+            seat.models,
+            reason=seat.runtime or "",
+            held_by=found.connection.held_by or None,
         )
     return Availability(
         bridge, False, found.connection, status=found.status.value, reason=found.reason, advice=found.message

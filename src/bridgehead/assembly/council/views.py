@@ -21,7 +21,7 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.record_words import Part, PendingKind, RunState
 from bridgehead.control_plane.records import EventFilter, PendingFilter, Run, RunFilter
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.council.reporting.report import AbortedReport, CouncilReport
+from bridgehead.council.reporting.report import INCOMPLETE, AbortedReport, CouncilReport
 from bridgehead.errors import NotFound
 from bridgehead.host.clock import Clock, SystemClock, parse_iso
 
@@ -220,7 +220,7 @@ def _line(assembly: Assembly, run: Run, halted: frozenset[str], clock: Clock) ->
         mode=data.get("mode"),
         intensity=data.get("intensity"),
         status=_status(assembly, run, halted),
-        verdict=data.get("verdict"),
+        verdict=data.get("verdict") or (INCOMPLETE if data.get("incomplete") else None),
         counts=dict(data.get("findings") or {}),
         seats=tuple(data.get("seats") or data.get("bridges") or ()),
         waiting_for=tuple(data.get("waiting_for") or data.get("pending") or ()),

@@ -137,8 +137,8 @@ class RuntimeHandler(Handler):
             said = f"{seated.reason}. {seated.message}".strip().rstrip(".")
             raise HandlerUnusable(f"{self._name} cannot answer: {said}")
         started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="bridgehead-ask-") as workspace:
-            outcome = anyio.run(_call_runtime, seated, request, Path(workspace))
+        with tempfile.TemporaryDirectory(prefix="bridgehead-ask-") as folder:
+            outcome = anyio.run(_call_runtime, seated, request, Path(folder))
         took = round(time.monotonic() - started, 3)
         if isinstance(outcome, RuntimeRefusal):
             timed_out = outcome.error_class is ErrorClass.TIMEOUT
@@ -260,20 +260,24 @@ def _request_in(rig: Rig, thread_id: str) -> str | None:
     return None
 
 
-async def _call_runtime(seated: Ready, request: AgentRequest, workspace: Path) -> CallOutcome:
+async def _call_runtime(seated: Ready, request: AgentRequest, folder: Path) -> CallOutcome:
     from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
     from bridgehead.council.running.call_runner import CallRunner
     from bridgehead.council.runtimes.exchange import RuntimeRequest
 
     seat = seated.seat
+    workspace = folder / "empty"
+    workspace.mkdir()
     ask = RuntimeRequest(
         prompt=request.prompt,
         workspace=workspace,
         timeout_seconds=request.timeout_seconds,
+        most_seconds=request.timeout_seconds,
         profile=CapabilityProfile.INSPECT,
         model=seat.models[0],
         reasoning=seated.reasoning,
         title=f"bridgehead flow: {request.agent_name}",
+        scratch=folder / "seat",
     )
     key = CallKey(seat=seat.name, round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=request.agent_name)
     call = Call(key, request.prompt, request.timeout_seconds, Answer.NOTES, CapabilityProfile.INSPECT)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bridgehead.rigs.repositories.base import Repository
     from bridgehead.rigs.rig import Ledger, Reviews, Rig
+    from bridgehead.rigs.trust.council_mark import CouncilMark
 
 
 def make_rig(
@@ -104,8 +105,8 @@ class _LateReviews:
     def are_required(self) -> bool:
         return self._reviews().are_required()
 
-    def report_sha256(self, council_id: str) -> str | None:
-        return self._reviews().report_sha256(council_id)
+    def known_mark(self, council_id: str) -> CouncilMark | None:
+        return self._reviews().known_mark(council_id)
 
     def _reviews(self) -> Reviews:
         if self._make is None:

@@ -66,9 +66,9 @@ def _table(seats: list[Availability]) -> str:
 
 def _remark(seat: Availability) -> str:
     refused = f"(last call refused: {seat.last_refusal})" if seat.last_refusal else ""
-    remark = " ".join(
-        filter(None, [reason_in_words(seat.reason), refused, f"→ {seat.advice}" if seat.advice else ""])
-    )
+    held = f"(sees its private copy only: {seat.held_by})" if seat.held_by else ""
+    advice = f"→ {seat.advice}" if seat.advice else ""
+    remark = " ".join(filter(None, [reason_in_words(seat.reason), held, refused, advice]))
     return escape_controls(" ".join(remark.split()))
 
 

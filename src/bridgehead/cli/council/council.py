@@ -99,6 +99,8 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> in
             max_calls=given["max_calls"],
             max_cost_usd=given["max_cost_usd"],
             allow_new_dismissals=given["allow_new_dismissals"],
+            whole_files=given["whole_files"],
+            timeout_seconds=given["timeout_seconds"],
             preset=given.get("preset") or "default",
         ),
     )

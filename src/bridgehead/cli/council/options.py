@@ -101,6 +101,16 @@ _OPTIONS = (
     ),
     gate_option,
     click.option("--allow-new-dismissals", is_flag=True, help="Let a change's own dismissals pass its gate."),
+    click.option(
+        "--whole-files", is_flag=True, help="Count findings on lines that the change did not touch, too."
+    ),
+    click.option(
+        "--timeout",
+        "timeout_seconds",
+        type=click.IntRange(min=1),
+        metavar="SECONDS",
+        help="Give no call up before it was silent this long; default council.timeout (120).",
+    ),
     sarif_option,
     watch_option,
 )

@@ -72,18 +72,47 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
     show_default=True,
     help="From which verdict.",
 )
+@click.option(
+    "--commit", metavar="REV", help="The commit that wants to pass; default what you have now, staged or not."
+)
+@click.option(
+    "--require-seats", type=click.IntRange(min=0), default=0, help="How many seats must have completed."
+)
+@click.option("--require-runtime", multiple=True, metavar="NAME", help="Who must have completed; repeatable.")
 @click.pass_obj
-def gate(app: App, review_id: str | None, level: str) -> int:
-    """Exit 3 when a report's verdict is refused, 0 when it may pass, 1 without a verdict."""
-    from bridgehead.council.reporting.gate import Gate
+def gate(
+    app: App,
+    review_id: str | None,
+    level: str,
+    commit: str | None,
+    require_seats: int,
+    require_runtime: tuple[str, ...],
+) -> int:
+    """Exit 3 when a report is refused, 0 when it may pass, 1 without a verdict.
+
+    It is refused for its verdict, and when it is not about what wants to pass: another state of the files, less than
+    the change (since the upstream), stopped before its end, changed after it was written, or without the seats you
+    require.
+    """
+    from bridgehead.council.reporting.gate import Gate, GateDemands
     from bridgehead.exit_codes import ExitCode
 
-    verdict, found = _reports(app).find(review_id).gate_verdict()
-    refused = Gate(level).refuses(verdict)
-    document = {"review_id": found, "verdict": verdict, "level": level, "passed": not refused}
-    word = "refused" if refused else "passed"
-    app.emit(document, lambda: f"{word}   {verdict}   council {found}, gate {level}")
-    return ExitCode.GATE if refused else ExitCode.DONE
+    reports = _reports(app)
+    stored = reports.find(review_id)
+    demands = GateDemands(Gate(level), require_seats, require_runtime)
+    refusals = stored.refusals(demands, reports.states(commit, getattr(stored.report, "reviewed", ())))
+    verdict, found = getattr(stored.report, "gate_verdict", None), stored.review_id
+    document = {
+        "review_id": found,
+        "verdict": verdict,
+        "level": level,
+        "passed": not refusals,
+        "refused_because": refusals,
+    }
+    word = "refused" if refusals else "passed"
+    why = "".join(f"\n  {one}" for one in refusals)
+    app.emit(document, lambda: f"{word}   {verdict}   council {found}, gate {level}{why}")
+    return ExitCode.GATE if refusals else ExitCode.DONE
 
 
 @click.command(

@@ -47,6 +47,7 @@ def consolidated(run: SeatState) -> Analysed:
             disputed=len(disputed),
             items=len(outputs),
             degraded=seat.degradation_reason is not None,
+            unseen=bool(run.context.material.unseen),
         ),
         local_council_type=LocalCouncilType.AGENT_COUNCIL,
         degradation_reason=seat.degradation_reason,

@@ -1,7 +1,7 @@
 """The five-phase debate as a seat run: investigate, publish, challenge, join, final positions (council §17).
 
-Where agents cannot write to each other (`messaging` is off) phases 3 and 4 are skipped. Messages are relayed by us: a
-round asks every reviewer once and shows what the others left behind, without names.
+Messages are carried by us, whether or not agents could write to each other: a round asks every reviewer once and shows
+what the others left behind, without names. A quick debate has no such round.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FivePhaseRun(RoundsRun):
             self._next_phase()
 
     def _next_phase(self) -> None:
-        rounds = ROUNDS[self.task.intensity] if self.seat.messaging else 0
+        rounds = ROUNDS[self.task.intensity]
         planned = self._tally.calls + len(self._reviewers())
         may_ask = planned + len(self._reviewers()) <= task_budget(self.task.intensity, len(self._reviewers()))
         may_ask = may_ask and self._budget.refusal(2 * len(self._reviewers())) is None

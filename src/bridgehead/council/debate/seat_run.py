@@ -187,7 +187,8 @@ class SeatRun(ABC):
     def _facts(self, **more: Any) -> SeatFacts:
         seat = self.seat
         seen = {"models_used": tuple(self._models_seen)} if self._models_seen else {}
-        extra = {**seen, **seat.extra, **more.pop("extra", {})}
+        unseen = {"unseen_files": found} if (found := self._context.material.unseen) else {}
+        extra = {**seen, **unseen, **seat.extra, **more.pop("extra", {})}
         return SeatFacts(
             name=seat.name,
             model_family=seat.model_family,

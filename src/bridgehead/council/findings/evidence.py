@@ -53,10 +53,10 @@ class Cited:
     loose: tuple[str, ...]
 
 
-def read_citations(evidence: str) -> Cited:
-    """References in order, equal ones once, each with its quotes."""
-    quotes = [quote for quote in _marked_passages(evidence) if _is_quote(quote.text)]
-    located = list(_outside(quotes, locate_references(evidence)))
+def read_citations(evidence: str, unusual: Sequence[str] = ()) -> Cited:
+    """References in order, equal ones once, each with its quotes; `unusual` are paths that do not look like one."""
+    quotes = [quote for quote in _marked_passages(evidence) if _is_quote(quote.text, unusual)]
+    located = list(_outside(quotes, locate_references(evidence, unusual)))
     if not located:
         return Cited((), tuple(quote.text for quote in quotes))
     belonging: dict[FileReference, list[str]] = {found.reference: [] for found in located}
@@ -129,16 +129,16 @@ def _next_equal(lengths: Sequence[int]) -> list[int | None]:
     return following
 
 
-def _is_quote(text: str) -> bool:
+def _is_quote(text: str, unusual: Sequence[str]) -> bool:
     trimmed = text.strip()
     if len(squeeze(trimmed)) < LEAST_QUOTE or _BARE_NAME.fullmatch(trimmed):
         return False
-    return not _is_reference(trimmed)
+    return not _is_reference(trimmed, unusual)
 
 
-def _is_reference(text: str) -> bool:
+def _is_reference(text: str, unusual: Sequence[str]) -> bool:
     bare = re.sub(r":[0-9]+$", "", text) if re.search(r":[0-9]+:[0-9]+$", text) else text
-    return any(found.start == 0 and found.end == len(bare) for found in locate_references(bare))
+    return any(found.start == 0 and found.end == len(bare) for found in locate_references(bare, unusual))
 
 
 Lines = tuple[int, int]
@@ -218,7 +218,7 @@ def check_evidence(evidence: str | None, tree: Tree) -> EvidenceCheck:
     """Check what a piece of evidence cites against the tree."""
     if evidence is None or not evidence.strip():
         return EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_evidence")
-    cited = read_citations(evidence)
+    cited = read_citations(evidence, tree.unusual)
     if not cited.citations:
         return _check_loose_quotes(cited.loose, tree)
     checked = tuple(_check_citation(citation, tree) for citation in cited.citations)

@@ -25,6 +25,8 @@ _REFERENCE: Final = re.compile(
     r"(?![\w/\\+@~-]|\.[\w/\\+@~-])"  # the run ends here; dots that only close a sentence do not belong to it
     r"(?::(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?)?"
 )
+_LINES: Final = r"(?![\w/])(?::(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?)?"
+_UNMISTAKABLE: Final = re.compile(r"[^\w]")
 _HERE: Final = re.compile(r"\A(?:\./)+")
 _KINDS_OF_FILES: Final = re.compile(r"(?:\.\w+/)*\.\w+")
 
@@ -66,9 +68,38 @@ def find_references(text: str) -> tuple[FileReference, ...]:
     return tuple(islice(dict.fromkeys(reference for reference, _ in _found(text)), MOST_REFERENCES))
 
 
-def locate_references(text: str) -> tuple[LocatedReference, ...]:
-    """The same with their places."""
-    return tuple(LocatedReference(reference, match.start(), match.end()) for reference, match in _found(text))
+def locate_references(text: str, unusual: Sequence[str] = ()) -> tuple[LocatedReference, ...]:
+    """The same with their places; paths that do not look like one are found where they are among `unusual`."""
+    known = list(_known(text, unusual))
+    usual = [LocatedReference(found, match.start(), match.end()) for found, match in _found(text)]
+    free = [
+        one for one in usual if not any(one.start < other.end and other.start < one.end for other in known)
+    ]
+    return tuple(sorted([*known, *free], key=lambda one: one.start))
+
+
+def looks_usual(path: str) -> bool:
+    """Whether a path is found in a text by its looks: no blanks, quotes or `#` in it, and an extension at its end."""
+    found = _REFERENCE.fullmatch(path)
+    return found is not None and found["first"] is None
+
+
+def _known(text: str, unusual: Sequence[str]) -> Iterator[LocatedReference]:
+    """Unusual paths, whole or by their last part, with a line or standing alone; the longest one first."""
+    names = dict.fromkeys([*unusual, *(path.rpartition("/")[2] for path in unusual)])
+    taken: list[tuple[int, int]] = []
+    for name in sorted(
+        (one for one in names if one and not looks_usual(one) and one in text), key=len, reverse=True
+    ):
+        for match in re.finditer(rf"(?<![\w/]){re.escape(name)}{_LINES}", text):
+            plain = match["first"] is None and not _UNMISTAKABLE.search(name)
+            if plain or any(match.start() < end and start < match.end() for start, end in taken):
+                continue  # `Makefile` alone may be talk about one
+            taken.append((match.start(), match.end()))
+            first = None if match["first"] is None else int(match["first"])
+            last = first if match["last"] is None else int(match["last"])
+            lines = (None, None) if first is None or last is None else (min(first, last), max(first, last))
+            yield LocatedReference(FileReference(name, *lines), match.start(), match.end())
 
 
 def _found(text: str) -> Iterator[tuple[FileReference, re.Match[str]]]:

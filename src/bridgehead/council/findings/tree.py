@@ -13,6 +13,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
+from bridgehead.council.findings.references import looks_usual
+
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
@@ -36,6 +38,11 @@ class Tree:
         self._by_name: dict[str, list[str]] = {}
         for path in self.paths:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
+
+    @cached_property
+    def unusual(self) -> tuple[str, ...]:
+        """Paths that a text does not show as such: with blanks, quotes or `#`, or without an extension."""
+        return tuple(path for path in self.paths if not looks_usual(path))
 
     @classmethod
     def of(cls, texts: Mapping[str, str | None], removed: Mapping[str, str] | None = None) -> Tree:

@@ -1,12 +1,14 @@
-"""Which exit code a council command ends with (council §20)."""
+"""Which exit code a council command ends with (council §20), and what a gate has against a report."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bridgehead.contract.words import Mode, TaskType, Verdict
+from bridgehead.contract.words import Mode, Status, TaskType, Verdict
+from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.exit_codes import ExitCode
 
@@ -41,6 +43,7 @@ def council_exit_code(
     task_type: TaskType,
     mode: Mode | None = None,
     gate: Gate | None = None,
+    incomplete: bool = False,
     abort_reason: str | None = None,
     signal: str | None = None,
     pending: Collection[str] = (),
@@ -56,6 +59,58 @@ def council_exit_code(
         return ExitCode.WAITING
     if outcome is GateOutcome.ABORTED:
         return ExitCode.FAILURE
-    if gate is not None and gate.refuses(verdict):
+    if gate is not None and (incomplete or gate.refuses(verdict)):
         return ExitCode.GATE
     return ExitCode.DONE
+
+
+INTERRUPTED: Final = "interrupted"
+MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GateDemands:
+    """What a report must bring besides its verdict."""
+
+    level: Gate = Gate.FAIL
+    seats: int = 0
+    runtimes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GatedState:
+    """A state of the project that wants to pass: digests of its files, and which of them the change touches."""
+
+    name: str
+    digests: Mapping[str, str]
+    changed: tuple[str, ...] = ()
+
+
+def objections(report: CouncilReport, demands: GateDemands, states: Sequence[GatedState]) -> Iterator[str]:
+    """Why the gate refuses, in words; nothing when it opens. One of `states` has to be the one that was reviewed."""
+    if any(warning.partition(":")[0] == INTERRUPTED for warning in report.warnings):
+        yield "the council was stopped before its end"
+    if report.incomplete:
+        yield f"no seat has read {named(report.unread)}"
+    yield from min((list(_about_state(report, state)) for state in states), key=len, default=[])
+    sat = [one.bridge for one in report.participants if one.status == Status.COMPLETED]
+    if len(sat) < demands.seats:
+        yield f"{len(sat)} seats completed, {demands.seats} are required"
+    if missing := [name for name in demands.runtimes if name not in sat]:
+        yield f"{', '.join(missing)} did not take part and is required"
+    if demands.level.refuses(report.gate_verdict):
+        yield f"the verdict is {report.gate_verdict}"
+
+
+def _about_state(report: CouncilReport, state: GatedState) -> Iterator[str]:
+    seen = report.reviewed
+    if differ := [path for path, digest in seen.items() if digest and state.digests.get(path) != digest]:
+        yield f"it is about another state than {state.name}: {named(differ)}"
+    if unseen := [path for path in state.changed if path in state.digests and path not in seen]:
+        yield f"it did not look at what {state.name} changes: {named(unseen)}"
+
+
+def named(paths: Iterable[str]) -> str:
+    listed = list(paths)
+    more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+    return ", ".join(listed[:MOST_NAMED]) + more

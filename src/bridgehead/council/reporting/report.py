@@ -24,6 +24,7 @@ from bridgehead.council.findings.fingerprint import is_weak
 from bridgehead.errors import ProtocolError
 
 STATIC: Final = "static"
+INCOMPLETE: Final = "INCOMPLETE"
 
 
 COUNCIL: Final = "deep-council"
@@ -175,6 +176,8 @@ class Participant(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     verified: bool = True
     reason: str | None = None
+    coverage: int | None = None
+    """How much of the files it could see, in percent; set where that is less than all."""
     remote: dict[str, Any] | None = None
     """What a rig claims about itself (council §23)."""
 
@@ -235,6 +238,18 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     """Mode research."""
     requirements: tuple[RequirementEntry, ...] = ()
     """Audits."""
+    untouched_findings: tuple[FindingEntry, ...] = ()
+    """On lines that the reviewed change did not touch; no verdict and no gate counts them."""
+    incomplete: bool = False
+    """No seat has read everything; what would be a PASS is then no verdict, and no gate opens."""
+    unread: tuple[str, ...] = ()
+    commit: str | None = None
+    reviewed: dict[str, str] = {}
+    """Path to digest of what was looked at; empty text for files that were named and kept from the seats."""
+
+    @property
+    def verdict_word(self) -> str | None:
+        return self.verdict or (INCOMPLETE if self.incomplete else None)
 
     def findings(self) -> Iterator[FindingEntry]:
         """Everything that stands: multi, single, disputed, integration."""

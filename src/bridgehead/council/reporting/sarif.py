@@ -115,7 +115,7 @@ class SarifLog:
 def to_sarif(findings: Sequence[SarifFinding], run: SarifRun) -> SarifLog:
     """One log with one run; results in the order not dismissed first, severity, id."""
     rated = [one for one in findings if one.severity is not None and one.cls is not FindingClass.WITHDRAWN]
-    placed = sorted((one for one in rated if one.location is not None), key=_order)
+    placed = sorted(rated, key=_order)
     homeless = tuple(one.id for one in rated if one.location is None)
     written, truncated = placed[:MOST_RESULTS], max(len(placed) - MOST_RESULTS, 0)
     rules = sorted({one.rule_id for one in written})
@@ -149,7 +149,7 @@ def escaped_message(text: str) -> str:
 
 
 def _order(finding: SarifFinding) -> tuple[object, ...]:
-    return finding.suppression is not None, -finding.rank, id_sort_key(finding.id)
+    return finding.location is None, finding.suppression is not None, -finding.rank, id_sort_key(finding.id)
 
 
 def _rule(rule_id: str, written: Sequence[SarifFinding]) -> dict[str, Any]:
@@ -178,8 +178,8 @@ def _results(written: Sequence[SarifFinding], rules: Sequence[str]) -> list[dict
 
 
 def _result(finding: SarifFinding, rule_index: int, count: int) -> dict[str, Any]:
-    if finding.location is None or finding.severity is None:
-        raise AssertionError("only rated findings with a place become results")
+    if finding.severity is None:
+        raise AssertionError("only rated findings become results")
     result: dict[str, Any] = {
         "ruleId": finding.rule_id,
         "ruleIndex": rule_index,
@@ -198,7 +198,10 @@ def _result(finding: SarifFinding, rule_index: int, count: int) -> dict[str, Any
     return result
 
 
-def _location(anchor: Anchor) -> dict[str, Any]:
+def _location(anchor: Anchor | None) -> dict[str, Any]:
+    """Where it is; without a usable place the project itself, and no region."""
+    if anchor is None:
+        return {"physicalLocation": {"artifactLocation": {"uri": ".", "uriBaseId": SOURCE_ROOT}}}
     first, last = anchor.lines
     return {
         "physicalLocation": {
@@ -239,7 +242,8 @@ def _properties(finding: SarifFinding) -> dict[str, Any]:
 def _invocation(homeless: Sequence[str], truncated: int) -> dict[str, Any]:
     notifications = []
     if homeless:
-        text = f"{len(homeless)} findings name no file of the tree and are not listed: {', '.join(homeless[:20])}"
+        named = ", ".join(homeless[:20])
+        text = f"{len(homeless)} findings name no file of the tree and stand without a region: {named}"
         notifications.append({"level": "note", "message": {"text": text}})
     if truncated:
         text = f"{truncated} further findings were left out: at most {MOST_RESULTS} results are written"

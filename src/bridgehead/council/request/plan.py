@@ -150,6 +150,10 @@ class CouncilOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_calls: int | None = None
     max_cost_usd: float | None = None
     allow_new_dismissals: bool = False
+    whole_files: bool = False
+    """Findings on lines that a reviewed change did not touch count, too."""
+    timeout_seconds: int | None = None
+    """The shortest silence after which a call is given up."""
     preset: str = DEFAULT.name
     """Weights of a standalone debate, by name (council §17)."""
 
@@ -187,6 +191,8 @@ class CouncilPlan:
     notes: tuple[str, ...] = ()
     """Assumptions of the pre-flight, for the reader of the report."""
     warnings: tuple[str, ...] = ()
+    everybody: bool = False
+    """A debate that the words of a question asked for: every seat takes part, as in a review."""
 
     @property
     def review_id(self) -> str:
@@ -203,12 +209,13 @@ class CouncilPlan:
 
     @property
     def is_debate(self) -> bool:
-        """One available seat debates in five phases (council §17)."""
+        """Seats debate in five phases (council §17)."""
         return self.route == DEBATE_PROTOCOL
 
     @property
     def takes_first_available(self) -> bool:
-        return self.is_parallel_workflow or self.is_debate
+        """One seat is enough; not where the words of a question asked for care, that must not get it less."""
+        return self.is_parallel_workflow or (self.is_debate and not self.everybody)
 
     @property
     def skips_stage_b(self) -> bool:

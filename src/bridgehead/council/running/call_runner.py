@@ -106,16 +106,21 @@ class CallRunner:
             return await anyio.to_thread.run_sync(work, token, limiter=self._threads)
 
     async def _exchanged(self, connection: Connection, ask: RuntimeRequest) -> CallOutcome:
-        """Request, reply, and the next request where an exchange has several steps; one limit for all of them."""
-        deadline = anyio.current_time() + ask.timeout_seconds
+        """Request, reply, and the next request where an exchange has several steps.
+
+        A program is given up when it is silent for the limit; what it says shows that it works. The seat's deadline
+        ends one that never stops talking.
+        """
+        began = anyio.current_time()
         request = connection.ask(ask)
         for _ in range(MOST_STEPS):
-            left = deadline - anyio.current_time()
+            spent = anyio.current_time() - began
             if isinstance(request, Command):
-                run = partial(_run, request, left, connection.overseer())
+                most = None if ask.most_seconds is None else max(ask.most_seconds - spent, 0)
+                run = partial(_run, request, ask.timeout_seconds, most, connection.overseer())
                 received: Received = await self.in_thread(run)
             else:
-                received = await self._posted(request, left)
+                received = await self._posted(request, max(ask.timeout_seconds - spent, 0))
             outcome = await self._read(connection, ask, received)
             if isinstance(outcome, RuntimeAnswer | RuntimeRefusal):
                 return outcome
@@ -174,7 +179,11 @@ class CallRunner:
 
 
 def _run(
-    command: Command, timeout_seconds: float, overseer: Overseer | None, cancel: Cancel
+    command: Command,
+    idle_seconds: float,
+    timeout_seconds: float | None,
+    overseer: Overseer | None,
+    cancel: Cancel,
 ) -> CommandResult:
     """Run a program; an overseer that has seen enough stops it."""
 
@@ -183,7 +192,7 @@ def _run(
             cancel.cancel()
 
     return process.run(
-        command, timeout_seconds=timeout_seconds, idle_seconds=None, cancel=cancel, on_output=watch
+        command, timeout_seconds=timeout_seconds, idle_seconds=idle_seconds, cancel=cancel, on_output=watch
     )
 
 

@@ -445,6 +445,7 @@ class Conductor:
             title=f"council {self._run.plan.review_id}",
             schema=schema_of(call.answer),
             schema_file=self._seats.schema_file(call.answer),
+            scratch=self._seats.scratch(seated.name),
         )
 
     def _deliver(self, call: Call, outcome: CallOutcome, duration_seconds: float) -> None:

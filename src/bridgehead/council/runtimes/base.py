@@ -47,6 +47,8 @@ class SeatSetup:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     pass_env: tuple[str, ...] = ()
     """Further variables the user lets through to the runtime (`[council] pass_env`)."""
+    readable: tuple[str, ...] = ()
+    """Further paths a confined program may read (`[council] readable`)."""
     native: NativeDispatcher | None = None
     host_seat: bool = False
     """The agent that started us answers for this runtime (council §4)."""
@@ -91,7 +93,7 @@ class Connection(ABC):
     """`connection_used` in reports: native-dispatch, cli, api, http-api, mcp, embedded, rig."""
     runtime_name: ClassVar[str]
     """What really runs: `claude`, `agy`, `chat completions`."""
-    reads_files: ClassVar[bool] = True
+    reads_files: bool = True
     """False: prompts carry the material, because the far side cannot open the files (council §6)."""
     exchange_mode: ClassVar[str] = "stateless-replay"
 
@@ -99,6 +101,8 @@ class Connection(ABC):
     """Later rounds go into the role's own session (council §9.8)."""
     version: str | None = None
     warnings: tuple[str, ...] = ()
+    held_by: str = ""
+    """What keeps its tools to the private copy; empty where it has none."""
 
     @classmethod
     @abstractmethod

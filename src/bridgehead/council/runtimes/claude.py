@@ -140,6 +140,9 @@ class ClaudeCli(CliConnection):
     }
     # SIGTERM would leave the commands of its tools running (runtimes §2.4).
     first_signal = signal.SIGINT
+    own_folders: ClassVar = (".claude",)
+    own_files: ClassVar = (".claude.json",)
+    folder_variables: ClassVar = ("CLAUDE_CONFIG_DIR",)
 
     def barrier(self, machine: Machine) -> Barred | None:
         if logged_in(machine.run(self.probing("auth", "status"))):
@@ -150,7 +153,8 @@ class ClaudeCli(CliConnection):
         # `user` alone: a tree's own settings could send key and traffic elsewhere and run commands (runtimes §2.6).
         fixed = ["-p", "--output-format", "json", "--setting-sources", "user", "--strict-mcp-config"]
         # `--tools` restricts; `--allowedTools` only pre-approves (runtimes §3).
-        tools = ["--tools", WRITING_TOOLS if ask.may_write else READING_TOOLS]
+        allowed = WRITING_TOOLS if ask.may_write else READING_TOOLS
+        tools = ["--tools", allowed if self.has_tools else ""]
         mode = ["--permission-mode", "acceptEdits"] if ask.may_write else []
         model = option("--model", ask.model)
         effort = option("--effort", ask.reasoning) if "--effort" in self.flags else []

@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import signal
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from bridgehead.contract.words import ErrorClass
@@ -25,7 +29,11 @@ from bridgehead.council.runtimes.exchange import (
     RuntimeRequest,
 )
 from bridgehead.council.runtimes.machine import Machine, Probe
+from bridgehead.errors import FileError
 from bridgehead.host.command import Command, CommandResult, Ended, child_environment
+from bridgehead.host.confinement import SEATBELT, XDG_FOLDERS, Confinement, installation
+from bridgehead.host.directories import make_private_dir
+from bridgehead.host.files import read_bounded, write_atomic
 
 StartupErrors = Sequence[tuple[re.Pattern[str], ErrorClass]]
 """What a CLI writes to stderr when it does not even begin, in the order in which it is looked for."""
@@ -36,6 +44,12 @@ _OWN_END: Final = range(128)
 # What `timeout` programs end with; a user may have put one around the runtime (council §19).
 _TIMED_OUT: Final = 124
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;]*m")
+# Their values are files of the user's that the program needs to reach its provider.
+_FILE_VARIABLES: Final = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "GOOGLE_APPLICATION_CREDENTIALS"),
+)
+_OWN_FILE_BYTES: Final = 16 * 1024 * 1024
+NOT_CONFINED: Final = "asked_without_tools"
 
 
 def ended_early(program: str, result: CommandResult, timeout_seconds: int) -> RuntimeRefusal | None:
@@ -107,6 +121,14 @@ class CliConnection(Connection):
     """Keys and addresses of this runtime, handed on when the user has set them."""
     fixed_environment: ClassVar[dict[str, str]] = {}
     first_signal: ClassVar[int] = signal.SIGTERM
+    own_folders: ClassVar[tuple[str, ...]] = ()
+    """What the program keeps in the user's home for itself: its settings, its login, its sessions."""
+    own_files: ClassVar[tuple[str, ...]] = ()
+    """JSON files of the same kind; it works on copies, without what they say about other projects."""
+    folder_variables: ClassVar[tuple[str, ...]] = ()
+    """Variables by which the user moves such a folder."""
+    nests_sandbox: ClassVar[bool] = False
+    """It puts its own commands into a sandbox made of mounts."""
 
     def __init__(self, setup: SeatSetup, path: str, probe: Probe) -> None:
         self.setup = setup
@@ -114,6 +136,27 @@ class CliConnection(Connection):
         self.version = probe.version
         self.flags = probe.flags
         self.keeps_history = setup.settings.keeps_session
+        self.has_tools = True
+        self._home = setup.environment.get("HOME", "/")
+        self._mechanism: tuple[str, str] | None = None
+
+    def hold(self, machine: Machine) -> None:
+        """Settle what confines the program here; without anything it is asked with its tools off."""
+        self._mechanism = machine.confinement(nests=self.nests_sandbox, brought=self.brought_helpers())
+        self._home = str(machine.home)
+        self.held_by = self._mechanism[0] if self._mechanism else self.own_sandbox()
+        self.has_tools = bool(self.held_by)
+        if not self.has_tools:
+            self.reads_files = False
+            self.warnings = (*self.warnings, f"{NOT_CONFINED}:{self.program}")
+
+    def brought_helpers(self) -> Sequence[str]:
+        """Bubblewraps that are installed with the program."""
+        return ()
+
+    def own_sandbox(self) -> str:
+        """The program's own sandbox, where it keeps every tool to the private copy without our help."""
+        return ""
 
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
@@ -129,7 +172,9 @@ class CliConnection(Connection):
         if lacking := sorted(cls.required_flags - probe.flags):
             detail = f"{cls.program} {probe.version} does not know {', '.join(lacking)}"
             return Missing(f"cli_error: {detail}; install a newer version", path)
-        return cls(setup, path, probe)
+        located = cls(setup, path, probe)
+        located.hold(machine)
+        return located
 
     @abstractmethod
     def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
@@ -151,6 +196,40 @@ class CliConnection(Connection):
             env=self.environment(ask),
             cwd=ask.workspace,
             first_signal=self.first_signal,
+            confined=self._confinement(ask),
+        )
+
+    def _confinement(self, ask: RuntimeRequest) -> Confinement | None:
+        """Its installation, its own folders, the private copy and a scratch home; nothing else of the user's."""
+        if self._mechanism is None:
+            return None
+        mechanism, helper = self._mechanism
+        environment = self.setup.environment
+        own = {name: _in_home(name, self._home, environment) for name in self.own_folders}
+        moved = (environment[name] for name in self.folder_variables if environment.get(name))
+        files = (environment[name] for name in _FILE_VARIABLES if environment.get(name))
+        write = [*own.values(), *moved]
+        workspace = str(ask.workspace)
+        read: list[str] = []
+        (write if ask.may_write else read).append(workspace)
+        read += [*installation(self.path, environment.get("PATH", os.defpath)), *files]
+        read += [*_linked_files(write), *(str(Path(path).expanduser()) for path in self.setup.readable)]
+        read += [str(ask.schema_file)] if ask.schema_file else []
+        hidden = (self._home, *([str(self.setup.project)] if self.setup.project else []))
+        scratch = None
+        if ask.scratch is not None and mechanism != SEATBELT:  # a keychain is found by the real home
+            scratch = _furnished(ask.scratch, own, self.own_files, Path(self._home))
+        else:
+            write += [environment.get("TMPDIR", "/tmp")]
+            write += [f"{self._home}/{name}" for name in self.own_files]
+        return Confinement(
+            mechanism,
+            read=tuple(read),
+            write=tuple(write),
+            hidden=hidden,
+            home=str(scratch / "home") if scratch else None,
+            temporary=str(scratch / "tmp") if scratch else None,
+            helper=helper,
         )
 
     def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
@@ -175,3 +254,38 @@ class CliConnection(Connection):
     def _environment_for(cls, setup: SeatSetup) -> dict[str, str]:
         keep = (*cls.own_variables, *setup.pass_env)
         return child_environment(cls.fixed_environment, keep=keep, base=setup.environment)
+
+
+def _in_home(name: str, home: str, environment: Mapping[str, str]) -> str:
+    """Where the user has the folder: below the home, or where a variable has moved that part of it."""
+    for variable, part in XDG_FOLDERS.items():
+        if name.startswith(f"{part}/") and (moved := environment.get(variable)):
+            return str(Path(moved, name.removeprefix(f"{part}/")))
+    return str(Path(home, name))
+
+
+def _linked_files(folders: Iterable[str]) -> list[str]:
+    """Files that the user keeps elsewhere and links into the program's folder: settings under version control."""
+    found = []
+    for folder in folders:
+        with suppress(OSError):
+            found += [entry.path for entry in os.scandir(folder) if entry.is_symlink() and entry.is_file()]
+    return found
+
+
+def _furnished(scratch: Path, own: Mapping[str, str], files: Sequence[str], home: Path) -> Path:
+    """A home with links to the program's own folders and copies of its own files, and a temporary folder."""
+    for folder in (scratch, scratch / "home", scratch / "tmp"):
+        make_private_dir(folder)
+    for name, target in own.items():
+        link = scratch / "home" / name
+        link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):
+            link.symlink_to(target) if Path(target).is_dir() else link.mkdir(mode=0o700)
+    for name in files:
+        if not (scratch / "home" / name).exists():
+            with suppress(FileError, OSError, ValueError, RecursionError, AttributeError):
+                said = json.loads(read_bounded(home / name, _OWN_FILE_BYTES))
+                said.pop("projects", None)
+                write_atomic(scratch / "home" / name, json.dumps(said), private=True)
+    return scratch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,6 +50,7 @@ from bridgehead.council.runtimes.exchange import (
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
+from bridgehead.host.confinement import installation
 
 EXIT_USAGE: Final = 2
 
@@ -65,6 +67,11 @@ FIXED_CONFIG: Final = (
     "analytics.enabled=false",
     "project_doc_max_bytes=0",
 )
+# Not with -s: the older sandbox settings would win over a profile.
+PROFILE: Final = "bridgehead"
+PROFILES_SINCE: Final = (0, 138)
+BROUGHT: Final = "codex-resources/bwrap"
+TOOLS_OFF: Final = ("features.shell_tool=false", "features.unified_exec=false", "features.view_image=false")
 _MULTI_AGENT: Final = re.compile(r"^multi_agent\s+.*\btrue\s*$", re.MULTILINE)
 
 
@@ -140,6 +147,10 @@ class CodexCli(CliConnection):
     required_flags: ClassVar = frozenset({"--json", "--sandbox", "--skip-git-repo-check", "--config"})
     own_variables: ClassVar = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
 
+    own_folders: ClassVar = (".codex",)
+    folder_variables: ClassVar = ("CODEX_HOME",)
+    nests_sandbox: ClassVar = True
+
     def __init__(self, setup: SeatSetup, path: str, probe: Probe, key_variable: str | None = None) -> None:
         super().__init__(setup, path, probe)
         self._key_variable = key_variable
@@ -174,13 +185,23 @@ class CodexCli(CliConnection):
             environment[name] = value
         return environment
 
+    def brought_helpers(self) -> Sequence[str]:
+        """The bubblewrap that codex brings for its own sandbox; its place depends on how codex was installed."""
+        real = Path(self.path).resolve()
+        packages = next((folder for folder in real.parents if folder.name == "node_modules"), None)
+        if packages is None:
+            return [str(real.parent.parent / BROUGHT)]
+        return [str(path) for path in (packages / "@openai").glob(f"codex-linux-*/vendor/*/{BROUGHT}")]
+
+    def own_sandbox(self) -> str:
+        return "codex's own sandbox" if sys.platform == "darwin" and self._has_profiles() else ""
+
     def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
-        sandbox = "workspace-write" if ask.may_write else "read-only"
         if ask.session:
             # `resume` has no -s and no -C (runtimes §4).
-            where = ["-c", f'sandbox_mode="{sandbox}"']
+            where = self._sandbox(ask, "-c", 'sandbox_mode="{}"')
             return ["exec", "resume", *self._common(ask), *where, "--", ask.session, "-"]
-        where = ["-s", sandbox, "-C", str(ask.workspace)]
+        where = [*self._sandbox(ask, "-s", "{}"), "-C", str(ask.workspace)]
         forgets = not self.keeps_history and "--ephemeral" in self.flags
         return [
             "exec",
@@ -209,6 +230,26 @@ class CodexCli(CliConnection):
         if isinstance(outcome, RuntimeAnswer) and outcome.session:
             self._thread_usage[outcome.session] = thread_usage(result)
         return outcome
+
+    def _sandbox(self, ask: RuntimeRequest, flag: str, form: str) -> list[str]:
+        """A profile under which commands see the workspace and no home; before there were profiles, the old modes."""
+        if not self._has_profiles():
+            return [flag, form.format("workspace-write" if ask.may_write else "read-only")]
+        access = "write" if ask.may_write else "read"
+        paths = {":minimal": "read", **dict.fromkeys(self._installed(), "read")}
+        rules = ",".join(f"{json.dumps(path)}={json.dumps(right)}" for path, right in paths.items())
+        rules += f',":workspace_roots"={{"."="{access}"}}' + (',":tmpdir"="write"' if ask.may_write else "")
+        words = [f'default_permissions="{PROFILE}"', f"permissions.{PROFILE}.filesystem={{{rules}}}"]
+        words += [] if self.has_tools else TOOLS_OFF
+        return [word for each in words for word in ("-c", each)]
+
+    def _installed(self) -> Sequence[str]:
+        """codex starts itself once more inside its sandbox."""
+        return installation(self.path, self.setup.environment.get("PATH", ""))
+
+    def _has_profiles(self) -> bool:
+        numbers = tuple(int(part) for part in (self.version or "0").split(".") if part.isdecimal())
+        return numbers >= PROFILES_SINCE
 
     def _shape(self, ask: RuntimeRequest) -> list[str]:
         usable = self._takes_schemas and ask.schema_file is not None and "--output-schema" in self.flags

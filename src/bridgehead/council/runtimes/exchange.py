@@ -27,6 +27,7 @@ class RuntimeRequest:
     workspace: Path
     """Where the runtime works: a snapshot, or a worktree of its own when it may write."""
     timeout_seconds: int
+    """How long a program may be silent, and a server take to answer."""
     profile: CapabilityProfile = CapabilityProfile.INSPECT
     model: str | None = None
     reasoning: str | None = None
@@ -36,6 +37,10 @@ class RuntimeRequest:
     schema: Mapping[str, Any] | None = None
     """What the answer should look like, for runtimes that can be held to it; it is read all the same (council §10)."""
     schema_file: Path | None = None
+    most_seconds: int | None = None
+    """How long a program may take altogether; None leaves it to the seat's deadline."""
+    scratch: Path | None = None
+    """A private folder of the seat's own for a home and temporary files."""
 
     @property
     def may_write(self) -> bool:

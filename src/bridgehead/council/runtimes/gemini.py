@@ -183,6 +183,7 @@ class GeminiCli(CliConnection):
     )
     # Without it a launcher stands in front that ignores signals (runtimes §5).
     fixed_environment: ClassVar = {"GEMINI_CLI_NO_RELAUNCH": "true"}
+    own_folders: ClassVar = (".gemini",)
 
     def __init__(self, setup: SeatSetup, path: str, probe: Probe, auth_type: str | None = None) -> None:
         super().__init__(setup, path, probe)
@@ -231,6 +232,7 @@ class AgyCli(CliConnection):
     runtime_name = "agy"
     reads_files = False
     required_flags: ClassVar = frozenset({"--print"})
+    own_folders: ClassVar = (".gemini", ".antigravity", ".config/antigravity")
     warnings = ("unverified_backend:agy",)
 
     def arguments(self, ask: RuntimeRequest) -> Sequence[str]:

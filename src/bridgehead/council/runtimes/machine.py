@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,8 @@ import msgspec
 from bridgehead.council.runtimes.exchange import HttpReply
 from bridgehead.errors import FileError
 from bridgehead.host import process
-from bridgehead.host.command import Command, CommandResult, Ended
+from bridgehead.host.command import Command, CommandResult, Ended, child_environment
+from bridgehead.host.confinement import BUBBLEWRAP, LANDLOCK, SEATBELT, SEATBELT_PROGRAM, landlock_version
 from bridgehead.host.directories import make_private_dir
 from bridgehead.host.files import read_bounded, write_atomic
 
@@ -73,6 +75,7 @@ class Machine:
         self._run = run
         self._get = get or http_get
         self._memory: ProbeMemory = {} if memory is None else memory
+        self._bubblewraps: dict[str, bool] = {}
 
     @property
     def home(self) -> Path:
@@ -110,6 +113,29 @@ class Machine:
             return read_bounded(path, _USER_FILE_BYTES).decode("utf-8", "replace")
         except (FileError, OSError):
             return None
+
+    def confinement(self, *, nests: bool, brought: Sequence[str] = ()) -> tuple[str, str] | None:
+        """What can hold a program to some paths here, and the helper it takes; None when nothing can.
+
+        A program that `nests` puts its own commands into a sandbox of mounts: Landlock and sandbox-exec do not let it.
+        `brought` are bubblewraps that came with the program.
+        """
+        if sys.platform == "darwin":
+            usable = not nests and Path(SEATBELT_PROGRAM).exists()
+            return (SEATBELT, SEATBELT_PROGRAM) if usable else None
+        if not nests and landlock_version():
+            return LANDLOCK, ""
+        candidates = [path for path in (self.which("bwrap"), *brought) if path]
+        helper = next((path for path in candidates if self._works(path)), None)
+        return (BUBBLEWRAP, helper) if helper else None
+
+    def _works(self, bubblewrap: str) -> bool:
+        """Whether this bubblewrap may make its namespaces here; some systems and containers forbid it."""
+        if bubblewrap not in self._bubblewraps:
+            words = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+            ended = self.run(Command([bubblewrap, *words], env=child_environment({}, base=self.environment)))
+            self._bubblewraps[bubblewrap] = ended.exit_code == 0
+        return self._bubblewraps[bubblewrap]
 
     def can_import(self, module: str) -> bool:
         return find_spec(module) is not None

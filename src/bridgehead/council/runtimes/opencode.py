@@ -70,6 +70,8 @@ LOGIN_HINT: Final = "run `opencode auth login`, or name a provider in your openc
 
 # `--agent plan` alone runs shell commands (runtimes §6).
 READ_ONLY: Final = {"edit": "deny", "bash": "deny", "webfetch": "deny", "external_directory": "deny"}
+# A server that the user started is confined by nobody, so it gets the material in the prompt.
+NO_TOOLS: Final = {"*": "deny"}
 # No shell: a command could reach beyond the worktree.
 MAY_EDIT: Final = {"edit": "allow", "bash": "deny", "webfetch": "deny", "external_directory": "deny"}
 PROVIDER_KEYS: Final = (
@@ -184,6 +186,7 @@ class OpencodeServer(Connection):
     runtime_name = "opencode"
     exchange_mode = "session-continuity"
     keeps_history = True
+    reads_files = False
 
     def __init__(self, url: str, password: str | None, health: HttpReply) -> None:
         self._url = url
@@ -243,7 +246,7 @@ class OpencodeServer(Connection):
         body = {
             "title": ask.title,
             "agent": "build" if ask.may_write else "plan",
-            "permission": _rules(MAY_EDIT if ask.may_write else READ_ONLY),
+            "permission": _rules(MAY_EDIT if ask.may_write else NO_TOOLS),
         }
         return self._post(f"/session?directory={quote(str(ask.workspace), safe='')}", body)
 
@@ -323,6 +326,10 @@ class OpencodeCli(CliConnection):
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
     }
 
+    own_folders: ClassVar = (
+        *(".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"),
+    )
+
     _listing: CommandResult | None = None
 
     def barrier(self, machine: Machine) -> Barred | None:
@@ -349,7 +356,7 @@ class OpencodeCli(CliConnection):
         config: dict[str, Any] = {
             "autoupdate": False,
             "share": "disabled",
-            "permission": MAY_EDIT if may_write else READ_ONLY,
+            "permission": (MAY_EDIT if may_write else READ_ONLY) if self.has_tools else NO_TOOLS,
         }
         if not self._names_hosted_model():
             config["disabled_providers"] = [HOSTED_PROVIDER]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from bridgehead.council.findings.tree import FileText
+from bridgehead.council.scope.scope import Section, sections
 
 MOST_CHARACTERS: Final = 200_000
-
-_DIFF_FILE: Final = re.compile(r"^(?=diff --git )", re.MULTILINE)
-_DIFF_NAME: Final = re.compile(r"^\+\+\+ (?:b/)?(?P<new>[^\t\n]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +26,8 @@ class Material:
 
     passages: tuple[Passage, ...] = ()
     left_out: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    """Files of which neither the text nor the diff is among the passages."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -45,9 +44,11 @@ class ScopeMaterial:
     def for_seat(self, *, reads_files: bool) -> Material:
         if reads_files:
             return self.diff
+        shown = {passage.origin for passage in self.diff.passages}
         return Material(
             self.diff.passages + self.files.passages,
             tuple(dict.fromkeys(self.diff.left_out + self.files.left_out)),
+            tuple(path for path in self.files.left_out if f"diff of {path}" not in shown),
         )
 
 
@@ -77,12 +78,8 @@ def _fitting(passages: Iterable[Passage], room: int) -> Material:
 
 
 def _diff_passages(diff: str) -> list[Passage]:
-    parts = [part for part in _DIFF_FILE.split(diff) if part.strip()]
-    return [Passage(_diff_name(part), part.rstrip("\n")) for part in parts]
+    return [Passage(_diff_name(part), part.text.rstrip("\n")) for part in sections(diff)]
 
 
-def _diff_name(part: str) -> str:
-    named = _DIFF_NAME.search(part)
-    if named is not None and named["new"] != "/dev/null":
-        return f"diff of {named['new']}"
-    return f"diff: {part.partition(chr(10))[0]}"
+def _diff_name(part: Section) -> str:
+    return f"diff of {part.new}" if part.new else f"diff: {part.text.partition(chr(10))[0]}"

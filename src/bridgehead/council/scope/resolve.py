@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bridgehead.council.scope.git import Git, GitFailed, repository_at
+from bridgehead.council.scope.git import Git, GitFailed, NoSuchRevision, repository_at
 from bridgehead.council.scope.scope import (
     EmptyScope,
     Scope,
@@ -22,8 +23,9 @@ from bridgehead.council.scope.scope import (
     is_text,
     renamed,
     sections,
+    text_digest,
 )
-from bridgehead.council.scope.withheld import LARGEST_FILE_BYTES, OWN_FOLDERS, Reason
+from bridgehead.council.scope.withheld import LARGEST_FILE_BYTES, OWN_FOLDERS, Reason, is_ours
 from bridgehead.errors import FileError, UserError
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
@@ -76,8 +78,9 @@ def walk(root: Path, start: str) -> Iterator[str]:
 class Change:
     """A change and the files it touches, in the state after it."""
 
-    def __init__(self, git: Git) -> None:
+    def __init__(self, git: Git, no_secrets: tuple[str, ...] = ()) -> None:
         self._git = git
+        self._no_secrets = no_secrets
 
     def since(self, base: str) -> Scope:
         """From the point where we left `base` to the working tree, untracked files included."""
@@ -86,7 +89,7 @@ class Change:
         start = (self._git.merge_base(start, head) if head else None) or start
         diff = self._git.diff(start)
         untracked = self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
-        sieve = ScopeFilter()
+        sieve = ScopeFilter(self._no_secrets)
         for path in dict.fromkeys([*_changed(diff), *untracked]):
             take_from_disk(sieve, self._git.directory, path)
         added = "".join(_as_added(path, sieve.texts[path]) for path in untracked if path in sieve.texts)
@@ -95,7 +98,7 @@ class Change:
     def staged(self) -> Scope:
         """What the next commit would hold."""
         diff = self._git.diff("--cached")
-        sieve = ScopeFilter()
+        sieve = ScopeFilter(self._no_secrets)
         self._take_blobs(sieve, self._index_entries(), _changed(diff))
         return self._scope("staged changes", sieve, diff, base_commit=self._git.head(), dirty=True)
 
@@ -109,7 +112,7 @@ class Change:
         if separator == "...":
             start = self._git.merge_base(start, end) or start
         diff = self._git.diff(start, end)
-        sieve = ScopeFilter()
+        sieve = ScopeFilter(self._no_secrets)
         self._take_blobs(sieve, self._tree_entries(end), _changed(diff))
         return self._scope(f"changes in {commit_range}", sieve, diff, base_commit=start, commit=end)
 
@@ -118,12 +121,55 @@ class Change:
         if not sections(patch):
             raise UnknownScope("--patch", "the text is no patch")
         contents, applied = _apply_in_scratch(self._git, patch)
-        sieve = ScopeFilter()
+        sieve = ScopeFilter(self._no_secrets)
         for path, content in contents.items():
             sieve.take(path, content)
         warnings = () if applied else (PATCH_NOT_APPLIED,)
         head = self._git.head()
         return self._scope("a patch", sieve, patch, base_commit=head, dirty=True, warnings=warnings)
+
+    def pushed_base(self, commit: str | None) -> str | None:
+        """Where a change begins that is to be pushed: what the upstream or the remote's main branch has of it."""
+        tip = self._git.commit(commit or "HEAD") if commit or self._git.head() else None
+        for name in ("@{upstream}", "origin/HEAD"):
+            with suppress(NoSuchRevision):
+                return self._git.merge_base(self._git.commit(name), tip) if tip else None
+        return tip if commit is None else None
+
+    def touched(self, base: str | None) -> tuple[str, ...]:
+        """Files that differ from `base` in the working tree, new ones included."""
+        untracked = self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
+        return tuple(
+            dict.fromkeys([*self._differing(base), *(path for path in untracked if not is_ours(path))])
+        )
+
+    def committed(
+        self, commit: str, base: str | None, paths: Collection[str]
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Digests of files as a commit has them, and which of its files differ from `base`."""
+        changed = self._differing(base, commit)
+        return self._digests(self._tree_entries(commit), {*paths, *changed}), changed
+
+    def indexed(self, base: str | None, paths: Collection[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The same of what the next commit would hold."""
+        changed = self._differing("--cached", base)
+        return self._digests(self._index_entries(), {*paths, *changed}), changed
+
+    def _differing(self, *what: str | None) -> tuple[str, ...]:
+        """Files of the user's that git names; ours are never part of a review."""
+        if None in what:
+            return ()
+        names = self._git.fields("diff", "--name-only", "--relative", "-z", *filter(None, what), "--")
+        return tuple(name for name in names if not is_ours(name))
+
+    def _digests(self, entries: Iterator[tuple[str, str, str]], wanted: Collection[str]) -> dict[str, str]:
+        found = {
+            path: blob for mode, blob, path in entries if path in wanted and mode not in (_SYMLINK, _GITLINK)
+        }
+        texts = zip(found, self._git.blobs(list(found.values())), strict=True)
+        return {
+            path: text_digest(text.decode("utf-8", "replace")) for path, text in texts if text is not None
+        }
 
     def _scope(
         self,
@@ -245,6 +291,7 @@ def resolve_scope(
     cwd: Path,
     environment: Mapping[str, str],
     allow_words: bool = False,
+    no_secrets: tuple[str, ...] = (),
 ) -> Scope:
     """The scope that was asked for; without any, the whole project. `allow_words` admits entries that name no path."""
     if len(request.kinds) > 1:
@@ -252,10 +299,12 @@ def resolve_scope(
     root = project.resolve()
     git = repository_at(root, environment)
     if request.kinds in ([], ["paths"]):
-        return _Paths(git, root, cwd).scope(request.paths or (str(root),), allow_words=allow_words)
+        return _Paths(git, root, cwd, no_secrets).scope(
+            request.paths or (str(root),), allow_words=allow_words
+        )
     if git is None:
         raise NoRepository(request.kinds[0])
-    change = Change(git)
+    change = Change(git, no_secrets)
     if request.patch is not None:
         return change.patch(request.patch)
     if request.commit_range is not None:
@@ -266,15 +315,16 @@ def resolve_scope(
 class _Paths:
     """Files and directories in their working state."""
 
-    def __init__(self, git: Git | None, root: Path, cwd: Path) -> None:
+    def __init__(self, git: Git | None, root: Path, cwd: Path, no_secrets: tuple[str, ...]) -> None:
         self._git = git
+        self._no_secrets = no_secrets
         self._root = root
         self._cwd = cwd
 
     def scope(self, entries: tuple[str, ...], *, allow_words: bool) -> Scope:
         wanted = [self._relative(entry, allow_words=allow_words) for entry in entries]
         paths = [path for path in wanted if path is not None]
-        sieve = ScopeFilter()
+        sieve = ScopeFilter(self._no_secrets)
         for path in self._listed(paths):
             take_from_disk(sieve, self._root, path)
         for path in self._ignored(paths):

@@ -6,12 +6,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from functools import cached_property
 from typing import Final
 
-from bridgehead.council.scope.withheld import LeftOut, Reason, is_ours, withheld_by_content, withheld_by_name
+from bridgehead.council.scope.withheld import (
+    LeftOut,
+    Reason,
+    is_ours,
+    masked,
+    masked_text,
+    withheld_by_content,
+    withheld_by_name,
+)
 from bridgehead.errors import UserError
 
 _SECTION: Final = re.compile(r"^(?=diff --git )", re.MULTILINE)
@@ -21,10 +30,13 @@ _NAMES: Final = re.compile(
 )
 _HEADER: Final = re.compile(r"^diff --git (?P<old>.+) (?P<new>\S+|\"[^\"]+\")$", re.MULTILINE)
 _HUNK: Final = re.compile(r"^@@ ", re.MULTILINE)
+_HUNK_START: Final = re.compile(r"@@ -\S+ \+(?P<new>\d+)")
+_HUNK_AND_AFTER: Final = re.compile(r"\A.*?(?=^@@ )", re.MULTILINE | re.DOTALL)
 _NO_FILE: Final = "/dev/null"
 _ESCAPES: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 MOST_TEXT_BYTES: Final = 128 * 1024 * 1024
 NAMED_IN_NOTES: Final = 5
+_ABOUT_SECRETS: Final = (Reason.SECRET, Reason.MASKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,29 @@ def without_paths(patch: str, withheld: Container[str]) -> str:
         if section.is_text and not any(path in withheld for path in section.paths)
     ]
     return "".join(kept)
+
+
+def touched_lines(patch: str) -> dict[str, tuple[tuple[int, int], ...]]:
+    """{path: (first, last), ...} of the lines a patch adds or changes; where it only removes, the two lines around."""
+    return {section.new: tuple(_blocks(section.text)) for section in sections(patch) if section.new}
+
+
+def _blocks(section: str) -> Iterator[tuple[int, int]]:
+    number, first, removed = 0, None, False
+    for line in [*_HUNK_AND_AFTER.sub("", section, count=1).split("\n"), "@@ "]:
+        if line.startswith("+"):
+            first = number if first is None else first
+            number += 1
+        elif line.startswith("-"):
+            removed = True
+        elif not line.startswith("\\"):
+            if first is not None:
+                yield first, number - 1
+            elif removed:
+                yield max(number - 1, 1), number
+            first, removed = None, False
+            at = _HUNK_START.match(line)
+            number = int(at["new"]) if at else number + 1
 
 
 def renamed(patch: str) -> dict[str, str]:
@@ -218,16 +253,20 @@ class Scope:
 def _left_out_note(reason: Reason, paths: list[str]) -> str:
     named = ", ".join(paths[:NAMED_IN_NOTES])
     more = f" and {len(paths) - NAMED_IN_NOTES} more" if len(paths) > NAMED_IN_NOTES else ""
-    return f"left out ({reason}): {named}{more}"
+    how = "; council.no_secrets names files to show as they are" if reason in _ABOUT_SECRETS else ""
+    what = "shown with values masked" if reason is Reason.MASKED else f"left out ({reason})"
+    return f"{what}: {named}{more}{how}"
 
 
 class ScopeFilter:
     """Takes files one by one and sorts them into shown, withheld and left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, no_secrets: tuple[str, ...] = ()) -> None:
         self.texts: dict[str, str] = {}
         self.withheld_texts: dict[str, str] = {}
         self.left_out: list[LeftOut] = []
+        self._no_secrets = no_secrets
+        """Patterns of files whose owner says that what looks like a secret in them is none."""
         self._room = MOST_TEXT_BYTES
 
     def take(self, path: str, content: bytes | None) -> None:
@@ -238,6 +277,13 @@ class ScopeFilter:
             self.leave_out(path, Reason.UNREADABLE)
             return
         by_name, by_content = withheld_by_name(path), withheld_by_content(content)
+        if Reason.SECRET in (by_name, *(by_content or ())) and self._has_no_secrets(path):
+            by_name = by_content = None
+        original = content
+        if by_name is None and by_content and by_content[0] is Reason.SECRET and (shown := masked(content)):
+            self.leave_out(path, Reason.MASKED, by_content[1])
+            content, by_content = shown, None
+            self.withheld_texts[path] = original.decode("utf-8", "replace")
         if by_name is not None:
             self.leave_out(path, by_name)
         elif by_content is not None:
@@ -257,26 +303,42 @@ class ScopeFilter:
             self.left_out.append(LeftOut(shown, reason, detail))
 
     def clean_diff(self, diff: str) -> str:
-        """The diff without withheld files, and without sections that bear a secret themselves."""
-        hidden = {entry.path for entry in self.left_out}
-        for section in sections(diff):
+        """The diff without withheld files, and without sections that bear a secret themselves; values are masked."""
+        shown = "".join(self._masked(section) for section in sections(diff))
+        hidden = {entry.path for entry in self.left_out if entry.reason is not Reason.MASKED}
+        for section in sections(shown):
             hidden |= self._hidden_in(section.text, section.paths)
-        return without_paths(diff, hidden)
+        return without_paths(shown, hidden)
+
+    def _masked(self, section: Section) -> str:
+        harmless = section.paths and all(map(self._has_no_secrets, section.paths))
+        return section.text if harmless else masked_text(section.text)
+
+    def _has_no_secrets(self, path: str) -> bool:
+        return any(fnmatch(path, pattern) for pattern in self._no_secrets)
 
     def _hidden_in(self, text: str, paths: tuple[str, ...]) -> set[str]:
         """Paths of a section that must not be shown; a removed line may bear a secret that the file has no more."""
         if any(is_ours(path) for path in paths):
             return set(paths)
+        if all(map(self._has_no_secrets, paths)):
+            return set()
         found = withheld_by_content(text.encode("utf-8", "replace"))
         by_name = next(filter(None, map(withheld_by_name, paths)), None)
         if by_name is None and (found is None or found[0] is not Reason.SECRET):
             return set()
-        known = {entry.path for entry in self.left_out}
+        known = {entry.path for entry in self.left_out if entry.reason is not Reason.MASKED}
         for path in paths:
             if path not in known:
                 self.leave_out(path, by_name or Reason.SECRET, "in the diff")
                 self.texts.pop(path, None)
         return set(paths)
+
+
+def text_digest(text: str) -> str:
+    """What a reviewed file is known by, as it was shown; a line end that git translates makes no difference."""
+    shown = masked_text(text.replace("\r\n", "\n"))
+    return hashlib.sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def is_text(path: str) -> bool:

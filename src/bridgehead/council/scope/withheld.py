@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Final
 
-from bridgehead.host.secrets_scan import scan
+from bridgehead.host.secrets_scan import scan, with_values_masked
 
 LARGEST_FILE_BYTES: Final = 2 * 1024 * 1024
 # Ours: never part of a scope, of its counts or of its fingerprint (council §18).
@@ -65,6 +65,8 @@ class Reason(StrEnum):
     IGNORED = "ignored"
     """Ignored by git; a folder that is ignored as a whole is named once, with a slash."""
     SECRET = "secret"
+    MASKED = "masked"
+    """Shown, with what looks like a secret in it masked."""
     AGENT_CONFIGURATION = "agent-configuration"
     BINARY = "binary"
     TOO_LARGE = "too-large"
@@ -111,6 +113,17 @@ def withheld_by_content(content: bytes) -> tuple[Reason, str] | None:
     if hits := scan(content):
         return Reason.SECRET, f"{hits[0].kind}, line {hits[0].line}"
     return None
+
+
+def masked_text(text: str) -> str:
+    """The text with values that are given to telling names masked."""
+    return with_values_masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+
+def masked(content: bytes) -> bytes | None:
+    """A file or patch that bears secrets with their values masked; None where that does not make it harmless."""
+    shown = with_values_masked(content)
+    return None if scan(shown) else shown
 
 
 def _is_environment_file(name: str) -> bool:

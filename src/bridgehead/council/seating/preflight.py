@@ -12,7 +12,7 @@ from typing import Any, Final
 from bridgehead.contract.report import ModelWarning
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.timeouts import Timeout, bridge_deadline, estimate_timeout
-from bridgehead.contract.words import Intensity, Status
+from bridgehead.contract.words import Intensity, Status, TaskType
 from bridgehead.council.attendance import DISABLED
 from bridgehead.council.calls import Seat, SeatEvent
 from bridgehead.council.request.settings import MEDIUM, NOT_FOUND
@@ -49,6 +49,7 @@ _BRIDGE_OF_EXECUTOR: Final = {
 UNKNOWN: Final = "unknown"
 TEAMS_VARIABLE: Final = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
 TEAM_DOMAINS: Final = 3
+NO_TOOLS: Final = "it has no tools, or nothing here can confine them: bridgehead doctor"
 NO_TEAM: Final = "agent teams were asked for and the dispatcher passes no messages"
 
 
@@ -99,6 +100,8 @@ class Wishes:
     reasoning_cap: str = MEDIUM
     may_use_most_reasoning: bool = False
     max_concurrency: int = 8
+    shortest_timeout: int = 0
+    """No call is given up before it was silent this long, however small the estimate (`council.timeout`)."""
     discovery: dict[str, Any] = field(default_factory=dict)
 
 
@@ -178,13 +181,21 @@ class _Preflight:
             self._note(
                 "availability_check", "found", connection=kind.kind, path=getattr(located, "path", None)
             )
-            barrier = located.barrier(self._machine)
+            barrier = self._unable(located) or located.barrier(self._machine)
             if barrier is None:
                 self._note("auth_check", "passed", connection=kind.kind)
                 return located
             self._note("auth_check", "failed", connection=kind.kind, detail=barrier.reason)
             barred.append((barrier, located))
         return self._barred(*barred[0]) if barred else self._absent(missing)
+
+    def _unable(self, connection: Connection) -> Barred | None:
+        """An implementation is made by somebody who has the files and may use tools."""
+        if self._task.task_type is not TaskType.IMPLEMENTATION or connection.reads_files:
+            return None
+        return Barred(
+            Status.SKIPPED, f"cli_error: {connection.runtime_name} cannot change files here", NO_TOOLS
+        )
 
     def _barred(self, barrier: Barred, connection: Connection) -> NotSeated:
         self._connection = connection
@@ -254,7 +265,7 @@ class _Preflight:
                 timeout, timeout_s=math.ceil(timeout.timeout_s * factor), bridge_multiplier=factor
             )
         self._note("timeout_estimate", "done", value_seconds=timeout.timeout_s, basis=timeout.basis)
-        return timeout
+        return replace(timeout, timeout_s=max(timeout.timeout_s, self._wishes.shortest_timeout))
 
     def _deadline(self, timeout_seconds: int) -> int:
         domains = len(self._task.domains)

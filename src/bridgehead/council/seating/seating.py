@@ -95,6 +95,10 @@ class Seats(Protocol):
         """The directory a connection works in."""
         ...
 
+    def scratch(self, runtime: str) -> Path | None:
+        """A private folder of the seat's own, for a home and temporary files."""
+        ...
+
     def schema_file(self, answer: Answer) -> Path | None:
         """A file with the JSON Schema of what a call asks for, for programs that take one."""
         ...
@@ -117,6 +121,7 @@ class LocalSeats:
     wishes: Wishes = field(default_factory=Wishes)
     worktree: Path | None = None
     pass_env: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     native: Mapping[str, NativeDispatcher] = field(default_factory=dict)
     host_seat: str | None = None
     project: Path | None = None
@@ -127,6 +132,8 @@ class LocalSeats:
     """Runtimes that are not asked because of what they refused lately, with the reason."""
     outside: bool = True
     """Whether runtimes of other packages may sit."""
+    barred: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By seat, what has refused it since it was last seated; none of them is asked again."""
 
     def check(self, runtime: str, cancel: Cancel) -> SeatOutcome:
         """Never raises: whatever goes wrong with one runtime is that runtime's report (council §1)."""
@@ -135,6 +142,7 @@ class LocalSeats:
                 return self._examine(cancel)
             if runtime.startswith(RIG_MARK):
                 return self._post(runtime)
+            self.barred.pop(runtime, None)  # seated anew: somebody may have logged in meanwhile
             outcome = self.preflight(self.setup(runtime))
             if isinstance(outcome, Ready) and self._refuses(outcome):
                 facts = self._facts(runtime, connection=outcome.connection.kind)
@@ -151,7 +159,8 @@ class LocalSeats:
 
     def check_again(self, name: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
         setup = replace(self.setup(name), retired=refused.error_class == "retired")
-        again = self.preflight(setup, barred=frozenset({connection.runtime_name}))
+        self.barred[name] = self.barred.get(name, frozenset()) | {connection.runtime_name}
+        again = self.preflight(setup, barred=self.barred[name])
         if isinstance(again, Ready):
             return again
         runtime = find_runtime(name, outside=self.outside)
@@ -177,6 +186,9 @@ class LocalSeats:
         if self.worktree is not None and not is_first_round:
             return self.worktree
         return self.snapshot.tree
+
+    def scratch(self, runtime: str) -> Path | None:
+        return self.snapshot.folder / "seats" / runtime
 
     def schema_file(self, answer: Answer) -> Path | None:
         path = self.snapshot.folder / f"{answer}.schema.json"
@@ -224,6 +236,7 @@ class LocalSeats:
             settings=self.entry(runtime),
             environment=self.machine.environment,
             pass_env=self.pass_env,
+            readable=self.readable,
             native=self.native.get(runtime),
             host_seat=self.host_seat == runtime,
             project=self.project,

@@ -48,7 +48,7 @@ from bridgehead.council.reporting.report import (
 )
 from bridgehead.council.request.plan import CouncilPlan, is_judged
 from bridgehead.council.synthesis.cross_challenge import COMPLETED, FAILED
-from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
+from bridgehead.council.synthesis.finding import CALLER, CouncilFinding, SeatReport
 from bridgehead.council.synthesis.finding_entry import finding_entry
 from bridgehead.council.synthesis.proposals import proposal_entries
 from bridgehead.council.synthesis.synthesis import CrossDebate
@@ -240,14 +240,22 @@ def assemble_report(
     dismissed = apply_to_entries(plan, inputs, standing, tree)
     comparison, run = compare_entries(plan, inputs, seats, standing, tree)
     standing = [annotated(entry, plan, dismissed, comparison) for entry in standing]
-    left = [entry for entry in standing if entry.id not in dismissed.dismissed]
+    apart = {entry.id for entry in standing if not touches(entry, inputs)}
+    left = [entry for entry in standing if entry.id not in dismissed.dismissed and entry.id not in apart]
+    gated = [entry for entry in standing if counts_for_gate(entry, plan, dismissed) and entry.id not in apart]
     tasks = _Verdicts(plan, seats, findings)
     used = [seat for seat in seats if seat.report.bridge in attendance.available]
+    unread = unread_files(used) if is_judged(plan.task.task_type, plan.task.mode) else ()
     report = CouncilReport(
         type=_report_type(plan, seats),
         review_id=plan.review_id,
-        verdict=tasks.of(left),
-        gate_verdict=tasks.of([entry for entry in standing if counts_for_gate(entry, plan, dismissed)]),
+        verdict=_unless_unread(tasks.of(left), unread),
+        gate_verdict=_unless_unread(tasks.of(gated), unread),
+        untouched_findings=tuple(
+            entry for entry in standing if entry.id in apart and entry.id not in dismissed.dismissed
+        ),
+        incomplete=bool(unread),
+        unread=unread,
         timestamp=at,
         mode=plan.task.mode,
         task_type=plan.task.task_type,
@@ -281,14 +289,19 @@ def assemble_report(
             for entry in standing
             if entry.id in dismissed.dismissed
         ),
-        comparison=comparison_entry(plan, comparison, standing),
+        comparison=comparison_entry(plan, comparison, left),
         challenge_notes=tuple(note.to_json() for note in debated.notes),
-        synthesis_notes=plan.notes,
+        synthesis_notes=(*plan.notes, *([f"read by no seat: {', '.join(unread)}"] if unread else [])),
         stage_b=debated.outcome,
-        warnings=(*plan.warnings, *warnings, *dismissal_warnings(dismissed)),
+        warnings=(
+            *plan.warnings,
+            *warnings,
+            *dismissal_warnings(dismissed),
+            *([f"unread_files:{len(unread)}"] if unread else []),
+        ),
         council_type=_council_type(seats),
         diversity_sources=_union(seat.report.diversity_sources for seat in used),
-        participants=tuple(map(_participant, seats)),
+        participants=tuple(_participant(seat, plan.task.files) for seat in seats),
         models_used=_union(_models(seat) for seat in used),
         runtimes_used=_union((seat.report.runtime or seat.name,) for seat in used),
         toolchains_used=_union((seat.report.toolchain,) for seat in used if seat.report.toolchain),
@@ -359,8 +372,33 @@ def several_seats(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
     return len(counting) > 1 and not plan.options.fallback and not plan.takes_first_available
 
 
-def _participant(seat: SeatReport) -> Participant:
+def touches(entry: FindingEntry, inputs: RunInputs) -> bool:
+    """Whether a finding is about the reviewed change: on its lines, or at no line at all."""
+    anchor = anchor_of(entry)
+    if inputs.touched is None or anchor is None:
+        return True
+    first, last = anchor.lines
+    return any(first <= end and start <= last for start, end in inputs.touched.get(anchor.path, ()))
+
+
+def unread_files(seats: Sequence[SeatReport]) -> tuple[str, ...]:
+    """What none of these seats has seen."""
+    unseen = [_unseen(seat) for seat in seats if seat.name != CALLER]
+    return tuple(path for path in unseen[0] if all(path in other for other in unseen)) if unseen else ()
+
+
+def _unseen(seat: SeatReport) -> tuple[str, ...]:
+    return seat.report.unseen_files if isinstance(seat.report.unseen_files, tuple) else ()
+
+
+def _unless_unread(verdict: Verdict | None, unread: Sequence[str]) -> Verdict | None:
+    """Nobody passes what nobody has read; what is bad already stays so."""
+    return None if unread and verdict is Verdict.PASS else verdict
+
+
+def _participant(seat: SeatReport, files: int | None) -> Participant:
     report = seat.report
+    unseen = len(_unseen(seat))
     return Participant(
         bridge=report.bridge,
         status=report.status.value,
@@ -369,12 +407,13 @@ def _participant(seat: SeatReport) -> Participant:
         models=_models(seat),
         outputs=len(report.outputs),
         debate_rounds=report.debate_rounds,
-        verdict=report.verdict,
+        verdict=_unless_unread(report.verdict, _unseen(seat)),
         confidence=report.confidence,
         usage=report.usage,
         verified=seat.verified,
         remote=report.remote if isinstance(report.remote, dict) else None,
         reason=report.skip_reason or report.halt_reason,
+        coverage=100 * max(files - unseen, 0) // files if unseen and files else None,
     )
 
 
@@ -394,8 +433,8 @@ def _council_type(seats: Sequence[SeatReport]) -> str:
 def _report_type(plan: CouncilPlan, seats: Sequence[SeatReport]) -> str:
     if not plan.is_debate:
         return COUNCIL
-    # Without messaging phases 3 and 4 were skipped (council §17).
-    debated = any(seat.report.dispatch_mode == "agent-teams" for seat in seats)
+    # Where nobody was challenged phases 3 and 4 were skipped (council §17).
+    debated = any(seat.report.debate_rounds for seat in seats)
     return DEBATE if debated else DEBATE_FALLBACK
 
 

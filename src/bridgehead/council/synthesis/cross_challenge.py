@@ -98,8 +98,11 @@ class CrossChallenge:
         log: Log,
         *,
         attempt: int = 1,
+        settled: Sequence[CouncilFinding] = (),
     ) -> None:
+        """`settled` are findings of an earlier run: late ones are held against them, they stay as they are."""
         self.findings = list(findings)
+        self._settled = [one for one in settled if one.cls is not FindingClass.WITHDRAWN]
         self.notes: list[ChallengeNote] = []
         self.warnings: list[str] = []
         self.outcome = COMPLETED
@@ -239,9 +242,9 @@ class CrossChallenge:
 
     def _new_findings(self, drafts: Sequence[Draft]) -> list[CouncilFinding]:
         """Integration findings that are not there already."""
-        known = [Candidate.of(as_output(finding)) for finding in self.findings]
+        known = [Candidate.of(as_output(finding)) for finding in (*self._settled, *self.findings)]
         added: list[CouncilFinding] = []
-        number = highest_number(self.findings, FindingClass.INTEGRATION)
+        number = highest_number([*self._settled, *self.findings], FindingClass.INTEGRATION)
         for draft in drafts:
             finding = _integration_finding(draft)
             candidate = Candidate.of(as_output(finding))
@@ -268,7 +271,10 @@ class CrossChallenge:
     ) -> list[Ask]:
         packet = {
             "round": self.rounds,
-            FINDINGS: [_shown(finding) for finding in shown],
+            FINDINGS: [
+                *({**_shown(finding), "settled": True} for finding in self._settled),
+                *(_shown(finding) for finding in shown),
+            ],
             "open_challenges": [],
             "synthesis": "",
         }

@@ -111,7 +111,14 @@ class Synthesis:
     def _debate(self, seat: Seat, fresh: Sequence[CouncilFinding]) -> tuple[Call, ...]:
         self._runs += 1
         self._stage = CrossChallenge(
-            fresh, seat, self._plan.task, self._inputs, self._tally, self._log, attempt=self._runs
+            fresh,
+            seat,
+            self._plan.task,
+            self._inputs,
+            self._tally,
+            self._log,
+            attempt=self._runs,
+            settled=self._beside,
         )
         self.is_done = False
         self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)

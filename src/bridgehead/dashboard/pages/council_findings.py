@@ -11,6 +11,7 @@ import msgspec
 
 from bridgehead.assembly.council.views import FindingText
 from bridgehead.contract.words import Severity
+from bridgehead.council.reporting.render.sentences import challenged
 from bridgehead.dashboard.excerpts import Excerpt, Excerpts
 
 PAGE_LENGTH: Final = 50
@@ -175,16 +176,14 @@ def standing_of(finding: Mapping[str, Any]) -> str:
         f"evidence not found ({finding['evidence_check'].get('reason')})"
         if (finding.get("evidence_check") or {}).get("outcome") == "failed"
         else None,
-        _challenged(finding["challenges"], bool(finding["positions"])),
+        challenged(
+            finding["challenges"],
+            disputed=bool(finding["positions"] or finding["disputed_in"] or finding["class"] == "disputed"),
+            evidence=(finding.get("evidence_check") or {}).get("outcome"),
+        ),
         "reported by one seat only" if len(seats_of(finding)) == 1 else None,
     ]
     return " · ".join(fact for fact in facts if fact)
-
-
-def _challenged(challenges: int, disputed: bool) -> str | None:
-    if not challenges:
-        return None
-    return f"{'disputed after' if disputed else 'survived'} {challenges} challenge{'s' if challenges > 1 else ''}"
 
 
 def story_of(history: Iterable[Mapping[str, Any]]) -> Iterable[FindingStory]:

@@ -138,7 +138,7 @@ def _review_findings(envelope: Envelope, reviews: Reviews) -> tuple[Kind, ...]:
     from bridgehead.rigs.trust.council_mark import council_findings
 
     message_type = _text(envelope.frontmatter, "type")
-    return tuple(council_findings(message_type, envelope.body, reviews.report_sha256))
+    return tuple(council_findings(message_type, envelope.body, reviews.known_mark))
 
 
 def _text(frontmatter: Mapping[str, Value], name: str) -> str:
@@ -174,7 +174,10 @@ class Verifier:
     def _findings(
         self, subject: Subject, check: SignatureCheck, together: Sequence[Subject]
     ) -> Iterator[Kind]:
-        yield from subject.findings
+        signed_by_known = self._signers is not None and check.signature is Signature.KNOWN
+        # Whom this machine trusts may vouch for a council that was held elsewhere.
+        vouched = {Kind.COUNCIL_UNCONFIRMED} if signed_by_known else set()
+        yield from (kind for kind in subject.findings if kind not in vouched)
         if Kind.SYMLINK in subject.findings:
             return
         signers_known = self._signers is not None

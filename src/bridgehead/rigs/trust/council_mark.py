@@ -6,7 +6,8 @@ A fenced block in the body of a RESULT, so that people see it, every tool keeps 
     {"council": "…", "verdict": "PASS", "report_sha256": "…"}
     ```
 
-It is the sender's word. What it says can be checked where the report is at hand.
+It is the sender's word. The record of the machine that held the council confirms it; elsewhere a good signature of
+somebody who is trusted there does, and without either it is not believed.
 """
 
 from __future__ import annotations
@@ -79,11 +80,11 @@ def read_mark(body: str) -> CouncilMark | MarkUnreadable | None:
 
 
 def council_findings(
-    message_type: str, body: str, report_sha256: Callable[[str], str | None]
+    message_type: str, body: str, known_mark: Callable[[str], CouncilMark | None]
 ) -> Iterator[Kind]:
     """Yield what keeps an envelope from being a reviewed hand-off; only results have to be one.
 
-    `report_sha256` gives the hash of a council's report, None where it is not at hand.
+    `known_mark` gives what the record here says about a council, None where it says nothing.
     """
     if message_type != REVIEWED_TYPE:
         return
@@ -92,7 +93,9 @@ def council_findings(
         yield Kind.COUNCIL_ABSENT
     elif isinstance(mark, MarkUnreadable):
         yield Kind.COUNCIL_UNREADABLE
-    elif report_sha256(mark.council) not in (None, mark.report_sha256):
+    elif (known := known_mark(mark.council)) is None:
+        yield Kind.COUNCIL_UNCONFIRMED
+    elif known != mark:
         yield Kind.COUNCIL_MISMATCH
 
 

@@ -31,10 +31,13 @@ class Kind(StrEnum):
     COUNCIL_ABSENT = "council_absent"
     COUNCIL_UNREADABLE = "council_unreadable"
     COUNCIL_MISMATCH = "council_mismatch"
+    COUNCIL_UNCONFIRMED = "council_unconfirmed"
 
 
 REFUSES_PULL = frozenset({Kind.REWRITTEN})
-OF_COUNCILS = frozenset({Kind.COUNCIL_ABSENT, Kind.COUNCIL_UNREADABLE, Kind.COUNCIL_MISMATCH})
+OF_COUNCILS = frozenset(
+    {Kind.COUNCIL_ABSENT, Kind.COUNCIL_UNREADABLE, Kind.COUNCIL_MISMATCH, Kind.COUNCIL_UNCONFIRMED}
+)
 QUARANTINES = OF_COUNCILS | {
     Kind.PARSE_FAILED,
     Kind.SCHEMA_INVALID,

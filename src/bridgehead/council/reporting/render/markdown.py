@@ -90,6 +90,7 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
     yield from _table(entries)
     for entry in entries:
         yield from _finding(entry, compared=bool(comparison_line(report)))
+    yield from _untouched(report)
     yield from _withdrawn(report)
     yield from _dismissed(report)
     yield from _recommendation(report)
@@ -134,6 +135,14 @@ def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
         if note:
             yield ""
             yield f"_{escaped(note)}_"
+
+
+def _untouched(report: CouncilReport) -> Iterator[str]:
+    if report.untouched_findings:
+        yield ""
+        yield "## On lines the change did not touch"
+        for one in report.untouched_findings:
+            yield f"- {one.id} {one.severity or one.type}: {escaped(one.title)} ({escaped(place_of(one))})"
 
 
 def _withdrawn(report: CouncilReport) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Final
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import Severity, Status, severity_rank
 from bridgehead.council.findings.evidence import read_citations
-from bridgehead.council.reporting.report import STATIC, CouncilReport, FindingEntry, Participant
+from bridgehead.council.reporting.report import STATIC, CouncilReport, FindingClass, FindingEntry, Participant
 
 _SENTENCES: Final = {
     "no_model_took_part": "no model took part: this is static analysis alone",
@@ -21,16 +21,24 @@ _SENTENCES: Final = {
     "scope_changed_since_start": "the files have changed meanwhile; this is about their state at the start",
     "budget_reached": "the budget ended it early; raise --max-calls or --max-cost to let them finish",
     "uncommitted_left_out": "made on top of the last commit; what you have not committed is not in it",
-    "material_left_out": "not everything fitted into the prompts; the report names what was left out",
+    "material_left_out": "not everything fitted into the prompts; left out by seat: {detail}",
+    "unread_files": "no seat has read {detail} of the files, so this is no verdict on them; the report names them",
+    "static_truncated": "the analysers found more than is listed, left out: {detail}",
+    "analyser_failed": "an analyser gave no answer: {detail}",
+    "model_replaced": "the settings name models that could not be asked, others answered: {detail}",
     "untrusted_setting_ignored": (
         "nobody has trusted .bridge-settings.json, so this of it was ignored: {detail}; "
         "read it, then: bridgehead config trust .bridge-settings.json"
+    ),
+    "asked_without_tools": (
+        "nothing on this machine can keep {detail} to the private copy, so it was asked without its tools; "
+        "bridgehead doctor says what is missing"
     ),
     "cost_unknown": "{detail} does not say what it costs and counted as 0",
 }
 _IN_REPORTS: Final = {
     **_SENTENCES,
-    "left_out": "kept from the models, by reason and number of files: {detail}",
+    "left_out": "kept from the models, or shown with secrets masked, by reason and number of files: {detail}",
     "settings_stale": ".bridge-settings.json is older than it allows itself to be; --write-settings dates it anew",
     "halted_bridge_skipped": "{detail} needed somebody and went on without; see bridgehead pending",
     "da_challenge_missing": "the second look left these unchallenged: {detail}",
@@ -135,7 +143,7 @@ def place_of(entry: FindingEntry) -> str:
 
 def quoted_code(entry: FindingEntry) -> str:
     """The first line of what the evidence quotes."""
-    cited = read_citations(entry.evidence or "")
+    cited = read_citations(entry.evidence or "", [entry.anchor["path"]] if entry.anchor else ())
     quotes = [quote for citation in cited.citations for quote in citation.quotes] or list(cited.loose)
     lines = [line.strip() for quote in quotes for line in quote.splitlines() if line.strip()]
     return one_line(lines[0]) if lines else ""
@@ -157,15 +165,27 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
         facts.append("quoted line checked")
     elif entry.evidence_check.get("outcome") == "failed":
         facts.append(f"evidence not found ({entry.evidence_check.get('reason')})")
-    if entry.challenges:
-        facts.append(
-            f"{'disputed after' if entry.positions else 'survived'} {plural(entry.challenges, 'challenge')}"
-        )
+    disputed = bool(entry.positions or entry.disputed_in or entry.cls is FindingClass.DISPUTED)
+    if outcome := challenged(
+        entry.challenges, disputed=disputed, evidence=entry.evidence_check.get("outcome")
+    ):
+        facts.append(outcome)
     if entry.shared_cli_path:
         facts.append("agreed over CLIs only")
     if compared and entry.state in ("new", "regressed"):
         facts.append(entry.state)
     return " · ".join(facts)
+
+
+def challenged(challenges: int, *, disputed: bool, evidence: object) -> str:
+    """What came of the challenges: what is disputed, or whose evidence is not there, has survived none."""
+    if not challenges:
+        return ""
+    if disputed:
+        return f"disputed after {plural(challenges, 'challenge')}"
+    if evidence == "failed":
+        return f"{plural(challenges, 'challenge')}, and its evidence does not hold"
+    return f"survived {plural(challenges, 'challenge')}"
 
 
 def _is_static(entry: FindingEntry) -> bool:
@@ -231,7 +251,10 @@ def requirements_line(report: CouncilReport) -> str:
 
 def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
     """The verdict and what it rests on; nothing found is a good answer."""
-    word = report.verdict or "DONE"
+    word = report.verdict_word or "DONE"
+    if report.incomplete and not entries:
+        unread = f"{len(report.unread)} of {plural(report.files or 0, 'file')}"
+        return f"{word}   nothing found, but nobody has read {unread}"
     if entries:
         return f"{word}   {counted_severities(entries)}{_agreement(entries)}"
     seats = plural(len(report.bridges_available), "seat")
@@ -259,7 +282,8 @@ def _agreement(entries: Sequence[FindingEntry]) -> str:
 
 
 def _seat(participant: Participant) -> str:
-    details = [participant.connection or "", *participant.models]
+    saw = f"saw {participant.coverage} % of the files" if participant.coverage is not None else ""
+    details = [participant.connection or "", *participant.models, saw]
     inside = ", ".join(one_line(detail) for detail in details if detail and detail != "embedded")
     return f"{one_line(participant.bridge)} ({inside})" if inside else one_line(participant.bridge)
 

@@ -132,6 +132,9 @@ def _below(report: CouncilReport) -> Iterator[str]:
         new = sum(one.dismissed_in_this_change for one in report.dismissed_findings)
         by_change = f", {new} by this change itself" if new else ""
         lines.append(f"dismissed {len(report.dismissed_findings)}   (.bridgehead/dismissals.toml{by_change})")
+    if report.untouched_findings:
+        found = plural(len(report.untouched_findings), "finding")
+        lines.append(f"{found} on lines the change did not touch, in the report; --whole-files counts them")
     if requirements := requirements_line(report):
         lines.append(f"requirements: {requirements}")
     if compared := comparison_line(report):
@@ -162,7 +165,7 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
     for pending in report.bridges_pending:
         yield f"waiting {pending['bridge']} since {pending['since']}; bridgehead council resume {report.review_id}"
     if report.type == DEBATE_FALLBACK:
-        yield "note    its agents cannot write to each other: they looked and voted, and nobody was challenged"
+        yield "note    there was no round of challenges: its agents looked and voted"
     for note in notes(report.warnings):
         yield f"note    {note}"
 

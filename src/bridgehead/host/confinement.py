@@ -1,0 +1,265 @@
+"""What a foreign program and its children may touch, and the launcher that holds them to it.
+
+Linux: Landlock, put on by this very file run as a script before it becomes the program; or bubblewrap, for programs
+that put their own commands into a sandbox made of mounts, which Landlock does not let them. macOS: a sandbox-exec
+profile. Run as a script it imports as little as it can (no pathlib), because every call of a runtime starts with it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # typing itself would be the largest import of the launcher
+if TYPE_CHECKING:
+    from ctypes import CDLL
+
+LANDLOCK = "landlock"
+BUBBLEWRAP = "bubblewrap"
+SEATBELT = "sandbox-exec"
+SEATBELT_PROGRAM = "/usr/bin/sandbox-exec"
+NOT_CONFINED = 125
+"""How the launcher ends when it could not put the confinement on; the program is not started then."""
+
+# Of /etc only what programs need to find libraries, names and certificates, and what an administrator set for agents.
+_ETC = """
+    alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies fonts gai.conf group host.conf hosts
+    ld.so.cache ld.so.conf ld.so.conf.d locale.alias localtime machine-id mime.types nsswitch.conf os-release passwd pki
+    profile profile.d protocols resolv.conf services shells ssl terminfo timezone claude-code codex gemini-cli opencode
+""".split()
+_FOLDERS = """
+    /usr /bin /sbin /lib /lib32 /lib64 /opt /nix/store /gnu/store /home/linuxbrew
+    /run/systemd/resolve /run/resolvconf /run/current-system
+""".split()
+SYSTEM = (*_FOLDERS, *(f"/etc/{name}" for name in _ETC))
+XDG_FOLDERS = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+    "XDG_CACHE_HOME": ".cache",
+}
+_KERNEL = ("/proc", "/sys")
+_DEVICES = [f"/dev/{name}" for name in "null zero full random urandom tty ptmx pts shm".split()]
+_MOST_LINKS = 4
+_FIRST_LINE_BYTES = 256
+
+# linux/landlock.h. The numbers of the system calls are the same on every processor.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVILEGES = 1, 1, 38
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_RIGHTS_OF_ABI_1 = (1 << 13) - 1
+_LATER_RIGHTS = ((2, 1 << 13), (3, 1 << 14), (5, 1 << 15))  # refer, truncate, ioctl of devices
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
+_CAPABILITIES_VERSION = 0x20080522
+_SCOPED_SINCE, _SCOPES = 6, 3  # abstract sockets and signals stay inside
+_RULESET_SIZES = ((6, 24), (4, 16), (1, 8))
+
+
+class Confinement:
+    """Paths that may be read and written, a home and a temporary folder to use, and what enforces it."""
+
+    def __init__(
+        self,
+        mechanism: str,
+        *,
+        read: tuple[str, ...] = (),
+        write: tuple[str, ...] = (),
+        hidden: tuple[str, ...] = (),
+        home: str | None = None,
+        temporary: str | None = None,
+        helper: str = "",
+    ) -> None:
+        self.mechanism = mechanism
+        self.read = read
+        self.write = (*write, *(folder for folder in (home, temporary) if folder))
+        self.hidden = hidden
+        self.home = home
+        self.temporary = temporary
+        self.helper = helper
+
+    def environment(self) -> dict[str, str]:
+        """What the program is told about its home and temporary folder; other homes are not named to it."""
+        told = {"TMPDIR": self.temporary} if self.temporary else {}
+        if self.home:
+            told["HOME"] = self.home
+            told |= {variable: os.path.join(self.home, name) for variable, name in XDG_FOLDERS.items()}
+        return told
+
+    def wrap(self, argv: list[str], cwd: str) -> list[str]:
+        """The command that starts `argv` confined."""
+        if self.mechanism == BUBBLEWRAP:
+            # The link on PATH is not there, and a script looks for its packages beside the file it is in.
+            return [*self._bubblewrap(cwd), os.path.realpath(argv[0]), *argv[1:]]
+        if self.mechanism == SEATBELT:
+            return [SEATBELT_PROGRAM, "-p", self.seatbelt_profile(), *argv]
+        readable = (*visible(SYSTEM, self.hidden), *_KERNEL, *self.read)
+        words = [word for path in readable for word in ("-r", path)]
+        words += [word for path in (*self.write, *_DEVICES) for word in ("-w", path)]
+        return [sys.executable, "-I", "-S", __file__, *words, "--", *argv]
+
+    def _bubblewrap(self, cwd: str) -> list[str]:
+        # A process table of its own: through /proc/<pid>/root of a process outside everything could be read.
+        argv = [self.helper, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
+        argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]
+        bound = dict.fromkeys([*visible(SYSTEM, self.hidden), *self.read], "--ro-bind-try")
+        bound |= dict.fromkeys(self.write, "--bind-try")
+        for path in sorted(bound):  # what holds a folder comes before the folder
+            argv += [bound[path], path, path]
+        return [*argv, "--chdir", cwd, "--"]
+
+    def seatbelt_profile(self) -> str:
+        """The profile for sandbox-exec. Nobody here has tried it on a Mac; its text is tested."""
+        hidden, write = _subpaths((*self.hidden, "/Volumes")), _subpaths((*self.write, "/dev"))
+        rules = ["(version 1)", "(allow default)", f"(deny file-read-data{hidden})", "(deny file-write*)"]
+        rules += (
+            [f"(allow file-read-data{_subpaths((*self.read, *self.write))})"]
+            if self.read or self.write
+            else []
+        )
+        return "\n".join([*rules, f"(allow file-write*{write})"])
+
+
+def visible(folders: tuple[str, ...], hidden: tuple[str, ...]) -> list[str]:
+    """`folders` without what is hidden in them: a folder around a hidden one is replaced by its other entries."""
+    left: list[str] = []
+    for folder in folders:
+        if not any(is_within(path, folder) for path in hidden):
+            left.append(folder)
+        elif folder not in hidden:
+            left += visible(tuple(sorted(os.path.join(folder, name) for name in _names_in(folder))), hidden)
+    return left
+
+
+def is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def installation(program: str, search_path: str) -> tuple[str, ...]:
+    """What a program needs of its own to start: itself, its packages, and the interpreter its first line names."""
+    found: dict[str, None] = {}
+    pending: str | None = program
+    for _ in range(_MOST_LINKS):
+        if pending is None:
+            break
+        real = os.path.realpath(pending)
+        before, packages, _ = real.partition("/node_modules/")
+        found[before + "/node_modules" if packages else real] = None
+        folder, library = os.path.dirname(real), os.path.join(os.path.dirname(os.path.dirname(real)), "lib")
+        if os.path.basename(folder) == "bin":
+            found[library] = None
+        pending = _interpreter(real, search_path)
+        if pending is not None:
+            found[pending] = None
+    return tuple(found)
+
+
+def landlock_version() -> int:
+    """The version of Landlock this kernel has; 0 where there is none."""
+    if sys.platform != "linux":
+        return 0
+    import ctypes
+
+    return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
+
+
+def confine(read: list[str], write: list[str]) -> None:
+    """Put Landlock on this process and everything it starts, for good."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    version = landlock_version()
+    if not version:
+        raise OSError("this kernel has no Landlock")
+    rights = _RIGHTS_OF_ABI_1 | sum(right for since, right in _LATER_RIGHTS if version >= since)
+    size = next(size for since, size in _RULESET_SIZES if version >= since)
+    scopes = _SCOPES if version >= _SCOPED_SINCE else 0
+    ruleset = (ctypes.c_uint64 * 3)(rights, 0, scopes)
+    rules = _checked(libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0))
+    for paths, allowed in ((read, _EXECUTE | _READ_FILE | _READ_DIR), (write, rights)):
+        for path in paths:
+            _allow(libc, rules, path, allowed & rights)
+    _checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    if (
+        os.geteuid() == 0
+    ):  # a superuser's capabilities reach around it, to the environments of other processes
+        none = (ctypes.c_uint32 * 6)()
+        _checked(libc.capset((ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), none))
+    _checked(libc.syscall(_RESTRICT_SELF, rules, 0))
+    os.close(rules)
+
+
+def _allow(libc: CDLL, rules: int, path: str, rights: int) -> None:
+    import ctypes
+
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)  # type: ignore[attr-defined,unused-ignore]
+    except OSError:
+        return  # what is not there needs no rule
+    is_folder = os.path.isdir(f"/proc/self/fd/{handle}")
+    allowed = rights if is_folder else rights & _OF_FILES
+    rule = allowed.to_bytes(8, sys.byteorder) + handle.to_bytes(4, sys.byteorder)  # packed: 12 bytes
+    _checked(libc.syscall(_ADD_RULE, rules, _PATH_BENEATH, ctypes.create_string_buffer(rule, 12), 0))
+    os.close(handle)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        import ctypes
+
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _subpaths(paths: tuple[str, ...]) -> str:
+    escaped = (path.replace("\\", "\\\\").replace('"', '\\"') for path in paths)
+    return "".join(f' (subpath "{path}")' for path in escaped)
+
+
+def _interpreter(script: str, search_path: str) -> str | None:
+    try:
+        with open(script, "rb") as file:
+            line = file.read(_FIRST_LINE_BYTES).partition(b"\n")[0].decode("utf-8", "replace")
+    except OSError:
+        return None
+    words = line.removeprefix("#!").split() if line.startswith("#!") else []
+    if words and os.path.basename(words[0]) == "env":
+        names = [word for word in words[1:] if not word.startswith("-")]
+        return _found_on(search_path, names[0]) if names else None
+    return words[0] if words else None
+
+
+def _found_on(search_path: str, name: str) -> str | None:
+    candidates = (os.path.join(folder, name) for folder in search_path.split(os.pathsep) if folder)
+    return next((path for path in candidates if os.access(path, os.X_OK)), None)
+
+
+def main(arguments: list[str]) -> int:
+    """`-r PATH`, `-w PATH`, `--`, then the program and its arguments; comes back only with a failure."""
+    marked = arguments[: arguments.index("--")]
+    argv = arguments[len(marked) + 1 :]
+    pairs = list(zip(marked[::2], marked[1::2], strict=True))
+    try:
+        confine(
+            [path for flag, path in pairs if flag == "-r"], [path for flag, path in pairs if flag == "-w"]
+        )
+    except OSError as error:
+        sys.stderr.write(
+            f"bridgehead: {argv[0]} was not started, because it could not be confined: {error}\n"
+        )
+        return NOT_CONFINED
+    try:
+        os.execv(argv[0], argv)
+    except OSError as error:
+        sys.stderr.write(f"bridgehead: {argv[0]} could not be started: {error.strerror}\n")
+        return 127
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

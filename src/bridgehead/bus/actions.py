@@ -115,6 +115,12 @@ class RememberSource(msgspec.Struct, frozen=True):
     source: str
 
 
+class ForgetSource(msgspec.Struct, frozen=True):
+    """The participant's credential was withdrawn: its source is free, and whoever is enrolled next is somebody else."""
+
+    participant: str
+
+
 class RememberHubId(msgspec.Struct, frozen=True):
     """Remember which hub session stands for the participant's local one."""
 
@@ -146,5 +152,5 @@ class ForgetSkill(msgspec.Struct, frozen=True):
     skill_id: str
 
 
-StateChange = RememberSource | RememberHubId | ForgetHubId | RememberSkill | ForgetSkill
+StateChange = RememberSource | ForgetSource | RememberHubId | ForgetHubId | RememberSkill | ForgetSkill
 Effect = ToBus | ToParticipant | Refused | Joined | Left | Close | Outcome | HubIgnored | StateChange

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -21,6 +21,7 @@ from bridgehead.bus.actions import (
     Effect,
     ForgetHubId,
     ForgetSkill,
+    ForgetSource,
     HubIgnored,
     Joined,
     Left,
@@ -109,7 +110,8 @@ class Relay:
             Close: self._close,
             HubIgnored: self._hub_ignored,
             **dict.fromkeys(
-                (RememberSource, RememberHubId, ForgetHubId, RememberSkill, ForgetSkill), self._keep
+                (RememberSource, ForgetSource, RememberHubId, ForgetHubId, RememberSkill, ForgetSkill),
+                self._keep,
             ),
         }
 
@@ -117,14 +119,43 @@ class Relay:
 
     def join(
         self, record: ParticipantRecord, connection: ParticipantConnection, claim: object = None
-    ) -> None:
-        """An authenticated participant is there; it is welcomed with its source."""
+    ) -> asyncio.Task[BridgeheadError | None] | None:
+        """An authenticated participant is there; it is welcomed with its source.
+
+        Where the source must be asked for in the deployment that happens later: the task ends in why it cannot be had.
+        """
         if not record.ephemeral and self.bridge.known.get(record.id) is None:
             self.bridge.recall(record, self._state.recall(record.id), self._now())
         self._execute(self.bridge.tick(self._now()))  # by itself, because the bridge may be full
+        if not record.ephemeral:
+            asking = self._state.own(record.id, self.bridge.reserve(record, claim))
+            if asking is not None:
+                entering = self._enter_later(record, connection, claim, asking)
+                return asyncio.get_running_loop().create_task(entering)
+        self._enter(record, connection, claim)
+        return None
+
+    def _enter(self, record: ParticipantRecord, connection: ParticipantConnection, claim: object) -> None:
         effects = self.bridge.connected(record, self._now(), claim=claim)
         self._joining = connection
         self._execute(effects)
+
+    async def _enter_later(
+        self,
+        record: ParticipantRecord,
+        connection: ParticipantConnection,
+        claim: object,
+        asking: Coroutine[Any, Any, bool] | None,
+    ) -> BridgeheadError | None:
+        try:
+            while asking is not None and not await asking:
+                self._execute(self.bridge.release(record.id, self._now()))
+                asking = self._state.own(record.id, self.bridge.reserve(record, claim))
+            self._enter(record, connection, None)
+        except BridgeheadError as error:
+            _log.warning("%s", error)
+            return error
+        return None
 
     def leave(self, participant_id: str, connection: ParticipantConnection, *, goodbye: bool = False) -> None:
         """The participant's connection ended; one that was replaced before means nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import secrets
 from collections.abc import Callable
@@ -19,8 +20,9 @@ from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.assistant.assistant import AssistantConfig
 from bridgehead.bus.assistant.host import AssistantHost
 from bridgehead.bus.bridge.bridge import Bridge
+from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.bridge.state_store import StateStore
-from bridgehead.bus.gateway.chat import ChatEndpoint
+from bridgehead.bus.gateway.chat import CHAT_PREFIX, ChatEndpoint
 from bridgehead.bus.gateway.gateway import Gateway, GatewaySettings
 from bridgehead.bus.gateway.metrics import MetricsEndpoint
 from bridgehead.bus.gateway.pairing import PairingEndpoint
@@ -158,8 +160,11 @@ class BusServer:
         from bridgehead.bus.transports.nats_registry import NatsRegistry
 
         serving, bridge = self.settings.serving, self.settings.bridge
-        instance = f"{bridge.bridge_id}-{secrets.token_hex(4)}"
-        self._registry = NatsRegistry(url, serving.deployment, instance, bridge.grace_s)
+        own = self.folder.secret()
+        name = bridge.bridge_id
+        if name == BridgeSettings().bridge_id:  # not chosen, so it says nothing about which bridge this is
+            name = f"{name}-{hashlib.sha256(own).hexdigest()[:8]}"
+        self._registry = NatsRegistry(url, serving.deployment, name, bridge.grace_s)
         self._closing.push_async_callback(self._registry.shut)
         await self._registry.open()
         if self.hub is not None:
@@ -181,6 +186,8 @@ class BusServer:
         state: StateStore
         if self._registry is not None:
             state, secret = self._registry, await self._registry.shared_secret(secret)
+            self._registry.enrolled = lambda: self._directory.credentials
+            await self._registry.register_enrolled()
         else:
             self._closing.callback(self.folder.claim().release)
             state = self.folder.state()
@@ -193,7 +200,7 @@ class BusServer:
             own_hub=self.hub is not None or self._registry is not None,
             remembered=state.load(),
             records=self._directory.records,
-            is_enrolled=lambda participant_id: participant_id in self._directory.records,
+            owner_of=self._owner_of,
             now=self._services.clock.monotonic(),
         )
         transport = self._transport()
@@ -212,6 +219,12 @@ class BusServer:
         self.link = HubLink(transport, self.relay, self._link_states.announcing("hub"), jitter=_jitter)
         self._closing.push_async_callback(self.link.stop)
         self._closing.push_async_callback(self.relay.stop)
+
+    def _owner_of(self, name: str) -> str | None:
+        """Whose a name is that was not assigned here: an enrolled participant's, a chat page's, another bridge's."""
+        if name in self._directory.records or name.startswith(CHAT_PREFIX):
+            return name
+        return None if self._registry is None else self._registry.owner_of(name)
 
     def _transport(self) -> Transport:
         if self.hub is not None:

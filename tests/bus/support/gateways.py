@@ -112,7 +112,7 @@ async def served_bridge(
         own_hub=True,
         remembered=(state := folder.state()).load(),
         records=folder.records(),
-        is_enrolled=lambda participant_id: participant_id in directory.records,
+        owner_of=lambda name: name if name in directory.records else None,
         now=SystemClock().monotonic(),
     )
     transport = MemoryTransport(served.hub)

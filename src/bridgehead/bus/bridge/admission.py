@@ -12,8 +12,9 @@ import msgspec
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.limits import frame_may_be_deep, is_deeper_than
 from bridgehead.bus.participants.managed_sessions import ManagedSessions
-from bridgehead.bus.participants.participants import Participant, Register, Terms
+from bridgehead.bus.participants.participants import Participant, Terms
 from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.participants.sources import Sources
 from bridgehead.bus.wire.message import (
     Malformed,
     Message,
@@ -74,13 +75,13 @@ class Admission:
     """The inbound side of one bridge."""
 
     def __init__(
-        self, settings: BridgeSettings, register: Register, secret: bytes, managed: ManagedSessions
+        self, settings: BridgeSettings, sources: Sources, secret: bytes, managed: ManagedSessions
     ) -> None:
         self._hop_limit = settings.hop_limit
         self._hidden_source = settings.hidden_source
         self._nat = settings.nat
         self._no_sites = settings.ignored_sites
-        self._register = register
+        self._sources = sources
         self._secret = secret
         self._managed = managed
 
@@ -147,7 +148,7 @@ class Admission:
         if participant.record.has(Grant.PEER_MESSAGING):
             return None
         return next(
-            (name for name in addressed if self._register.by_source(name) not in (None, participant)), None
+            (name for name in addressed if self._sources.belongs_to_another(name, participant.id)), None
         )
 
     def _put_in_session(

@@ -13,6 +13,7 @@ from bridgehead.bus.actions import (
     Close,
     CloseCode,
     Effect,
+    ForgetSource,
     HubIgnored,
     Joined,
     Left,
@@ -54,16 +55,16 @@ class Bridge:
         own_hub: bool = False,
         remembered: RememberedState | None = None,
         records: Mapping[str, ParticipantRecord] | None = None,
-        is_enrolled: Callable[[str], bool] = lambda _participant_id: False,
+        owner_of: Callable[[str], str | None] = lambda _name: None,
         now: float = 0.0,
     ) -> None:
         past = remembered or RememberedState()
         reserved = (*settings.reserved_names, settings.hidden_source or settings.bridge_id)
         self.settings = settings
         self.known = Register()
-        self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word, is_enrolled)
+        self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word, owner_of)
         self._managed = ManagedSessions(secret, limit=settings.max_participants)
-        self._admission = Admission(settings, self.known, secret, self._managed)
+        self._admission = Admission(settings, self._sources, secret, self._managed)
         self._router = Router(settings, self.known)
         self._names = HubNames(settings.profile, own_hub=own_hub)
         self._echoes = EchoTable()
@@ -116,6 +117,17 @@ class Bridge:
         effects.append(Joined(record.id, participant.source, first=False))
         return effects + self._deliveries.catch_up(participant, now)
 
+    def reserve(self, record: ParticipantRecord, claim: object) -> str:
+        """The source the participant will have when it is connected; nobody else gets it meanwhile."""
+        known = self.known.get(record.id)
+        return self._sources.assign(record, claim) if known is None else known.source
+
+    def release(self, participant_id: str, now: float) -> list[Effect]:
+        """What was reserved turned out to be somebody else's in the deployment."""
+        effects = self.moved(participant_id, now)
+        self._sources.forget(participant_id)
+        return effects
+
     def _welcome(self, record: ParticipantRecord, claim: object, now: float) -> list[Effect]:
         if len(self.known) >= self.settings.max_participants:
             raise TooManyParticipants(self.settings.max_participants)
@@ -152,7 +164,7 @@ class Bridge:
             effects += self._gone(participant, now, "revoked")
         self._sources.forget(participant_id)
         self._managed.forget(participant_id)  # the next one of this name is somebody else
-        return effects
+        return [*effects, ForgetSource(participant_id)]
 
     def moved(self, participant_id: str, now: float) -> list[Effect]:
         """The participant came back at another bridge of the deployment; what it has registered is not cleaned up."""

@@ -23,6 +23,7 @@ from bridgehead.bus.wire.topics import HANDLED, NOTICE, SPEAK, STOP, UNMATCHED
 from bridgehead.host.clock import Clock, SystemClock
 
 COOKIE: Final = "bridgehead_chat"
+CHAT_PREFIX: Final = "chat-"
 LINK_S: Final = 600.0
 SESSION_S: Final = 12 * 3600.0
 MAX_SESSIONS: Final = 1000
@@ -117,7 +118,7 @@ class ChatEndpoint:
     def _new_session(self, request: Request) -> str:
         key = secrets.token_urlsafe(24)
         record = ParticipantRecord(
-            f"chat-{secrets.token_hex(6)}",
+            f"{CHAT_PREFIX}{secrets.token_hex(6)}",
             Role.OPAQUE,
             "manage",
             grants=self._grants,

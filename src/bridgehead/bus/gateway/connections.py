@@ -22,9 +22,12 @@ from bridgehead.bus.sockets.heartbeat import Heartbeat
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bridgehead.bus.wire.message import Malformed
+from bridgehead.errors import BridgeheadError
 
 AUTHENTICATION_S: Final = 5.0
 TRY_LATER: Final = 1013
+MOST_REASON: Final = 100
+"""Characters; a closing frame has room for 123 bytes."""
 UNREAD_BYTES: Final = 1024 * 1024
 """Pongs, errors and the like that may wait for a far side that does not read."""
 
@@ -68,6 +71,7 @@ class RawConnection:
         self._claim = claim
         self._participant = ""
         self._joined = False
+        self._entering: asyncio.Task[BridgeheadError | None] | None = None
         self._peer: Peer
 
     # -- Conversation ---------------------------------------------------------------------------------------------
@@ -138,12 +142,31 @@ class RawConnection:
         self._participant = self._record.id
         try:
             self._joined = True
-            self._gateway.relay.join(self._record, self, self._claim)
+            self._entering = self._gateway.relay.join(self._record, self, self._claim)
         except TooManyParticipants as full:
+            self._turn_away(full)
+        if self._entering is not None:
             self._joined = False
-            self._peer.close(TRY_LATER, full.message[:100])
+            self._peer.pause_reading()
+            self._entering.add_done_callback(self._entered)
+
+    def _entered(self, entering: asyncio.Task[BridgeheadError | None]) -> None:
+        self._entering = None
+        if entering.cancelled():
+            return
+        if (error := entering.result()) is not None:
+            self._turn_away(error)
+        else:
+            self._joined = True
+        self._peer.resume_reading()
+
+    def _turn_away(self, error: BridgeheadError) -> None:
+        self._joined = False
+        self._peer.close(TRY_LATER, error.message[:MOST_REASON])
 
     def _depart(self, *, goodbye: bool) -> None:
+        if self._entering is not None:
+            self._entering.cancel()
         if self._joined:
             self._joined = False
             self._gateway.relay.leave(self._participant, self, goodbye=goodbye)

@@ -15,6 +15,7 @@ from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
 from bridgehead.bus.wire.topics import HANDLED, SPEAK
+from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, SystemClock
 
 WAIT_S: Final = 30.0
@@ -76,8 +77,12 @@ class WebhookEndpoint:
         utterance_id = secrets.token_hex(8)
         participant.waiting[utterance_id] = call
         try:
-            if not participant.joined:
-                self._gateway.relay.join(record, participant)
+            if not participant.joined and participant.entering is None:
+                participant.entering = self._gateway.relay.join(record, participant)
+            if participant.entering is not None:
+                error, participant.entering = await participant.entering, None
+                if error is not None:
+                    return Answer(503, f"{error.message}\n".encode())
             body = {**asked, "utterance_id": utterance_id}
             self._gateway.relay.take(record.id, msgspec.json.encode(body), value=body)
             async with asyncio.timeout(wait_s):
@@ -104,6 +109,7 @@ class WebhookParticipant:
 
     def __init__(self) -> None:
         self.waiting: dict[str, _WebhookCall] = {}
+        self.entering: asyncio.Task[BridgeheadError | None] | None = None
         self.joined = False
 
     def welcome(self, source: str) -> None:

@@ -2,22 +2,26 @@
 
 Presence ends by itself when a bridge stops renewing it. Sources, hub ids and skills have no such end: a participant
 that comes back at another bridge keeps them, and skills of one that does not come back are cleaned up exactly once,
-by whichever bridge manages to delete their entry.
+by whichever bridge manages to delete their entry. Who a participant is and which source it has is settled by
+compare-and-set in the bucket `owners`: whoever was first keeps it until the bridge that enrolled it revokes it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from bridgehead.bus.access.credentials import Credential
 from bridgehead.bus.actions import (
     ForgetHubId,
     ForgetSkill,
+    ForgetSource,
     RememberHubId,
     RememberSkill,
     RememberSource,
@@ -40,9 +44,11 @@ if TYPE_CHECKING:
     from nats.js.kv import KeyValue
 
 _log: Final = logging.getLogger("bridgehead.bus.nats")
-BUCKETS: Final = ("sources", "sessions", "skills")
+BUCKETS: Final = ("sources", "sessions", "skills", "owners")
 RETRY_S: Final = 0.5
 LAST_WRITES_S: Final = 3.0
+ASKING_S: Final = 5.0
+"""How long somebody who wants a source waits for a register that is away."""
 MAX_UNWRITTEN: Final = 10_000
 
 
@@ -53,13 +59,28 @@ class RegisteredSession(msgspec.Struct, frozen=True):
     local: str
 
 
+class Owner(msgspec.Struct, frozen=True):
+    """Whose an identity or a source is: the bridge that enrolled the participant, and a digest of its credential."""
+
+    bridge: str
+    participant: str
+    proof: str
+
+    def is_same(self, other: Owner) -> bool:
+        """One participant may be enrolled at several bridges, with one credential."""
+        return self.participant == other.participant and (
+            self.bridge == other.bridge or self.proof == other.proof
+        )
+
+
 class NatsRegistry:
     """A state store that several bridges share; also knows who is present where."""
 
-    def __init__(self, url: str, deployment: str, instance: str, grace_s: float) -> None:
+    def __init__(self, url: str, deployment: str, bridge: str, grace_s: float) -> None:
         self._url = url
         self._subjects = Subjects(deployment)
-        self._instance = instance
+        self._bridge = bridge
+        self._instance = f"{bridge}-{secrets.token_hex(4)}"
         self._grace_s = max(1.0, grace_s)
         self._client: Client | None = None
         self._buckets: dict[str, KeyValue] = {}
@@ -75,6 +96,12 @@ class NatsRegistry:
         self.sources: dict[str, str] = {}
         self.sessions: dict[str, RegisteredSession] = {}
         self.skills: dict[str, dict[tuple[str, str], None]] = {}
+        self.owners: dict[str, Owner] = {}
+        """By key: `id.<participant>` is who a participant is, `name.<source>` who has a source."""
+        self.enrolled: Callable[[], Mapping[str, Credential]] = dict
+        """Participants of this bridge and what they prove it with; a new mapping when something changes."""
+        self._registered: Mapping[str, Credential] | None = None
+        self._secret = b""
         self.moved: Callable[[str], None] = lambda _participant: None
         """Told when a participant is now present at another bridge."""
 
@@ -102,6 +129,7 @@ class NatsRegistry:
             ("sources", self._noted_source),
             ("sessions", self._noted_session),
             ("skills", self._noted_skill),
+            ("owners", self._noted_owner),
             ("presence", self._noted_presence),
         ):
             await self._mirror(name, note)
@@ -116,6 +144,7 @@ class NatsRegistry:
             await bucket.create("secret", own)
         except KeyWrongLastSequenceError:
             own = (await bucket.get("secret")).value or own
+        self._secret = own
         return own
 
     async def _mirror(self, name: str, note: Callable[[str, bytes | None], None]) -> None:
@@ -199,6 +228,12 @@ class NatsRegistry:
         else:
             tracked[hub_id, skill] = None
 
+    def _noted_owner(self, key: str, value: bytes | None) -> None:
+        if value is None:
+            self.owners.pop(key, None)
+        else:
+            self.owners[key] = msgspec.json.decode(value, type=Owner)
+
     def _noted_presence(self, key: str, value: bytes | None) -> None:
         if value is not None and value.decode() != self._instance:
             self.moved(untoken(key))
@@ -218,6 +253,83 @@ class NatsRegistry:
             {participant_id: owned},
             {participant_id: tuple(self.skills.get(participant_id, {}))},
         )
+
+    def owner_of(self, name: str) -> str | None:
+        """The participant a source belongs to, or that is enrolled under this name at some bridge."""
+        owner = self.owners.get(_name_key(name)) or self.owners.get(_id_key(name))
+        return None if owner is None else owner.participant
+
+    def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
+        us = self._owner(participant_id)
+        identity, named = self.owners.get(_id_key(participant_id)), self.owners.get(_name_key(source))
+        is_known = identity is not None and identity.proof == us.proof
+        if is_known and named is not None and named.participant == participant_id:
+            return None
+        return self._own(us, source)
+
+    async def _own(self, us: Owner, source: str) -> bool:
+        from nats.errors import Error
+
+        try:
+            async with asyncio.timeout(ASKING_S):
+                await self._there.wait()
+                await self._own_identity(us)
+                return (await self._first_to_write(_name_key(source), us)).participant == us.participant
+        except (TimeoutError, Error) as error:
+            raise RegisterAway(us.participant, str(error) or "it is away") from error
+
+    async def register_enrolled(self) -> None:
+        """Nobody else in the deployment is who our participants are, also before they have joined."""
+        enrolled = self.enrolled()
+        if enrolled is self._registered:
+            return
+        for participant in [name for name, credential in enrolled.items() if not credential.revoked]:
+            us = self._owner(participant)
+            if self.owners.get(_id_key(participant)) != us:
+                try:
+                    await self._own_identity(us)
+                except ParticipantElsewhere as error:
+                    _log.warning("%s", error)
+        self._registered = enrolled
+
+    async def _own_identity(self, us: Owner) -> None:
+        key = _id_key(us.participant)
+        found = await self._first_to_write(key, us)
+        if not us.is_same(found):
+            raise ParticipantElsewhere(us.participant, found.bridge)
+        if us.bridge == found.bridge and us.proof != found.proof:  # it has a new credential
+            await self._buckets["owners"].put(key, msgspec.json.encode(us))
+            self.owners[key] = us
+
+    async def _first_to_write(self, key: str, owner: Owner) -> Owner:
+        """Whose the entry is now: that of whoever came first."""
+        from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
+
+        bucket = self._buckets["owners"]
+        while True:
+            try:
+                await bucket.create(key, msgspec.json.encode(owner))
+                self.owners[key] = owner
+            except KeyWrongLastSequenceError:
+                try:
+                    self._noted_owner(key, (await bucket.get(key)).value)
+                except KeyNotFoundError:  # given up in between
+                    continue
+            return self.owners[key]
+
+    def _owner(self, participant_id: str) -> Owner:
+        credential = self.enrolled().get(participant_id, Credential())
+        return Owner(self._bridge, participant_id, credential.digest(self._secret))
+
+    async def _give_up(self, participant_id: str) -> None:
+        """Its credential was withdrawn; only the bridge that enrolled it lets go of who it was."""
+        identity = self.owners.get(_id_key(participant_id))
+        if identity is None or identity.bridge != self._bridge:
+            return
+        for key in [key for key, owner in self.owners.items() if owner.participant == participant_id]:
+            await self._buckets["owners"].delete(key)
+            self.owners.pop(key, None)
+        await self._buckets["sources"].delete(token(participant_id))
 
     def apply(self, changes: Iterable[StateChange]) -> None:
         """Called in a worker thread; written on the event loop as soon as the register is there."""
@@ -246,6 +358,8 @@ class NatsRegistry:
         match change:
             case RememberSource(participant, source):
                 await self._buckets["sources"].put(token(participant), source.encode())
+            case ForgetSource(participant):
+                await self._give_up(participant)
             case RememberHubId(participant, hub_id, local):
                 value = msgspec.json.encode(RegisteredSession(participant, local))
                 await self._buckets["sessions"].put(token(hub_id), value)
@@ -260,9 +374,6 @@ class NatsRegistry:
         """Say at once that a participant is here, so that another bridge lets go of it."""
         self._arrived.add(participant_id)
         self._renewal.set()
-
-    def forget(self, participant_id: str) -> None:
-        pass  # its source stays its own; only an operator takes a participant away for good
 
     def close(self) -> None:
         pass
@@ -285,6 +396,7 @@ class NatsRegistry:
                 for participant in self._arrived or here:
                     await self._buckets["presence"].put(token(participant), self._instance.encode())
                 if not self._arrived:
+                    await self.register_enrolled()
                     await self._clean_up(here, orphaned)
                 self._arrived.clear()
             except (TimeoutError, Error) as error:
@@ -342,5 +454,33 @@ async def _bucket(stream: JetStreamContext, name: str, ttl_s: float | None) -> K
         return await stream.key_value(name)
 
 
+def _id_key(participant_id: str) -> str:
+    return f"id.{token(participant_id)}"
+
+
+def _name_key(source: str) -> str:
+    return f"name.{token(source)}"
+
+
 def _skill_key(participant: str, hub_id: str, skill: str) -> str:
     return f"{token(participant)}.{token(hub_id)}.{token(skill)}"
+
+
+class ParticipantElsewhere(BridgeheadError):
+    """Two bridges enrolled two participants under one name."""
+
+    def __init__(self, participant_id: str, bridge: str) -> None:
+        super().__init__(
+            f"{participant_id!r} is a participant of bridge {bridge} in this deployment, with another credential",
+            hint=f"use another name here, or revoke it there; if that bridge is gone, set bridge_id = {bridge!r} here",
+        )
+
+
+class RegisterAway(BridgeheadError):
+    """Nobody can say whose a source is."""
+
+    def __init__(self, participant_id: str, cause: str) -> None:
+        super().__init__(
+            f"{participant_id!r} cannot join before the register of the deployment answers: {cause}",
+            hint="check the NATS server; the participant tries again by itself",
+        )

@@ -224,7 +224,7 @@ class Relay:
 
     def lost(self, reason: str) -> None:
         """The hub cannot be written to."""
-        self.bridge.hub_lost()
+        self._execute(self.bridge.hub_lost())
 
     def inject(self, message: Message, *, author: str, hops: int) -> None:
         """Put a message of an upstream bridge on the hub; participants it names get it like any other."""
@@ -295,6 +295,7 @@ class Relay:
         outcome = self._pending[0] if self._pending else None
         if isinstance(outcome, Outcome) and outcome.direction == "in" and outcome.outcome == "delivered":
             self._pending[0] = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
+            self._refuse(Refused(outcome.participant, "hub_down"))
 
     def _deliver(self, effect: ToParticipant) -> None:
         connection = self._connections.get(effect.participant)

@@ -28,6 +28,9 @@ from bridgehead.bus.wire.message import (
 from bridgehead.bus.wire.session import DEFAULT, Session, hub_session_id, session_id
 from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, UPDATE_DEFAULT, has_twin_marker, to_spec
 
+LIGHT_BYTES: Final = 4096
+"""Messages up to this size are bounded by their number alone."""
+
 
 class _Absent:
     """No decoded value was given."""
@@ -93,7 +96,9 @@ class Admission:
         if len(frame) > terms.max_frame_bytes:
             return Denied("too_large")
         read = value if isinstance(value, Message) else _read(terms, frame, value)
-        if not participant.bucket.take(now):
+        if not participant.bucket.take(now) or (
+            len(frame) > LIGHT_BYTES and not participant.bytes_bucket.take(now, len(frame))
+        ):
             return Denied("rate_limited", topic=_topic_of(read))
         if type(hops) is not int or not 0 <= hops <= self._hop_limit:
             return _hops_denied(hops, _topic_of(read))

@@ -7,7 +7,9 @@ the shell around it (relay.py); the vectors and the property tests drive this cl
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from bridgehead.bus.actions import (
     Close,
@@ -40,7 +42,7 @@ from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.participants.sources import Sources
 from bridgehead.bus.wire.message import Message, has_malformed_carrier
 from bridgehead.bus.wire.session import DEFAULT, session_id
-from bridgehead.bus.wire.topics import HANDLED, SPEAK_B64, TRACKED, has_twin_marker
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK_B64, TRACKED, has_twin_marker
 
 
 class Bridge:
@@ -74,6 +76,8 @@ class Bridge:
         self.taken = self.offered = 0
         """Messages of and for participants so far; taken + offered = outcomes + held + queued (B-70)."""
         self._hub_is_up = True
+        self._hub_marks_ends = False
+        """Whether this hub sends end markers; without them nobody can say which questions are open."""
         self._stopping = False
         self._restore(past, records or {}, now)
 
@@ -220,9 +224,15 @@ class Bridge:
         owed, dropped = self._registrations.take_owed()
         return dropped + self._originate(owed, now)
 
-    def hub_lost(self) -> None:
-        """The hub cannot be written to."""
+    def hub_lost(self) -> list[Effect]:
+        """The hub cannot be written to; whoever waits for an answer of it is told that none will come."""
         self._hub_is_up = False
+        return [
+            Refused(participant.id, "turn_lost", _named(question.utterance_id))
+            for participant in self.known
+            for question in participant.questions.take_all()
+            if self._hub_marks_ends
+        ]
 
     def stop(self, now: float) -> list[Effect]:
         """Going away: nothing more is taken, and what waits is dropped."""
@@ -286,8 +296,12 @@ class Bridge:
         if offer.message.type == HANDLED and offer.hub_session != DEFAULT:
             self._adopt_session(offer)
         rendered = False
+        ends = offer.message.type == HANDLED
+        self._hub_marks_ends = self._hub_marks_ends or ends
         for participant, signal in self._router.recipients(offer):
             self.offered += 1
+            if ends:
+                participant.questions.end(offer.hub_session, offer.message.context.get("utterance_id"))
             obstacle = self._router.obstacle(participant, offer)
             if obstacle is None and self._restart.lasts:
                 obstacle = self._restart.obstacle(participant, offer.message, now)
@@ -332,7 +346,17 @@ class Bridge:
         message, hub_session = admitted.message, admitted.hub_session
         if self._stopping or not self._hub_is_up:
             obstacle = "shutdown" if self._stopping else "hub_down"
-            return [Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size)]
+            return [
+                Refused(participant.id, obstacle, _named(message.context.get("utterance_id"))),
+                Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size),
+            ]
+        if message.type == HANDLE and not participant.questions.begin(
+            hub_session,
+            message.context.get("utterance_id"),
+            now,
+            participant.record.limits.open_questions if self._hub_marks_ends else sys.maxsize,
+        ):
+            return self._refuse(participant, Denied("too_many_questions", {}, message.type), size, now)
         tracked = message.type in TRACKED
         if tracked and not self._registrations.has_room(participant, admitted):
             crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)
@@ -406,3 +430,7 @@ class Bridge:
             return []
         participant.stalled = False
         return self._deliveries.catch_up(participant, now)
+
+
+def _named(utterance_id: object) -> dict[str, Any]:
+    return {"utterance_id": utterance_id} if isinstance(utterance_id, str) else {}

@@ -21,13 +21,16 @@ from bridgehead.bus.sockets.base import UNSUPPORTED, Peer
 from bridgehead.bus.sockets.heartbeat import Heartbeat
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
-from bridgehead.bus.wire.message import Malformed
+from bridgehead.bus.wire.message import Malformed, Message, encode
+from bridgehead.bus.wire.topics import REFUSED
 from bridgehead.errors import BridgeheadError
 
 AUTHENTICATION_S: Final = 5.0
 TRY_LATER: Final = 1013
 MOST_REASON: Final = 100
 """Characters; a closing frame has room for 123 bytes."""
+NOT_YOUR_FAULT: Final = ("hub_down", "turn_lost", "shutdown")
+"""Refusals that even a program that knows nothing of refusals is told about: its person waits for an answer."""
 UNREAD_BYTES: Final = 1024 * 1024
 """Pongs, errors and the like that may wait for a far side that does not read."""
 
@@ -114,7 +117,8 @@ class RawConnection:
         self._peer.send(delivery.body)
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        pass
+        if code in NOT_YOUR_FAULT:
+            self._reply(encode(Message(REFUSED, {"code": code, **details}, {})))
 
     def close(self, code: CloseCode) -> None:
         self._joined = False
@@ -235,7 +239,7 @@ class FramedConnection(RawConnection):
         self._peer.send(frames.message(delivery.body, delivery.hops))
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        self._reply(frames.error(code, details, self._ref))
+        self._reply(frames.error(code, details, msgspec.UNSET if code == "turn_lost" else self._ref))
 
     def close(self, code: CloseCode) -> None:
         if code is CloseCode.GOING_AWAY:

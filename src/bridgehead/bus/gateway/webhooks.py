@@ -28,6 +28,10 @@ _REFUSED_STATUS: Final = {
     "policy_denied": 403,
     "revoked": 401,
     "going_away": 503,
+    "hub_down": 503,
+    "turn_lost": 503,
+    "shutdown": 503,
+    "too_many_questions": 429,
 }
 
 
@@ -133,8 +137,9 @@ class WebhookParticipant:
             call.over.set()
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        """The newest request was refused; it is the one being taken."""
-        call = next(reversed(self.waiting.values()))
+        """A request was refused: the one that is named, else the newest, which is the one being taken."""
+        named = self.waiting.get(str(details.get("utterance_id")))
+        call = named or next(reversed(self.waiting.values()))
         call.refusal = {"code": code, **details}
         call.over.set()
 

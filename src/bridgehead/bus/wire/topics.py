@@ -31,7 +31,9 @@ POLICY_DENIED: Final = "ovos.policy.denied"
 NOTICE: Final = "bridgehead.notice"
 HEALTH: Final = "bridgehead.bridge.health"
 SUBSCRIBE: Final = "bridgehead.subscribe"
-BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE})
+REFUSED: Final = "bridgehead.refused"
+"""What a program without frames is told of a message that was not taken."""
+BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE, REFUSED})
 """What only a bridge says: forged, a notice would invite a wrong answer and a subscription deafen the bridge."""
 
 SESSION_BOOTSTRAP: Final = frozenset({SYNC, UPDATE_DEFAULT})

@@ -56,6 +56,10 @@ const SENTENCES = {
   rate_limited: "That was too fast; wait a moment.",
   too_large: "That was too long.",
   malformed: "That could not be read.",
+  too_many_questions: "Too many questions wait for an answer; wait for one of them.",
+  hub_down: "The assistant cannot be reached right now; say it again in a moment.",
+  turn_lost: "The answer to an earlier question got lost; ask it again.",
+  shutdown: "The bus is being stopped.",
 };
 
 const STATUSES = { finished: "finished", failed: "failed", needs_you: "needs you", answered: "answered", withdrawn: "no longer needed" };

@@ -24,6 +24,7 @@ from bridgehead.bus.actions import (
     ForgetSource,
     HubIgnored,
     Joined,
+    Later,
     Left,
     Outcome,
     Refused,
@@ -33,6 +34,7 @@ from bridgehead.bus.actions import (
     StateChange,
     ToBus,
     ToParticipant,
+    Undelivered,
 )
 from bridgehead.bus.bridge.admission import ABSENT
 from bridgehead.bus.bridge.bridge import Bridge
@@ -102,12 +104,14 @@ class Relay:
         """Sees what the hub carries while the operator looks."""
         self._carry_out: dict[type, Callable[[Any], None]] = {
             ToBus: self._write,
+            Later: self._write_later,
             ToParticipant: self._deliver,
             Outcome: self._count_and_announce if debug else self.counters.count,
             Refused: self._refuse,
             Joined: self._joined,
             Left: self._left,
             Close: self._close,
+            Undelivered: self._undelivered,
             HubIgnored: self._hub_ignored,
             **dict.fromkeys(
                 (RememberSource, ForgetSource, RememberHubId, ForgetHubId, RememberSkill, ForgetSkill),
@@ -290,6 +294,12 @@ class Relay:
         if not self._transport.send(effect.message):
             self._correct_outcome()
 
+    def _write_later(self, effect: Later) -> None:
+        def due() -> None:
+            self._execute(self.bridge.due(effect.message, self._now()))
+
+        asyncio.get_running_loop().call_later(effect.delay_s, due)
+
     def _correct_outcome(self) -> None:
         """The hub took nothing after all; the outcome of what was to be written comes right behind it."""
         outcome = self._pending[0] if self._pending else None
@@ -336,6 +346,12 @@ class Relay:
             bytes=outcome.size,
             waited_ms=round(outcome.waited_s * 1000, 3),
         )
+
+    def _undelivered(self, effect: Undelivered) -> None:
+        if not self._state.is_elsewhere(effect.participant):
+            self.counters.hub_ignored["undelivered"] += 1
+            self._announce("bus.undelivered", participant=effect.participant, reason=effect.reason)
+            self._execute(self.bridge.tell_undelivered(effect, self._now()))
 
     def _hub_ignored(self, effect: HubIgnored) -> None:
         self.ignored(effect.reason)

@@ -273,7 +273,7 @@ class BusServer:
         self.gateway.watch_files()
 
     async def _open_status_site(self) -> None:
-        self.status_site = StatusSite(self.relay, self._status, self._services.clock)
+        self.status_site = StatusSite(self.relay, self._status, self._services.clock, lambda: self.chat_url)
         await self.status_site.open(self.folder, self.join_url, self._cert_sha256)
         self._closing.push_async_callback(self.status_site.close, self.folder)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from bridgehead.bus.actions import (
     Close,
@@ -18,18 +18,20 @@ from bridgehead.bus.actions import (
     ForgetSource,
     HubIgnored,
     Joined,
+    Later,
     Left,
     Outcome,
     Refused,
     RememberSource,
     ToBus,
+    Undelivered,
 )
 from bridgehead.bus.bridge.admission import ABSENT, Admission, Admitted, Denied, Ignored
 from bridgehead.bus.bridge.deliveries import Deliveries
 from bridgehead.bus.bridge.echoes import Echo, EchoTable, RestartEchoes
 from bridgehead.bus.bridge.hub_names import HubNames
 from bridgehead.bus.bridge.registrations import Registrations
-from bridgehead.bus.bridge.routing import Offer, Router
+from bridgehead.bus.bridge.routing import Match, Offer, Router
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.managed_sessions import ManagedSessions
 from bridgehead.bus.participants.participants import (
@@ -40,9 +42,21 @@ from bridgehead.bus.participants.participants import (
 )
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.participants.sources import Sources
-from bridgehead.bus.wire.message import Message, has_malformed_carrier
+from bridgehead.bus.wire.message import Message, destinations, has_malformed_carrier
 from bridgehead.bus.wire.session import DEFAULT, session_id
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK_B64, TRACKED, has_twin_marker
+from bridgehead.bus.wire.topics import (
+    AUDIO_ENDED,
+    AUDIO_STARTED,
+    HANDLE,
+    HANDLED,
+    SPEAK,
+    SPEAK_B64,
+    TRACKED,
+    UNDELIVERED,
+    has_twin_marker,
+)
+
+READING_S: Final = 0.25
 
 
 class Bridge:
@@ -78,6 +92,8 @@ class Bridge:
         self._hub_is_up = True
         self._hub_marks_ends = False
         """Whether this hub sends end markers; without them nobody can say which questions are open."""
+        self._left: dict[str, str] = {}
+        """Hub sessions of participants that are gone, so that what is still said in them can be reported."""
         self._stopping = False
         self._restore(past, records or {}, now)
 
@@ -210,6 +226,10 @@ class Bridge:
         effects += self._deliveries.give_up(participant, now, "expired", None)
         owed, dropped = self._registrations.withdraw_all(participant)
         effects += dropped
+        if not participant.record.ephemeral:
+            self._left |= dict.fromkeys(participant.sessions, participant.id)
+            while len(self._left) > self.settings.max_participants:
+                del self._left[next(iter(self._left))]
         self.known.remove(participant)
         if participant.record.ephemeral:
             self._sources.forget(participant.id)
@@ -289,7 +309,9 @@ class Bridge:
     def _adopt_session(self, offer: Offer) -> None:
         for participant, _signal in self.known.by_session(offer.hub_session):
             if participant.record.mode == "manage":
-                self._managed.adopt(participant.record, offer.message.context["session"])
+                local = participant.sessions[offer.hub_session]
+                channel = "" if local == offer.hub_session else local
+                self._managed.adopt(participant.record, offer.message.context["session"], channel)
 
     def _offer(self, offer: Offer, now: float, effects: list[Effect]) -> None:
         """Offer the message to everybody it concerns, adding what follows to `effects`."""
@@ -298,7 +320,8 @@ class Bridge:
         rendered = False
         ends = offer.message.type == HANDLED
         self._hub_marks_ends = self._hub_marks_ends or ends
-        for participant, signal in self._router.recipients(offer):
+        recipients = self._router.recipients(offer)
+        for participant, signal in recipients:
             self.offered += 1
             if ends:
                 participant.questions.end(offer.hub_session, offer.message.context.get("utterance_id"))
@@ -314,6 +337,43 @@ class Bridge:
         if rendered:
             spoken = offer.message.forward(SPEAK_B64, offer.message.data)
             effects.append(self._written(spoken, None, 0, now))
+        if offer.message.type == SPEAK and not offer.echo:
+            self._after_speech(offer, recipients, now, effects)
+
+    def _after_speech(
+        self, offer: Offer, recipients: Sequence[Match], now: float, effects: list[Effect]
+    ) -> None:
+        if not recipients:
+            effects += [Undelivered(name, "absent", offer.message) for name in self._absent(offer)]
+        elif self._names.may_wait_for_audio:
+            # A skill that waits until it has been heard waits for these; who only reads has no audio to report (B-34).
+            reader = next((p for p, _ in recipients if p.connected and p.record.mode == "manage"), None)
+            if reader is not None:
+                context = {**offer.message.context, "source": reader.source}
+                context.pop("destination", None)
+                effects.append(self._written(Message(AUDIO_STARTED, {}, context), None, 0, now))
+                # It speaks first and begins to wait after that, so the end must not come at once.
+                effects.append(Later(Message(AUDIO_ENDED, {}, context), READING_S))
+
+    def due(self, message: Message, now: float) -> list[Effect]:
+        """A message of our own whose time has come."""
+        return [self._written(message, None, 0, now)] if self._hub_is_up and not self._stopping else []
+
+    def _absent(self, offer: Offer) -> list[str]:
+        """Participants that speech is for and that are not there; nobody would notice otherwise."""
+        owners = [self._sources.owner(name) for name in destinations(offer.message.context)]
+        if not owners:
+            owners = [self._left.get(offer.hub_session)]
+        return [owner for owner in dict.fromkeys(owners) if owner is not None]
+
+    def tell_undelivered(self, report: Undelivered, now: float) -> list[Effect]:
+        """Tell the hub, so that whoever spoke can know."""
+        if not self._hub_is_up:
+            return []
+        data = {"participant": report.participant, "reason": report.reason}
+        context = {} if report.about is None else report.about.reply(UNDELIVERED, data).context
+        told = Message(UNDELIVERED, data, {**context, "source": self.settings.bridge_id})
+        return [self._written(told, None, 0, now)]
 
     # -- messages from participants -------------------------------------------------------------------------------
 

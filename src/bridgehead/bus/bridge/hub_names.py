@@ -11,7 +11,7 @@ from typing import Final
 from bridgehead.bus.bridge.echoes import CopyTable, content_digest
 from bridgehead.bus.bridge.settings import Profile
 from bridgehead.bus.wire.message import Message
-from bridgehead.bus.wire.topics import MATCHED, UNMATCHED, spec_topic, to_legacy, to_spec
+from bridgehead.bus.wire.topics import MATCHED, UNMATCHED, UPDATE_DEFAULT, spec_topic, to_legacy, to_spec
 
 _PROOF_S: Final = 1.0
 _MAX_PROOFS: Final = 64
@@ -25,6 +25,7 @@ class HubNames:
         self._profile = profile
         self.translates = profile != "spec"
         """Whether the hub may use other names than ours; if not, nothing here needs to be asked."""
+        self._own_hub = own_hub
         self._speaks_spec = profile == "spec" or (profile == "auto" and own_hub)
         self._copies = CopyTable()
         self._proofs: deque[tuple[float, bytes]] = deque()
@@ -35,6 +36,11 @@ class HubNames:
             self._proofs.clear()
             self._speaks_spec = True
         return self._speaks_spec
+
+    @property
+    def may_wait_for_audio(self) -> bool:
+        """Whether skills of a foreign core may be here, which wait until what they said has been spoken."""
+        return self.translates and not (self._own_hub and self._speaks_spec)
 
     def written(self, message: Message, now: float) -> Message:
         """`message` as this hub's listeners expect it."""
@@ -54,6 +60,10 @@ class HubNames:
         return copy
 
     def _learn(self, message: Message, now: float, *, copy: bool) -> None:
+        if message.type == UPDATE_DEFAULT and self._own_hub:
+            # Says a core of the legacy generation when it starts and whenever somebody connects; nobody else does.
+            self._speaks_spec = False
+            return
         # Only what an orchestrator alone emits counts: skills of either generation run under cores of the other.
         if spec_topic(message.type) not in (MATCHED, UNMATCHED):
             return

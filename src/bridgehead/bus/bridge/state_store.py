@@ -48,6 +48,10 @@ class StateStore(Protocol):
         """The participant is connected here now; must not wait."""
         ...
 
+    def is_elsewhere(self, participant_id: str) -> bool:
+        """Whether the participant is connected to another bridge of the deployment."""
+        ...
+
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
         """Make a source the participant's in the whole deployment: None if it is, else what to wait for.
 
@@ -87,6 +91,9 @@ class SqliteState:
 
     def present(self, participant_id: str) -> None:
         pass
+
+    def is_elsewhere(self, participant_id: str) -> bool:
+        return False
 
     def own(self, participant_id: str, source: str) -> None:
         return None  # one bridge, one deployment
@@ -147,6 +154,9 @@ class MemoryState:
 
     def present(self, participant_id: str) -> None:
         pass
+
+    def is_elsewhere(self, participant_id: str) -> bool:
+        return False
 
     def own(self, participant_id: str, source: str) -> None:
         return None  # one bridge, one deployment

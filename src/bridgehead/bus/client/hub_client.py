@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from bridgehead.bus.client.participant import Spoken
 from bridgehead.bus.sockets.dial import ClientConversation, Target, dial
 from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 from bridgehead.bus.wire.session import Session, context_session_id
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, PROBE, SPEAK, UNDELIVERED
 
 
 class HubClient:
@@ -57,6 +58,20 @@ class HubClient:
                         return Spoken(tuple(said), handled=True)
         except TimeoutError:
             return Spoken(tuple(said), handled=False)
+
+    async def undelivered(self, wait_s: float = 5.0) -> str | None:
+        """Why the message that was just sent did not reach its participant; None if nobody says so.
+
+        The hub keeps the order: what a bridge on it has to say about the message comes before a word sent after it.
+        """
+        probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": "bridgehead-cli"})
+        await self.send(probe)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while (message := await self.receive()) != probe:
+                    if message.type == UNDELIVERED:
+                        return str(message.data.get("reason"))
+        return None
 
     async def close(self) -> None:
         await self._conversation.close()

@@ -34,9 +34,12 @@ Describe = Callable[[tuple[Rate, ...], tuple[MessageHead, ...]], BusStatus]
 
 
 class StatusSite:
-    """A site with two answers: how the bridge stands, and what one message carries."""
+    """A site with three answers: how the bridge stands, what one message carries, and a new link to the chat page."""
 
-    def __init__(self, relay: Relay, describe: Describe, clock: Clock) -> None:
+    def __init__(
+        self, relay: Relay, describe: Describe, clock: Clock, new_chat_link: Callable[[], str]
+    ) -> None:
+        self._new_chat_link = new_chat_link
         self._relay = relay
         self._describe = describe
         self._clock = clock
@@ -71,6 +74,8 @@ class StatusSite:
         token = bearer_token(request.headers.get("authorization")) or ""
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return Answer(401, b"the token is in running.json\n")
+        if request.method == "POST" and request.path == "/link/chat":
+            return _json(ChatLink(self._new_chat_link()))
         if request.method != "GET":
             return Answer(405, b"read only\n", headers=(("Allow", "GET"),))
         if request.path == "/status":
@@ -105,6 +110,12 @@ def _number(request: Request, name: str) -> int:
 
 def _json(value: msgspec.Struct) -> Answer:
     return Answer(200, msgspec.json.encode(value), "application/json")
+
+
+class ChatLink(msgspec.Struct, frozen=True):
+    """Opens the chat page, once."""
+
+    url: str
 
 
 class RunningBridge(msgspec.Struct, frozen=True):

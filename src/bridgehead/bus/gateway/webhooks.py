@@ -10,10 +10,12 @@ import msgspec
 
 from bridgehead.bus.access.credentials import bearer_token
 from bridgehead.bus.actions import CloseCode, Delivery
+from bridgehead.bus.bridge.admission import is_channel
 from bridgehead.bus.gateway.gateway import NOT_FOUND, Gateway
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import HANDLED, SPEAK
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, SystemClock
@@ -77,7 +79,7 @@ class WebhookEndpoint:
         participant = self._participants.setdefault(record.id, WebhookParticipant())
         if len(participant.waiting) >= MAX_WAITING:
             return Answer(429, b"too many requests are waiting\n")
-        call = _WebhookCall()
+        call = _WebhookCall(asked.get("channel"))
         utterance_id = secrets.token_hex(8)
         participant.waiting[utterance_id] = call
         try:
@@ -126,7 +128,7 @@ class WebhookParticipant:
         named = message["context"].get("utterance_id")
         # A core that drops the id still answers in order, so its words go to the one who has waited longest.
         is_named = isinstance(named, str) and named != ""
-        call = self.waiting.get(named) if is_named else next(iter(self.waiting.values()), None)
+        call = self.waiting.get(named) if is_named else self._longest(context_session_id(message["context"]))
         if call is None:
             return
         if delivery.topic == SPEAK:
@@ -135,6 +137,12 @@ class WebhookParticipant:
         else:
             call.handled = True
             call.over.set()
+
+    def _longest(self, session: str) -> _WebhookCall | None:
+        """Who has waited longest in this session: that of a channel is called as the channel is."""
+        channels = {call.channel for call in self.waiting.values()}
+        wanted = session if session in channels else None
+        return next((call for call in self.waiting.values() if call.channel == wanted), None)
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
         """A request was refused: the one that is named, else the newest, which is the one being taken."""
@@ -153,7 +161,8 @@ class WebhookParticipant:
 class _WebhookCall:
     """One request that waits for its end marker."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: str | None = None) -> None:
+        self.channel = channel
         self.speak: list[dict[str, Any]] = []
         self.handled = False
         self.refusal: dict[str, Any] | None = None
@@ -177,7 +186,10 @@ def _read_text(request: Request) -> dict[str, Any] | Answer:
         return Answer(400, b"the body needs a text\n")
     if lang is not None and not isinstance(lang, str):
         return Answer(400, b"lang must be a language tag\n")
-    return {"text": text} | ({"lang": lang} if lang else {})
+    channel = asked.get("channel")
+    if channel is not None and not (isinstance(channel, str) and is_channel(channel)):
+        return Answer(400, b"channel must be a name of up to 128 printable characters\n")
+    return {"text": text} | ({"lang": lang} if lang else {}) | ({"channel": channel} if channel else {})
 
 
 def _wait(request: Request, default: float) -> float | None:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.bus.participants.limits import Backlog, OpenQuestions, TokenBucket, ViolationCount
-from bridgehead.bus.participants.policy import place_session
+from bridgehead.bus.participants.policy import Imposed, place_session
 from bridgehead.bus.participants.record import Grant, ParticipantRecord
 from bridgehead.bus.wire.session import Session
 from bridgehead.bus.wire.topics import LIFECYCLE, SESSION_BOOTSTRAP, SPEAK, SYNC
@@ -88,6 +88,7 @@ class Participant:
         self.questions = OpenQuestions()
         self.violations = ViolationCount()
         self.denied_event_at: float | None = None
+        self.imposed = Imposed()
 
     def apply(self, record: ParticipantRecord, now: float) -> None:
         """Take over a changed record; it counts from the next message on."""

@@ -61,8 +61,11 @@ class Sources:
 
     def belongs_to_another(self, name: str, participant_id: str) -> bool:
         """Whether `name` is another participant's, at whichever bridge of the deployment it is served."""
-        owner = self._owner.get(name) or self._owner_of(name)
-        return owner not in (None, participant_id) and name not in self._reserved
+        return self.owner(name) not in (None, participant_id)
+
+    def owner(self, name: str) -> str | None:
+        """The participant a name belongs to, None where it is free or nobody's."""
+        return None if name in self._reserved else self._owner.get(name) or self._owner_of(name)
 
     def _is_free(self, wish: str, participant_id: str) -> bool:
         # What is addressed to somebody by name must not go to one who merely claims the name.

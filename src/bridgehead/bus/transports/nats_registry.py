@@ -92,6 +92,8 @@ class NatsRegistry:
         self._unwritten: deque[StateChange] = deque(maxlen=MAX_UNWRITTEN)
         self._something_to_write = asyncio.Event()
         self._arrived: set[str] = set()
+        self._seen_elsewhere: dict[str, float] = {}
+        """When another bridge last said that a participant is there."""
         self._renewal = asyncio.Event()
         self.sources: dict[str, str] = {}
         self.sessions: dict[str, RegisteredSession] = {}
@@ -235,8 +237,11 @@ class NatsRegistry:
             self.owners[key] = msgspec.json.decode(value, type=Owner)
 
     def _noted_presence(self, key: str, value: bytes | None) -> None:
+        participant = untoken(key)
+        self._seen_elsewhere.pop(participant, None)
         if value is not None and value.decode() != self._instance:
-            self.moved(untoken(key))
+            self._seen_elsewhere[participant] = self._loop.time()
+            self.moved(participant)
 
     # -- StateStore -----------------------------------------------------------------------------------------------
 
@@ -253,6 +258,10 @@ class NatsRegistry:
             {participant_id: owned},
             {participant_id: tuple(self.skills.get(participant_id, {}))},
         )
+
+    def is_elsewhere(self, participant_id: str) -> bool:
+        seen = self._seen_elsewhere.get(participant_id)
+        return seen is not None and self._loop.time() - seen < self._grace_s
 
     def owner_of(self, name: str) -> str | None:
         """The participant a source belongs to, or that is enrolled under this name at some bridge."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from bridgehead.bus.access.certificates import TlsFiles, fingerprint, public_url
+from bridgehead.bus.access.certificates import WARNED_BEFORE, GatewayCertificate, public_url
 from bridgehead.bus.access.credentials import NO_BINDING, certificate_binding
 from bridgehead.bus.access.enrolled import EnrolledParticipants
-from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.join_file import JoinFile, Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.assistant.assistant import AssistantConfig
 from bridgehead.bus.assistant.host import AssistantHost
@@ -29,6 +29,7 @@ from bridgehead.bus.gateway.pairing import PairingEndpoint
 from bridgehead.bus.gateway.status import (
     BusStatus,
     LinkStates,
+    LinkStatus,
     MessageHead,
     Rate,
     outcomes_counted,
@@ -48,12 +49,14 @@ from bridgehead.bus.transports import transport_for
 from bridgehead.bus.transports.base import Audience, Transport
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import NOTICE
+from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import iso_ms
 
 if TYPE_CHECKING:
     from bridgehead.bus.transports.nats_registry import NatsRegistry
 
 _log: Final = logging.getLogger("bridgehead.bus")
+CERTIFICATE_S: Final = 5.0
 
 
 class BusServer:
@@ -84,7 +87,7 @@ class BusServer:
         self._closing = AsyncExitStack()
         self.gateway_address = ""
         self.hub_address = ""
-        self._cert_sha256: str | None = None
+        self._certificate: GatewayCertificate | None = None
         self._since = iso_ms(services.clock.now())
         self._link_states = LinkStates(
             settings.bridge.bridge_id,
@@ -234,7 +237,7 @@ class BusServer:
 
     async def _start_gateway(self) -> None:
         serving, services = self.settings.serving, self._services
-        tls = TlsFiles.prepare(self.settings, self.folder)
+        tls = self._certificate = GatewayCertificate.prepare(self.settings, self.folder)
         self.gateway = Gateway(
             self.relay,
             self._directory,
@@ -257,7 +260,6 @@ class BusServer:
         }
         address = Address.parse(serving.listen)
         context = None if tls is None else tls.context
-        self._cert_sha256 = None if tls is None else fingerprint(tls.certificate)
         self._closing.push_async_callback(self.gateway.stop)
         self.gateway_address = self._opened(
             await listen(self.gateway, address.host, address.port, tls=context)
@@ -268,13 +270,47 @@ class BusServer:
                 self.folder,
                 services.approvals,
                 url=self.join_url,
-                cert_sha256=self._cert_sha256,
+                pin=self._pin,
             )
         self.gateway.watch_files()
+        if tls is not None:
+            watching = asyncio.get_running_loop().create_task(self._watch_certificate(tls))
+            self._closing.callback(watching.cancel)
+
+    @property
+    def _pin(self) -> Pin:
+        return Pin() if self._certificate is None else self._certificate.pin
+
+    async def _watch_certificate(self, certificate: GatewayCertificate) -> None:
+        """Show a renewed certificate from now on, and say once a day that one ends soon."""
+        said = None
+        while True:
+            self._take_certificate(certificate)
+            now = self._services.clock.now()
+            if certificate.expires - now < WARNED_BEFORE and said != now.date():
+                said, ends = now.date(), iso_ms(certificate.expires)
+                _log.warning("the certificate of the gateway ends at %s", ends)
+                self._services.announcer.announce("bus.certificate", {"at": iso_ms(now), "expires": ends})
+            await asyncio.sleep(CERTIFICATE_S)
+
+    def _take_certificate(self, certificate: GatewayCertificate) -> None:
+        try:
+            if certificate.reload():
+                self.gateway.shows(certificate.certificate)
+        except BridgeheadError as error:
+            _log.warning("%s; the one before stays in use", error)
+
+    def _links(self) -> tuple[LinkStatus, ...]:
+        certificate, now = self._certificate, self._services.clock.now()
+        if certificate is None or certificate.expires - now >= WARNED_BEFORE:
+            return self._link_states.links
+        word = "ended" if certificate.expires <= now else "ends soon"
+        ends = LinkStatus("certificate", word, f"at {iso_ms(certificate.expires)}", iso_ms(now))
+        return (*self._link_states.links, ends)
 
     async def _open_status_site(self) -> None:
         self.status_site = StatusSite(self.relay, self._status, self._services.clock, lambda: self.chat_url)
-        await self.status_site.open(self.folder, self.join_url, self._cert_sha256)
+        await self.status_site.open(self.folder, self.join_url, self._pin)
         self._closing.push_async_callback(self.status_site.close, self.folder)
 
     # -- what others ask ------------------------------------------------------------------------------------------
@@ -304,7 +340,7 @@ class BusServer:
             rates=rates,
             outcomes=outcomes_counted(counters),
             hub_ignored=dict(counters.hub_ignored),
-            links=self._link_states.links,
+            links=self._links(),
             problem=self._directory.problem,
             tail=tail,
         )

@@ -69,7 +69,7 @@ def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -
             tmp_path / "bus", agent=ScriptedAgent(), approvals=pending_answers, pairing=True, **table
         ) as server:
             join = await ask_to_join(server, pending_answers, "den", "yes")
-            assert (join.cert_sha256 is not None) is secure
+            assert (join.key_sha256 is not None) is secure
             async with await Satellite.connect(join) as satellite:
                 assert (await satellite.ask("hi")).text == "You said: hi"
             with pytest.raises(PairingRefused, match="taken"):

@@ -12,13 +12,13 @@ from typing import Any
 from bridgehead.bus.access.certificates import (
     certificate_der,
     ensure_certificate,
-    fingerprint,
+    key_fingerprint,
     server_context,
 )
 from bridgehead.bus.access.credentials import NO_BINDING, certificate_binding
 from bridgehead.bus.access.enrolled import EnrolledParticipants
 from bridgehead.bus.access.enrolment import Enrolment, enrol
-from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.join_file import JoinFile, Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.settings import BridgeSettings
@@ -64,7 +64,7 @@ class ServedBridge:
         self.relay: Relay
         self.gateway: Gateway
         self.port = 0
-        self.cert_sha256: str | None = None
+        self.pin = Pin()
 
     @property
     def url(self) -> str:
@@ -73,7 +73,7 @@ class ServedBridge:
     def enrol(
         self, participant: str, *, token: bool = False, expires_in_s: float | None = None, **table: Any
     ) -> JoinFile:
-        request = Enrolment(participant, table, self.url, self.cert_sha256, token, expires_in_s)
+        request = Enrolment(participant, table, self.url, self.pin, token, expires_in_s)
         join = enrol(self.folder, request, SystemClock())
         self.gateway.reload()
         return join
@@ -133,7 +133,7 @@ async def served_bridge(
     listener = await listen(served.gateway, "127.0.0.1", 0, tls=tls)
     served.port = listener.port
     if secure:
-        served.cert_sha256 = fingerprint(certificate_der(folder.tls_folder / "cert.pem"))
+        served.pin = Pin(key_fingerprint(certificate_der(folder.tls_folder / "cert.pem")))
     try:
         yield served
     finally:

@@ -97,7 +97,7 @@ class Satellite:
         headers = [("Authorization", f"Bearer {join.token}")] if join.token else []
         if claimed_id is not None:
             headers.append((CLAIM_HEADER, claimed_id))
-        target = Target(join.url, tuple(headers), frames.SUBPROTOCOL, join.cert_sha256, client_cert, ca_file)
+        target = Target(join.url, tuple(headers), frames.SUBPROTOCOL, join.pin, client_cert, ca_file)
         conversation = ClientConversation()
         try:
             await dial(target, conversation)

@@ -41,7 +41,8 @@ class ConnectionGateway(Protocol):
     relay: Relay
     heartbeat: Heartbeat
     pending_answers: PendingAnswers
-    binding: bytes
+    bindings: tuple[bytes, ...]
+    """Of the certificate that is shown, and of the one before: somebody may have connected while it changed."""
 
     def timestamp(self) -> str:
         """The time now, as frames show it."""
@@ -269,12 +270,14 @@ class FramedConnection(RawConnection):
         client_nonce, mac = from_base64(frame.nonce, NONCE_BYTES), from_base64(frame.mac)
         if client_nonce is None or mac is None or not isinstance(frame.participant, str):
             return None
-        challenge = Challenge(frame.participant, self._nonce, client_nonce, self._gateway.binding)
-        record = self._gateway.prove(challenge, mac, self._address)
-        if record is not None:
-            self._server_mac = self._gateway.answer_to(challenge)
-            self._claim = frame.claimed_id
-        return record
+        for binding in self._gateway.bindings:
+            challenge = Challenge(frame.participant, self._nonce, client_nonce, binding)
+            record = self._gateway.prove(challenge, mac, self._address)
+            if record is not None:
+                self._server_mac = self._gateway.answer_to(challenge)
+                self._claim = frame.claimed_id
+                return record
+        return None
 
     def _fail(self) -> None:
         self._disarm()

@@ -20,6 +20,7 @@ from bridgehead.bus.access.credentials import (
     FailedAttempts,
     RefusalCount,
     bearer_token,
+    certificate_binding,
 )
 from bridgehead.bus.access.enrolled import EnrolledParticipants
 from bridgehead.bus.gateway.connections import FramedConnection, RawConnection
@@ -79,7 +80,7 @@ class Gateway:
         self.relay = relay
         self.directory = directory
         self.settings = settings or GatewaySettings()
-        self.binding = binding
+        self.bindings: tuple[bytes, ...] = (binding,)
         self.heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
         self.endpoints: dict[str, Site] = {}
         """First segment of the path to what is served below it."""
@@ -166,6 +167,10 @@ class Gateway:
         return Upgrade(RawConnection(self, record, claim), HARD_FRAME_BYTES)
 
     # -- authentication -------------------------------------------------------------------------------------------
+
+    def shows(self, certificate: bytes) -> None:
+        """From now on connections are secured with another certificate."""
+        self.bindings = (certificate_binding(certificate), self.bindings[0])
 
     def timestamp(self) -> str:
         return iso_ms(self._clock.now())

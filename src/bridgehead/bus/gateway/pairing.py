@@ -16,9 +16,10 @@ from typing import Any, Final
 
 import msgspec
 
+from bridgehead.bus.access.certificates import key_fingerprint
 from bridgehead.bus.access.credentials import NONCE_BYTES, FailedAttempts, certificate_binding
 from bridgehead.bus.access.enrolment import Enrolment, enrol, is_free, kept_table
-from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.join_file import JoinFile, Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.actions import CloseCode
 from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, TOO_MANY, Gateway
@@ -63,7 +64,7 @@ class PairingEndpoint:
         approvals: Approvals,
         *,
         url: str,
-        cert_sha256: str | None,
+        pin: Pin,
         clock: Clock | None = None,
         wait_s: float = WAIT_S,
         poll_s: float = POLL_S,
@@ -72,7 +73,7 @@ class PairingEndpoint:
         self.folder = folder
         self.approvals = approvals
         self.url = url
-        self.cert_sha256 = cert_sha256
+        self.pin = pin
         self.clock = clock or SystemClock()
         self.wait_s = wait_s
         self.poll_s = poll_s
@@ -188,7 +189,7 @@ class PairingSocket:
         self._deadline.cancel()
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(self._endpoint.wait_s, self._refuse, "too late")
-        code = pairing_code(self._participant, nonce, self._nonce, self._endpoint.gateway.binding)
+        code = pairing_code(self._participant, nonce, self._nonce, self._endpoint.gateway.bindings[0])
         self._task = loop.create_task(self._wait_for_answer(code))
         return True
 
@@ -224,7 +225,7 @@ class PairingSocket:
     async def _admit(self, table: dict[str, Any]) -> None:
         """Enrol the device with the record the person was shown, whatever the file says by now."""
         endpoint = self._endpoint
-        request = Enrolment(self._participant, table, endpoint.url, endpoint.cert_sha256, paired=True)
+        request = Enrolment(self._participant, table, endpoint.url, endpoint.pin, paired=True)
         try:
             join = await asyncio.to_thread(enrol, endpoint.folder, request, endpoint.clock)
         except BridgeheadError as error:
@@ -251,7 +252,8 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
     conversation = ClientConversation()
     # Which certificate this is will be judged by a person, by comparing the digits it goes into.
     await dial(Target(url, accept_any_certificate=True), conversation)
-    binding = certificate_binding(conversation.peer.certificate)
+    shown = conversation.peer.certificate
+    binding = certificate_binding(shown)
     nonce = secrets.token_bytes(NONCE_BYTES)
     try:
         commitment = to_base64(hashlib.sha256(nonce).digest())
@@ -268,8 +270,8 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
         raise PairingRefused("its answer cannot be read") from error
     finally:
         conversation.peer.close(1000, "")
-    if join.cert_sha256 is not None and bytes.fromhex(join.cert_sha256) != binding:
-        raise PairingRefused("it named another certificate than it showed")
+    if join.key_sha256 is not None and (shown is None or key_fingerprint(shown) != join.key_sha256):
+        raise PairingRefused("it named another key than it showed")
     return join
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.bus.access.credentials import bearer_token
+from bridgehead.bus.access.join_file import Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate, Rates, Tail
 from bridgehead.bus.relay import Relay
@@ -51,10 +52,10 @@ class StatusSite:
         self._sampling: asyncio.Task[None]
         self._running: RunningBridge
 
-    async def open(self, folder: StateFolder, join_url: str, cert_sha256: str | None) -> None:
+    async def open(self, folder: StateFolder, join_url: str, pin: Pin) -> None:
         self._listener = await listen(self, LOOPBACK, 0)
         self._sampling = asyncio.get_running_loop().create_task(self._sample())
-        self._running = RunningBridge(self._listener.port, self._token, os.getpid(), join_url, cert_sha256)
+        self._running = RunningBridge(self._listener.port, self._token, os.getpid(), join_url, pin)
         write_running(folder.path, self._running)
 
     async def close(self, folder: StateFolder) -> None:
@@ -127,8 +128,8 @@ class RunningBridge(msgspec.Struct, frozen=True):
     pid: int
     join_url: str = ""
     """Where participants connect."""
-    cert_sha256: str | None = None
-    """The certificate it shows them, None for plain connections."""
+    pin: Pin = Pin()
+    """What they recognise it by."""
 
 
 def write_running(folder: Path, bridge: RunningBridge) -> None:

@@ -12,9 +12,9 @@ import msgspec
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus import bus as assembled
 from bridgehead.bus.access import enrolment
-from bridgehead.bus.access.certificates import TlsFiles, fingerprint, public_url
+from bridgehead.bus.access.certificates import GatewayCertificate, public_url
 from bridgehead.bus.access.enrolment import try_admission
-from bridgehead.bus.access.join_file import write_join_file
+from bridgehead.bus.access.join_file import Pin, write_join_file
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.gateway.status_site import running_bridge, running_url
 from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
@@ -92,7 +92,7 @@ def add_participant(
         participant_id,
         table,
         url or settings.serving.public_url or running_url(folder.path) or public_url(settings),
-        _certificate_to_pin(settings, folder),
+        _pin(settings, folder),
         token,
         None if expires is None else enrolment.parse_duration(expires),
     )
@@ -107,13 +107,13 @@ def add_participant(
     )
 
 
-def _certificate_to_pin(settings: BusSettings, folder: StateFolder) -> str | None:
+def _pin(settings: BusSettings, folder: StateFolder) -> Pin:
     """Of the bridge that runs, which may have been started with other settings; else of the next one."""
     running = running_bridge(folder.path)
     if running is not None:
-        return running.cert_sha256
-    tls = TlsFiles.prepare(settings, folder)
-    return None if tls is None else fingerprint(tls.certificate)
+        return running.pin
+    certificate = GatewayCertificate.prepare(settings, folder)
+    return Pin() if certificate is None else certificate.pin
 
 
 @participant.command(

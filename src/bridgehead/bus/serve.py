@@ -251,7 +251,10 @@ class BusServer:
             clock=services.clock,
         )
         self.chat = ChatEndpoint(
-            self.gateway, grants=frozenset(serving.chat_grants), lang=serving.assistant_lang
+            self.gateway,
+            self.folder.secret(),
+            grants=frozenset(serving.chat_grants),
+            lang=serving.assistant_lang,
         )
         self.gateway.endpoints |= {
             "chat": self.chat,

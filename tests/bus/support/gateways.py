@@ -81,7 +81,8 @@ class ServedBridge:
     async def satellite(
         self, participant: str, *, token: bool = False, claimed_id: str | None = None, **table: Any
     ) -> Satellite:
-        return await Satellite.connect(self.enrol(participant, token=token, **table), claimed_id=claimed_id)
+        join = self.enrol(participant, token=token, **table)
+        return await Satellite.connect(join, claimed_id=claimed_id, reconnect=False)
 
     async def until_heard(self, topic: str, count: int = 1) -> list[Message]:
         """The messages of this topic on the hub, once there are as many."""

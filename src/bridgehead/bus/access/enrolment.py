@@ -45,6 +45,7 @@ class Enrolment(msgspec.Struct, frozen=True):
     pin: Pin = Pin()
     token: bool = False
     expires_in_s: float | None = None
+    alternatives: tuple[str, ...] = ()
     paired: bool = False
     """`table` is the whole record as a person approved it, for a name that nobody holds."""
 
@@ -80,17 +81,17 @@ def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | No
 
 
 def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
-    expires, pin = None, msgspec.structs.asdict(request.pin)
+    expires, more = None, {**msgspec.structs.asdict(request.pin), "alternatives": request.alternatives}
     if request.expires_in_s is not None:
         expires = iso_ms(clock.now() + timedelta(seconds=request.expires_in_s))
     if request.token:
         token = make_token(request.participant, secrets.token_bytes(KEY_BYTES))
-        join = JoinFile(1, request.url, request.participant, token=token, **pin)
+        join = JoinFile(1, request.url, request.participant, token=token, **more)
         return join, Credential(token_sha256=token_hash(token), expires=expires)
     if expires is not None:
         raise ExpiryNeedsToken
     key = to_base64(secrets.token_bytes(KEY_BYTES))
-    join = JoinFile(1, request.url, request.participant, key=key, **pin)
+    join = JoinFile(1, request.url, request.participant, key=key, **more)
     return join, Credential(key=key)
 
 

@@ -46,6 +46,12 @@ class JoinFile(msgspec.Struct, frozen=True, omit_defaults=True):
     cert_sha256: str | None = None
     key_sha256: str | None = None
     ca: str | None = None
+    alternatives: tuple[str, ...] = ()
+    """Other bridges of the deployment that know this participant, tried where the first does not answer."""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return (self.url, *self.alternatives)
 
     @property
     def pin(self) -> Pin:
@@ -65,7 +71,8 @@ def read_join_file(path: Path) -> JoinFile:
 
 def write_join_file(path: Path, join: JoinFile) -> None:
     """Write it for its owner only; another participant's or some other file is not replaced."""
-    check_bridge_url(join.url)
+    for url in join.urls:
+        check_bridge_url(url)
     if path.exists():
         try:
             owner = read_join_file(path).participant
@@ -79,8 +86,9 @@ def write_join_file(path: Path, join: JoinFile) -> None:
 def _problem(join: JoinFile) -> str | None:
     if join.v != 1:
         return f"version {join.v} is not known here"
-    if problem := url_problem(join.url):
-        return f"url {problem}"
+    for url in join.urls:
+        if problem := url_problem(url):
+            return f"url {problem}"
     if PARTICIPANT_ID.fullmatch(join.participant) is None:
         return "participant is no participant id"
     if (join.key is None) == (join.token is None):

@@ -410,6 +410,8 @@ class Bridge:
                 Refused(participant.id, obstacle, _named(message.context.get("utterance_id"))),
                 Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size),
             ]
+        if message.type == HANDLE and participant.questions.has(message.context.get("utterance_id")):
+            return [Outcome(participant.id, "in", message.type, "dropped", "twin", hub_session, size)]
         if message.type == HANDLE and not participant.questions.begin(
             hub_session,
             message.context.get("utterance_id"),

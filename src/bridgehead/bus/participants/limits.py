@@ -98,6 +98,13 @@ class OpenQuestions:
 
     def __init__(self) -> None:
         self._open: list[OpenQuestion] = []
+        self._ended: deque[str] = deque(maxlen=16)
+
+    def has(self, utterance_id: object) -> bool:
+        """Whether this is a question that is open or was answered a moment ago, asked again after a reconnect."""
+        if not isinstance(utterance_id, str) or not utterance_id:
+            return False
+        return utterance_id in self._ended or any(one.utterance_id == utterance_id for one in self._open)
 
     def begin(self, hub_session: str, utterance_id: object, now: float, limit: int) -> bool:
         """One more begins; False where that is too many."""
@@ -114,7 +121,9 @@ class OpenQuestions:
         here = [question for question in self._open if question.hub_session == hub_session]
         named = [question for question in here if question.utterance_id == utterance_id]
         if here:
-            self._open.remove((named or here)[0])
+            over = (named or here)[0]
+            self._open.remove(over)
+            self._ended.append(over.utterance_id or "")
 
     def take_all(self) -> list[OpenQuestion]:
         taken, self._open = self._open, []

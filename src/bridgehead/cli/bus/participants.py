@@ -67,7 +67,13 @@ def participant() -> None:
 @click.option("--token", is_flag=True, help="A bearer token instead of a device key.")
 @click.option("--expires", metavar="D", help="When the token ends, such as 90d.")
 @click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default ID.join.json.")
-@click.option("--url", metavar="U", help="What the join file says instead of the listening address.")
+@click.option(
+    "--url",
+    "urls",
+    metavar="U",
+    multiple=True,
+    help="What the join file says instead of the listening address; others are tried when the first is away.",
+)
 @state_option
 @click.pass_obj
 def add_participant(
@@ -78,7 +84,7 @@ def add_participant(
     token: bool,
     expires: str | None,
     path: Path | None,
-    url: str | None,
+    urls: tuple[str, ...],
     state: str | None,
     **record: str | None,
 ) -> None:
@@ -91,10 +97,14 @@ def add_participant(
     request = enrolment.Enrolment(
         participant_id,
         table,
-        url or settings.serving.public_url or running_url(folder.path) or public_url(settings),
+        next(iter(urls), None)
+        or settings.serving.public_url
+        or running_url(folder.path)
+        or public_url(settings),
         _pin(settings, folder),
         token,
         None if expires is None else enrolment.parse_duration(expires),
+        urls[1:],
     )
     target = path or app.cwd / f"{participant_id}.join.json"
     enrolment.enrol(folder, request, SystemClock(), target)

@@ -18,7 +18,7 @@ import msgspec
 from bridgehead.assembly.bus.views import participant_source
 from bridgehead.bus.access.join_file import read_join_file
 from bridgehead.bus.client.hub_client import HubClient
-from bridgehead.bus.client.participant import Incoming, ItemAnswered, Satellite, Spoken
+from bridgehead.bus.client.participant import Incoming, ItemAnswered, Satellite, SendRefused, Spoken
 from bridgehead.bus.gateway.status import message_facts, message_line
 from bridgehead.bus.interfaces import ItemAnswer, typed_answer
 from bridgehead.bus.sockets.libraries import run
@@ -155,8 +155,10 @@ def tail(
     async def main() -> int:
         shown = 0
         async with await _reach(app, join, hub, hub_token) as reached:
+            reached.told = app.say
+            receive = reached.receive if isinstance(reached, Satellite) else reached.receive_again
             while count is None or shown < count:
-                event = await reached.receive()
+                event = await receive()
                 message = event.message if isinstance(event, Incoming) else event
                 if isinstance(message, Message) and message.type.startswith(prefix):
                     shown += 1
@@ -176,6 +178,7 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_tok
 
     async def main() -> int:
         async with await _reach(app, join, hub, hub_token) as reached:
+            reached.told = app.say
             if isinstance(reached, Satellite):
                 reached.aside = partial(_show_notice, app)
             lines = TypedLines()
@@ -183,8 +186,12 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_tok
                 if (given := typed_answer(said)) is not None and isinstance(reached, Satellite):
                     await _answer(app, reached, given)
                     continue
-                spoken = await reached.ask(said, lang)
-                app.emit_line(_spoken(spoken), partial(_words, spoken))
+                try:
+                    spoken = await reached.ask(said, lang)
+                except SendRefused as refused:  # the next line may be taken
+                    app.say(escape_controls(refused.message))
+                else:
+                    app.emit_line(_spoken(spoken), partial(_words, spoken))
         return ExitCode.DONE
 
     return _talk(main())

@@ -230,6 +230,10 @@ class Relay:
         """The hub cannot be written to."""
         self._execute(self.bridge.hub_lost())
 
+    def turn_lost(self, message: Message) -> None:
+        """The hub that had this question is gone; whoever asked is told."""
+        self._execute(self.bridge.turn_lost(message))
+
     def inject(self, message: Message, *, author: str, hops: int) -> None:
         """Put a message of an upstream bridge on the hub; participants it names get it like any other."""
         self._execute(self.bridge.relayed(message, author, hops, self._now()))

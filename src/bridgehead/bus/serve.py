@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -53,6 +53,7 @@ from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import iso_ms
 
 if TYPE_CHECKING:
+    from bridgehead.bus.transports.nats_client import NatsAccess
     from bridgehead.bus.transports.nats_registry import NatsRegistry
 
 _log: Final = logging.getLogger("bridgehead.bus")
@@ -84,6 +85,7 @@ class BusServer:
         self.fabric_link: HubLink | None = None
         self._registry: NatsRegistry | None = None
         self._fabric_expects: Callable[[Audience], None] | None = None
+        self._drain: Callable[[], Awaitable[None]] | None = None
         self._closing = AsyncExitStack()
         self.gateway_address = ""
         self.hub_address = ""
@@ -156,8 +158,8 @@ class BusServer:
 
     async def _join_fabric(self) -> None:
         """The register that several bridges share, and the embedded hub's place among them (bus §13)."""
-        url = self._fabric_url
-        if url is None:
+        access = self._fabric_access
+        if access is None:
             return
         from bridgehead.bus.hub.nats_fabric import Fabric, keep_up
         from bridgehead.bus.transports.nats_registry import NatsRegistry
@@ -167,21 +169,23 @@ class BusServer:
         name = bridge.bridge_id
         if name == BridgeSettings().bridge_id:  # not chosen, so it says nothing about which bridge this is
             name = f"{name}-{hashlib.sha256(own).hexdigest()[:8]}"
-        self._registry = NatsRegistry(url, serving.deployment, name, bridge.grace_s)
+        self._registry = NatsRegistry(access, serving.deployment, name, bridge.grace_s)
         self._closing.push_async_callback(self._registry.shut)
         await self._registry.open()
         if self.hub is not None:
-            fabric = Fabric(self.hub, url, serving.deployment, self._registry, bridge.group_topics)
-            self._fabric_expects = fabric.expect
+            fabric = Fabric(self.hub, access, serving.deployment, self._registry, bridge.group_topics)
+            self._fabric_expects, self._drain = fabric.expect, fabric.drain
             self.fabric_link = keep_up(fabric, self._link_states.announcing("fabric"))
             self._closing.push_async_callback(self.fabric_link.stop)
 
     @property
-    def _fabric_url(self) -> str | None:
+    def _fabric_access(self) -> NatsAccess | None:
+        from bridgehead.bus.transports.nats_client import NatsAccess
+
         serving = self.settings.serving
-        if serving.hub is not None and serving.hub.startswith("nats://"):
-            return serving.hub
-        return serving.nats
+        is_fabric = serving.hub is not None and serving.hub.startswith(("nats://", "tls://"))
+        urls = serving.hub if is_fabric else serving.nats
+        return NatsAccess.parse(urls, serving.nats_credentials, serving.nats_ca) if urls else None
 
     async def _start_bridge(self) -> None:
         self._directory = EnrolledParticipants(self.folder)
@@ -189,8 +193,8 @@ class BusServer:
         state: StateStore
         if self._registry is not None:
             state, secret = self._registry, await self._registry.shared_secret(secret)
-            self._registry.enrolled = lambda: self._directory.credentials
-            await self._registry.register_enrolled()
+            self._registry.owners.enrolled = lambda: self._directory.credentials
+            await self._registry.owners.register_enrolled()
         else:
             self._closing.callback(self.folder.claim().release)
             state = self.folder.state()
@@ -233,7 +237,13 @@ class BusServer:
         if self.hub is not None:
             return MemoryTransport(self.hub, self._fabric_expects)
         serving = self.settings.serving
-        return transport_for(str(serving.hub), token=serving.hub_token, deployment=serving.deployment)
+        return transport_for(
+            str(serving.hub),
+            token=serving.hub_token,
+            deployment=serving.deployment,
+            nats_credentials=serving.nats_credentials,
+            nats_ca=serving.nats_ca,
+        )
 
     async def _start_gateway(self) -> None:
         serving, services = self.settings.serving, self._services
@@ -366,6 +376,8 @@ class BusServer:
 
     async def stop(self) -> None:
         """Close everything in the reverse order of the start; participants are told."""
+        if self._drain is not None:
+            await self._drain()
         await self._closing.aclose()
 
 

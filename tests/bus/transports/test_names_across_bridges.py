@@ -73,7 +73,7 @@ def test_a_name_belongs_to_whoever_is_enrolled_under_it_before_they_have_joined(
         async with two_places(kind, tmp_path) as (_hub, one, two):
             one.enrol("kitchen")
             if one._registry is not None:
-                await one._registry.register_enrolled()
+                await one._registry.owners.register_enrolled()
             mallory = await Satellite.connect(two.enrol("mallory"), claimed_id="kitchen")
             assert mallory.source != "kitchen"
             await mallory.close()

@@ -28,8 +28,7 @@ from bridgehead.bus.actions import (
 )
 from bridgehead.bus.bridge.admission import ABSENT, Admission, Admitted, Denied, Ignored
 from bridgehead.bus.bridge.deliveries import Deliveries
-from bridgehead.bus.bridge.echoes import Echo, EchoTable, RestartEchoes
-from bridgehead.bus.bridge.hub_names import HubNames
+from bridgehead.bus.bridge.echoes import Echo, EchoTable, HubNames, RestartEchoes
 from bridgehead.bus.bridge.registrations import Registrations
 from bridgehead.bus.bridge.routing import Match, Offer, Router
 from bridgehead.bus.bridge.settings import BridgeSettings
@@ -254,6 +253,14 @@ class Bridge:
             if self._hub_marks_ends
         ]
 
+    def turn_lost(self, message: Message) -> list[Effect]:
+        """A question of ours that no hub has any more."""
+        asker = self.known.by_source(str(message.context.get("source")))
+        if asker is None:
+            return []
+        asker.questions.end(session_id(message.context.get("session")), message.context.get("utterance_id"))
+        return [Refused(asker.id, "turn_lost", _named(message.context.get("utterance_id")))]
+
     def stop(self, now: float) -> list[Effect]:
         """Going away: nothing more is taken, and what waits is dropped."""
         self._stopping = True
@@ -368,12 +375,9 @@ class Bridge:
 
     def tell_undelivered(self, report: Undelivered, now: float) -> list[Effect]:
         """Tell the hub, so that whoever spoke can know."""
-        if not self._hub_is_up:
-            return []
         data = {"participant": report.participant, "reason": report.reason}
         context = {} if report.about is None else report.about.reply(UNDELIVERED, data).context
-        told = Message(UNDELIVERED, data, {**context, "source": self.settings.bridge_id})
-        return [self._written(told, None, 0, now)]
+        return self.due(Message(UNDELIVERED, data, {**context, "source": self.settings.bridge_id}), now)
 
     # -- messages from participants -------------------------------------------------------------------------------
 
@@ -410,15 +414,13 @@ class Bridge:
                 Refused(participant.id, obstacle, _named(message.context.get("utterance_id"))),
                 Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size),
             ]
-        if message.type == HANDLE and participant.questions.has(message.context.get("utterance_id")):
-            return [Outcome(participant.id, "in", message.type, "dropped", "twin", hub_session, size)]
-        if message.type == HANDLE and not participant.questions.begin(
-            hub_session,
-            message.context.get("utterance_id"),
-            now,
-            participant.record.limits.open_questions if self._hub_marks_ends else sys.maxsize,
-        ):
-            return self._refuse(participant, Denied("too_many_questions", {}, message.type), size, now)
+        if message.type == HANDLE:
+            utterance_id = message.context.get("utterance_id")
+            limit = participant.record.limits.open_questions if self._hub_marks_ends else sys.maxsize
+            if participant.questions.has(utterance_id):
+                return [Outcome(participant.id, "in", message.type, "dropped", "twin", hub_session, size)]
+            if not participant.questions.begin(hub_session, utterance_id, now, limit):
+                return self._refuse(participant, Denied("too_many_questions", {}, message.type), size, now)
         tracked = message.type in TRACKED
         if tracked and not self._registrations.has_room(participant, admitted):
             crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)

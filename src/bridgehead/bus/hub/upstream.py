@@ -93,6 +93,9 @@ class Upstream:
     def ignored(self, reason: str) -> None:
         pass
 
+    def turn_lost(self, message: Message) -> None:
+        pass
+
     def opened(self) -> None:
         self._escalation.upstream(there=True)
 

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import binascii
 import logging
+import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -23,13 +24,46 @@ if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
 _log: Final = logging.getLogger("bridgehead.bus.nats")
-CONNECT_S: Final = 5
+CONNECT_S: Final = 2
 CLOSE_S: Final = 3.0
-PING_S: Final = 20
+WATCH_S: Final = 0.5
+PING_S: Final = 2
+"""A server that is gone without a word is noticed after two of these."""
 
 
-async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Client:
-    """Connect; `lost` is called once when the connection ends by itself."""
+_watching: Final[set[asyncio.Task[None]]] = set()
+
+
+class NatsAccess(msgspec.Struct, frozen=True):
+    """Where the servers of a fabric are, and how they are told who comes."""
+
+    urls: tuple[str, ...]
+    credentials: str | None = None
+    """A credentials file (user JWT and seed)."""
+    ca: str | None = None
+    """File with the authority of servers whose certificates no public one vouches for."""
+
+    @classmethod
+    def parse(cls, text: str, credentials: str | None = None, ca: str | None = None) -> NatsAccess:
+        """Read `nats://one:4222,nats://two:4222`; `tls://` insists on TLS."""
+        return cls(tuple(part.strip() for part in text.split(",") if part.strip()), credentials, ca)
+
+    def __str__(self) -> str:
+        return ", ".join(map(_safe, self.urls))
+
+
+async def open_nats(access: NatsAccess, lost: Callable[[str], None], *, name: str) -> Client:
+    """Connect to the first server that answers; `lost` is called once when the connection ends by itself."""
+    problems = []
+    for url in access.urls:
+        try:
+            return await _open_one(url, access, lost, name)
+        except NatsUnreachable as error:
+            problems.append(error.cause)
+    raise NatsUnreachable(str(access), "; ".join(dict.fromkeys(problems)))
+
+
+async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], name: str) -> Client:
     try:
         import nats
         from nats.errors import Error
@@ -43,25 +77,49 @@ async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Clie
             reported = True
             lost("the NATS server went away")
 
-    async def noted(error: Exception) -> None:
-        _log.warning("nats: %s", error)
+    noted: list[Exception] = []
 
+    async def note(error: Exception) -> None:
+        noted.append(error)
+        _log.info("nats: %s", error)
+
+    more: dict[str, Any] = {"user_credentials": access.credentials} if access.credentials else {}
+    if access.ca is not None or url.startswith("tls://"):
+        more["tls"] = ssl.create_default_context(cafile=access.ca)
     try:
-        return await nats.connect(
+        client = await nats.connect(
             url,
             name=name,
             allow_reconnect=False,
             connect_timeout=CONNECT_S,
             disconnected_cb=ended,
             closed_cb=ended,
-            error_cb=noted,
+            error_cb=note,
             ping_interval=PING_S,
+            # The library would dial a dead address for ever, and say nothing of why it is dead.
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0,
             no_echo=True,
+            **more,
         )
+    except ImportError as error:
+        raise NatsMissing("nkeys") from error
     except (TimeoutError, Error, OSError) as error:
-        if "authorization" in str(error).lower():
-            raise HubRefused(_safe(url), str(error)) from error
-        raise NatsUnreachable(_safe(url), str(error) or type(error).__name__) from error
+        cause = next((one for one in reversed(noted) if str(one)), error)
+        if "authorization" in str(cause).lower():
+            raise HubRefused(_safe(url), str(cause)) from error
+        raise NatsUnreachable(_safe(url), str(cause) or "it does not answer") from error
+
+    async def watch() -> None:
+        # The library may fail while it closes, and then calls nobody.
+        while not client.is_closed:
+            await asyncio.sleep(WATCH_S)
+        await ended()
+
+    task = asyncio.get_running_loop().create_task(watch())
+    _watching.add(task)
+    task.add_done_callback(_watching.discard)
+    return client
 
 
 async def close_nats(client: Client | None) -> None:
@@ -83,15 +141,15 @@ class Publisher:
 
     def __init__(self, client: Client, *, limit: int = 10_000) -> None:
         self._client = client
-        self._waiting: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(limit)
+        self._waiting: asyncio.Queue[tuple[str, bytes, str]] = asyncio.Queue(limit)
         self._task = asyncio.get_running_loop().create_task(self._publish())
 
-    def put(self, subject: str, payload: bytes) -> bool:
+    def put(self, subject: str, payload: bytes, reply: str = "") -> bool:
         """Whether it will be sent; False when it is too large for the server or too much waits already."""
         if len(payload) > self._client.max_payload or self._client.is_closed:
             return False
         try:
-            self._waiting.put_nowait((subject, payload))
+            self._waiting.put_nowait((subject, payload, reply))
         except asyncio.QueueFull:
             return False
         return True
@@ -100,9 +158,9 @@ class Publisher:
         from nats.errors import Error
 
         while True:
-            subject, payload = await self._waiting.get()
+            subject, payload, reply = await self._waiting.get()
             try:
-                await self._client.publish(subject, payload)
+                await self._client.publish(subject, payload, reply)
             except Error as error:
                 _log.warning("nats: %s was not published: %s", subject, error)
 
@@ -127,14 +185,14 @@ class Follower:
         self._audience = audience
         self._changed.set()
 
-    async def begin(self, url: str) -> None:
+    async def begin(self, access: NatsAccess) -> None:
         """Follow everybody there is at the start; a server that goes away meanwhile was never reached."""
         from nats.errors import Error
 
         try:
             await self.catch_up()
         except Error as error:
-            raise NatsUnreachable(_safe(url), str(error)) from error
+            raise NatsUnreachable(str(access), str(error)) from error
 
     async def catch_up(self) -> None:
         """Subscribe to whom we serve now, and no longer to whom we do not; the server knows when this returns."""
@@ -196,6 +254,15 @@ class Subjects(msgspec.Struct, frozen=True):
         """Deliveries to one group."""
         return f"bh.{self.deployment}.site.{token(site)}"
 
+    def taken(self, bridge: str, number: int | str) -> str:
+        """Where a hub says that it has taken a question of a bridge."""
+        return f"bh.{self.deployment}.taken.{bridge}.{number}"
+
+    @property
+    def hubs(self) -> str:
+        """Where hubs say that they are there."""
+        return f"bh.{self.deployment}.hubs"
+
     def bucket(self, name: str) -> str:
         """A key-value bucket of the registry."""
         return f"bh-{self.deployment}-{name}"
@@ -228,12 +295,14 @@ def _safe(url: str) -> str:
 class NatsMissing(ConfigError):
     """The extra is not installed."""
 
-    def __init__(self) -> None:
-        super().__init__("NATS support is not installed", hint="pip install 'bridgehead[nats]'")
+    def __init__(self, package: str = "bridgehead[nats]") -> None:
+        super().__init__("NATS support is not installed", hint=f"pip install '{package}'")
 
 
 class NatsUnreachable(BridgeheadError):
     """No NATS server answers."""
 
-    def __init__(self, url: str, cause: str) -> None:
+    def __init__(self, url: str, cause: str, *, is_temporary: bool = False) -> None:
         super().__init__(f"{url} cannot be reached: {cause}", hint="check the address of the NATS server")
+        self.cause = cause
+        self.is_temporary = is_temporary

@@ -2,8 +2,7 @@
 
 Presence ends by itself when a bridge stops renewing it. Sources, hub ids and skills have no such end: a participant
 that comes back at another bridge keeps them, and skills of one that does not come back are cleaned up exactly once,
-by whichever bridge manages to delete their entry. Who a participant is and which source it has is settled by
-compare-and-set in the bucket `owners`: whoever was first keeps it until the bridge that enrolled it revokes it.
+by whichever bridge manages to delete their entry. Who a participant is and which source it has: nats_owners.py.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from bridgehead.bus.access.credentials import Credential
 from bridgehead.bus.actions import (
     ForgetHubId,
     ForgetSkill,
@@ -29,6 +28,7 @@ from bridgehead.bus.actions import (
 )
 from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.bus.transports.nats_client import (
+    NatsAccess,
     NatsUnreachable,
     Subjects,
     close_nats,
@@ -36,6 +36,7 @@ from bridgehead.bus.transports.nats_client import (
     token,
     untoken,
 )
+from bridgehead.bus.transports.nats_owners import NameOwners
 from bridgehead.errors import BridgeheadError
 
 if TYPE_CHECKING:
@@ -47,8 +48,11 @@ _log: Final = logging.getLogger("bridgehead.bus.nats")
 BUCKETS: Final = ("sources", "sessions", "skills", "owners")
 RETRY_S: Final = 0.5
 LAST_WRITES_S: Final = 3.0
-ASKING_S: Final = 5.0
-"""How long somebody who wants a source waits for a register that is away."""
+MIRROR_S: Final = 10.0
+REPLICAS: Final = 3
+ELECTION_S: Final = 15.0
+"""How long a cluster may take to agree on who leads its JetStream when everything starts at once."""
+NO_LEADER: Final = 10008
 MAX_UNWRITTEN: Final = 10_000
 
 
@@ -59,33 +63,19 @@ class RegisteredSession(msgspec.Struct, frozen=True):
     local: str
 
 
-class Owner(msgspec.Struct, frozen=True):
-    """Whose an identity or a source is: the bridge that enrolled the participant, and a digest of its credential."""
-
-    bridge: str
-    participant: str
-    proof: str
-
-    def is_same(self, other: Owner) -> bool:
-        """One participant may be enrolled at several bridges, with one credential."""
-        return self.participant == other.participant and (
-            self.bridge == other.bridge or self.proof == other.proof
-        )
-
-
 class NatsRegistry:
     """A state store that several bridges share; also knows who is present where."""
 
-    def __init__(self, url: str, deployment: str, bridge: str, grace_s: float) -> None:
-        self._url = url
+    def __init__(self, access: NatsAccess, deployment: str, bridge: str, grace_s: float) -> None:
+        self._access = access
         self._subjects = Subjects(deployment)
-        self._bridge = bridge
         self._instance = f"{bridge}-{secrets.token_hex(4)}"
         self._grace_s = max(1.0, grace_s)
         self._client: Client | None = None
         self._buckets: dict[str, KeyValue] = {}
         self._loop = asyncio.get_running_loop()
         self._mirrors: list[asyncio.Task[None]] = []
+        self._keys: dict[str, set[str]] = {}
         self._lasting: list[asyncio.Task[None]] = []
         self._there = asyncio.Event()
         self._closing = False
@@ -98,12 +88,7 @@ class NatsRegistry:
         self.sources: dict[str, str] = {}
         self.sessions: dict[str, RegisteredSession] = {}
         self.skills: dict[str, dict[tuple[str, str], None]] = {}
-        self.owners: dict[str, Owner] = {}
-        """By key: `id.<participant>` is who a participant is, `name.<source>` who has a source."""
-        self.enrolled: Callable[[], Mapping[str, Credential]] = dict
-        """Participants of this bridge and what they prove it with; a new mapping when something changes."""
-        self._registered: Mapping[str, Credential] | None = None
-        self._secret = b""
+        self.owners = NameOwners(bridge, self._there)
         self.moved: Callable[[str], None] = lambda _participant: None
         """Told when a participant is now present at another bridge."""
 
@@ -111,30 +96,41 @@ class NatsRegistry:
 
     async def open(self) -> None:
         """Connect, make the buckets if they are not there, and read what is in them."""
-        await self._connect()
-        self._lasting = [self._loop.create_task(self._write())]
+        patience = self._loop.time() + ELECTION_S
+        while not self._there.is_set():
+            try:
+                await self._connect()
+            except NatsUnreachable as error:
+                if not error.is_temporary or self._loop.time() > patience:
+                    raise
+                await asyncio.sleep(RETRY_S)
+        self._lasting.append(self._loop.create_task(self._write()))
 
     async def _connect(self) -> None:
         from nats.errors import Error
 
-        self._client = await open_nats(self._url, self._lost, name="bridgehead registry")
+        self._client = await open_nats(self._access, self._lost, name="bridgehead registry")
         try:
             stream = self._client.jetstream()
             for name in BUCKETS:
                 self._buckets[name] = await _bucket(stream, self._subjects.bucket(name), None)
             presence = self._subjects.bucket("presence")
             self._buckets["presence"] = await _bucket(stream, presence, self._grace_s)
-        except Error as error:
+            self.owners.bucket = self._buckets["owners"]
+            for name, note in (
+                ("sources", self._noted_source),
+                ("sessions", self._noted_session),
+                ("skills", self._noted_skill),
+                ("owners", self.owners.noted),
+                ("presence", self._noted_presence),
+            ):
+                await self._mirror(name, note)
+        except (TimeoutError, Error) as error:
+            self._stop_mirrors()
             await close_nats(self._client)
-            raise NatsUnreachable(self._url, f"{error}; the server needs JetStream (-js)") from error
-        for name, note in (
-            ("sources", self._noted_source),
-            ("sessions", self._noted_session),
-            ("skills", self._noted_skill),
-            ("owners", self._noted_owner),
-            ("presence", self._noted_presence),
-        ):
-            await self._mirror(name, note)
+            cause = f"{error or 'no answer'}; the server needs JetStream (-js)"
+            is_temporary = isinstance(error, TimeoutError) or getattr(error, "err_code", None) == NO_LEADER
+            raise NatsUnreachable(str(self._access), cause, is_temporary=is_temporary) from error
         self._there.set()
 
     async def shared_secret(self, own: bytes) -> bytes:
@@ -146,13 +142,15 @@ class NatsRegistry:
             await bucket.create("secret", own)
         except KeyWrongLastSequenceError:
             own = (await bucket.get("secret")).value or own
-        self._secret = own
+        self.owners.secret = own
         return own
 
     async def _mirror(self, name: str, note: Callable[[str, bytes | None], None]) -> None:
         """Keep a copy of a bucket in memory; returns when everything in it has been read."""
         watcher = await self._buckets[name].watchall()
         complete = asyncio.Event()
+        before, keys = self._keys.get(name, set()), set[str]()
+        self._keys[name] = keys
 
         async def follow() -> None:
             while not self._closing:
@@ -161,12 +159,17 @@ class NatsRegistry:
                 except TimeoutError:
                     continue
                 if entry is None:
+                    for gone in before - keys:  # deleted while we were away
+                        note(gone, None)
                     complete.set()
-                else:
-                    note(entry.key, None if entry.operation in ("DEL", "PURGE") else entry.value)
+                    continue
+                is_gone = entry.operation in ("DEL", "PURGE")
+                (keys.discard if is_gone else keys.add)(entry.key)
+                note(entry.key, None if is_gone else entry.value)
 
         self._mirrors.append(self._loop.create_task(follow()))
-        await complete.wait()
+        async with asyncio.timeout(MIRROR_S):
+            await complete.wait()
 
     def _lost(self, reason: str) -> None:
         self._there.clear()
@@ -230,12 +233,6 @@ class NatsRegistry:
         else:
             tracked[hub_id, skill] = None
 
-    def _noted_owner(self, key: str, value: bytes | None) -> None:
-        if value is None:
-            self.owners.pop(key, None)
-        else:
-            self.owners[key] = msgspec.json.decode(value, type=Owner)
-
     def _noted_presence(self, key: str, value: bytes | None) -> None:
         participant = untoken(key)
         self._seen_elsewhere.pop(participant, None)
@@ -265,80 +262,10 @@ class NatsRegistry:
 
     def owner_of(self, name: str) -> str | None:
         """The participant a source belongs to, or that is enrolled under this name at some bridge."""
-        owner = self.owners.get(_name_key(name)) or self.owners.get(_id_key(name))
-        return None if owner is None else owner.participant
+        return self.owners.owner_of(name)
 
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
-        us = self._owner(participant_id)
-        identity, named = self.owners.get(_id_key(participant_id)), self.owners.get(_name_key(source))
-        is_known = identity is not None and identity.proof == us.proof
-        if is_known and named is not None and named.participant == participant_id:
-            return None
-        return self._own(us, source)
-
-    async def _own(self, us: Owner, source: str) -> bool:
-        from nats.errors import Error
-
-        try:
-            async with asyncio.timeout(ASKING_S):
-                await self._there.wait()
-                await self._own_identity(us)
-                return (await self._first_to_write(_name_key(source), us)).participant == us.participant
-        except (TimeoutError, Error) as error:
-            raise RegisterAway(us.participant, str(error) or "it is away") from error
-
-    async def register_enrolled(self) -> None:
-        """Nobody else in the deployment is who our participants are, also before they have joined."""
-        enrolled = self.enrolled()
-        if enrolled is self._registered:
-            return
-        for participant in [name for name, credential in enrolled.items() if not credential.revoked]:
-            us = self._owner(participant)
-            if self.owners.get(_id_key(participant)) != us:
-                try:
-                    await self._own_identity(us)
-                except ParticipantElsewhere as error:
-                    _log.warning("%s", error)
-        self._registered = enrolled
-
-    async def _own_identity(self, us: Owner) -> None:
-        key = _id_key(us.participant)
-        found = await self._first_to_write(key, us)
-        if not us.is_same(found):
-            raise ParticipantElsewhere(us.participant, found.bridge)
-        if us.bridge == found.bridge and us.proof != found.proof:  # it has a new credential
-            await self._buckets["owners"].put(key, msgspec.json.encode(us))
-            self.owners[key] = us
-
-    async def _first_to_write(self, key: str, owner: Owner) -> Owner:
-        """Whose the entry is now: that of whoever came first."""
-        from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
-
-        bucket = self._buckets["owners"]
-        while True:
-            try:
-                await bucket.create(key, msgspec.json.encode(owner))
-                self.owners[key] = owner
-            except KeyWrongLastSequenceError:
-                try:
-                    self._noted_owner(key, (await bucket.get(key)).value)
-                except KeyNotFoundError:  # given up in between
-                    continue
-            return self.owners[key]
-
-    def _owner(self, participant_id: str) -> Owner:
-        credential = self.enrolled().get(participant_id, Credential())
-        return Owner(self._bridge, participant_id, credential.digest(self._secret))
-
-    async def _give_up(self, participant_id: str) -> None:
-        """Its credential was withdrawn; only the bridge that enrolled it lets go of who it was."""
-        identity = self.owners.get(_id_key(participant_id))
-        if identity is None or identity.bridge != self._bridge:
-            return
-        for key in [key for key, owner in self.owners.items() if owner.participant == participant_id]:
-            await self._buckets["owners"].delete(key)
-            self.owners.pop(key, None)
-        await self._buckets["sources"].delete(token(participant_id))
+        return self.owners.own(participant_id, source)
 
     def apply(self, changes: Iterable[StateChange]) -> None:
         """Called in a worker thread; written on the event loop as soon as the register is there."""
@@ -368,7 +295,8 @@ class NatsRegistry:
             case RememberSource(participant, source):
                 await self._buckets["sources"].put(token(participant), source.encode())
             case ForgetSource(participant):
-                await self._give_up(participant)
+                if await self.owners.give_up(participant):
+                    await self._buckets["sources"].delete(token(participant))
             case RememberHubId(participant, hub_id, local):
                 value = msgspec.json.encode(RegisteredSession(participant, local))
                 await self._buckets["sessions"].put(token(hub_id), value)
@@ -405,7 +333,7 @@ class NatsRegistry:
                 for participant in self._arrived or here:
                     await self._buckets["presence"].put(token(participant), self._instance.encode())
                 if not self._arrived:
-                    await self.register_enrolled()
+                    await self.owners.register_enrolled()
                     await self._clean_up(here, orphaned)
                 self._arrived.clear()
             except (TimeoutError, Error) as error:
@@ -454,42 +382,27 @@ class NatsRegistry:
 
 
 async def _bucket(stream: JetStreamContext, name: str, ttl_s: float | None) -> KeyValue:
-    """The bucket, made if it is not there; the lifetime the first bridge chose counts for all."""
-    from nats.js.errors import BadRequestError
+    """The bucket, made if it is not there; the lifetime the first bridge chose counts for all.
+
+    It is kept on three servers where there are as many, so that one of them may fail.
+    """
+    from nats.js.errors import APIError, NotFoundError
 
     try:
-        return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s)
-    except BadRequestError:
-        return await stream.key_value(name)
-
-
-def _id_key(participant_id: str) -> str:
-    return f"id.{token(participant_id)}"
-
-
-def _name_key(source: str) -> str:
-    return f"name.{token(source)}"
+        bucket = await stream.key_value(name)
+    except NotFoundError:
+        try:
+            return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s, replicas=REPLICAS)
+        except APIError:
+            with suppress(APIError):  # another bridge may have been faster
+                return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s)
+            return await stream.key_value(name)
+    config = (await bucket.status()).stream_info.config
+    if (config.num_replicas or 1) < REPLICAS:
+        with suppress(APIError):  # the cluster has not grown yet
+            await stream.update_stream(config.evolve(num_replicas=REPLICAS))
+    return bucket
 
 
 def _skill_key(participant: str, hub_id: str, skill: str) -> str:
     return f"{token(participant)}.{token(hub_id)}.{token(skill)}"
-
-
-class ParticipantElsewhere(BridgeheadError):
-    """Two bridges enrolled two participants under one name."""
-
-    def __init__(self, participant_id: str, bridge: str) -> None:
-        super().__init__(
-            f"{participant_id!r} is a participant of bridge {bridge} in this deployment, with another credential",
-            hint=f"use another name here, or revoke it there; if that bridge is gone, set bridge_id = {bridge!r} here",
-        )
-
-
-class RegisterAway(BridgeheadError):
-    """Nobody can say whose a source is."""
-
-    def __init__(self, participant_id: str, cause: str) -> None:
-        super().__init__(
-            f"{participant_id!r} cannot join before the register of the deployment answers: {cause}",
-            hint="check the NATS server; the participant tries again by itself",
-        )

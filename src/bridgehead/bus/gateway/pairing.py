@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,10 +21,10 @@ from bridgehead.bus.access.enrolment import Enrolment, enrol, is_free, kept_tabl
 from bridgehead.bus.access.join_file import JoinFile, Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.actions import CloseCode
-from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, TOO_MANY, Gateway
+from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, Gateway
 from bridgehead.bus.interfaces import ApprovalRequest, Approvals
 from bridgehead.bus.participants.record import check_participant_id, parse_record
-from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade, WaitingConnections, share_of
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, dial
 from bridgehead.bus.wire.frames import from_base64, to_base64
 from bridgehead.errors import BridgeheadError, ConfigError
@@ -77,17 +76,16 @@ class PairingEndpoint:
         self.clock = clock or SystemClock()
         self.wait_s = wait_s
         self.poll_s = poll_s
-        self.waiting: Counter[str] = Counter()
-        """Devices by address."""
+        self.waiting: WaitingConnections[PairingSocket] = WaitingConnections(MAX_WAITING)
+        """When too many wait, the oldest of whoever has most makes room: nobody holds all places."""
         self._questions = FailedAttempts(limit=QUESTIONS, window_s=QUESTIONS_IN_S)
         self._questions_each = FailedAttempts(limit=QUESTIONS_EACH, window_s=QUESTIONS_IN_S)
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != "/pair" or "origin" in request.headers:
             return NOT_FOUND
-        if self.gateway.is_blocked(request.address):
-            return TOO_MANY
-        if self.waiting.total() >= MAX_WAITING or self.waiting[request.address] >= WAITING_EACH:
+        # Bad keys from the same address are no reason: behind it are others, and a device has no key yet.
+        if self.waiting.of(request.share) >= WAITING_EACH:
             self.gateway.refused(request.address, "pairing")
             return BUSY
         return Upgrade(PairingSocket(self, request.address), MAX_BYTES, first_bytes=MAX_BYTES)
@@ -98,11 +96,11 @@ class PairingEndpoint:
     def may_ask(self, address: str) -> bool:
         """Whether a person may be asked about one more device; if so it counts."""
         now = self.clock.monotonic()
-        if self._questions.too_many("", now) or self._questions_each.too_many(address, now):
+        if self._questions.too_many("", now) or self._questions_each.too_many(share_of(address), now):
             self.gateway.refused(address, "pairing")
             return False
         self._questions.note("", now)
-        self._questions_each.note(address, now)
+        self._questions_each.note(share_of(address), now)
         return True
 
 
@@ -124,7 +122,9 @@ class PairingSocket:
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
-        self._endpoint.waiting[self._address] += 1
+        leaving = self._endpoint.waiting.add(share_of(self._address), self)
+        if leaving is not None:
+            leaving.give_way()
         self._deadline = asyncio.get_running_loop().call_later(STEP_S, self._refuse, "too late")
 
     def received(self, payload: bytes, *, text: bool) -> None:
@@ -149,7 +149,7 @@ class PairingSocket:
         pass
 
     def closed(self, code: int, reason: str) -> None:
-        self._endpoint.waiting -= Counter((self._address,))
+        self._endpoint.waiting.discard(share_of(self._address), self)
         if self._deadline is not None:
             self._deadline.cancel()
         if self._task is not None:
@@ -238,6 +238,9 @@ class PairingSocket:
     def _failed(self, error: BridgeheadError) -> None:
         _log.error("pairing %s failed: %s", self._participant, error)
         self._refuse("the bridge could not enrol it")
+
+    def give_way(self) -> None:
+        self._refuse("others wait, too; try again")
 
     def _refuse(self, why: str) -> None:
         self._peer.close(CloseCode.NOT_AUTHENTICATED, why)

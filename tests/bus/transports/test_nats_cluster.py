@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bridgehead.bus.access.certificates import ensure_certificate
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client import participant as client
 from bridgehead.bus.client.participant import Satellite, SendRefused
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
+from bridgehead.bus.transports.base import HubRefused
 from bridgehead.bus.transports.nats import HUB_SILENT_S, OpenTurns
-from bridgehead.bus.transports.nats_client import NatsUnreachable
+from bridgehead.bus.transports.nats_client import BadNatsCredentials, NatsUnreachable
 from bridgehead.bus.wire.message import Message
 from bus.support.nats_servers import NatsServer, enrol_everywhere, hub_of, nats_server, needs_nats
 from bus.support.running import free_port, run, until
@@ -104,6 +108,79 @@ def test_servers_are_reached_under_tls_with_their_authority_and_not_without(tmp_
                 await satellite.close()
             with pytest.raises(NatsUnreachable, match="certificate"):
                 async with served_bus(tmp_path / "b2", hub=url, nats_ca=str(other)):
+                    pass
+
+    run(main())
+
+
+class Nkey:
+    """A key of NATS: of an operator, an account or a user."""
+
+    PREFIX: ClassVar = {"operator": 112, "account": 0, "user": 160}
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._key = Ed25519PrivateKey.generate()
+        self._raw = self._key.private_bytes_raw()
+        self.public = self._text(bytes([self.PREFIX[kind]]) + self._key.public_key().public_bytes_raw())
+        first, second = 144 | (self.PREFIX[kind] >> 5), (self.PREFIX[kind] & 31) << 3
+        self.seed = self._text(bytes([first, second]) + self._raw)
+
+    def _text(self, raw: bytes) -> str:
+        checked = raw + binascii.crc_hqx(raw, 0).to_bytes(2, "little")
+        return base64.b32encode(checked).decode().rstrip("=")
+
+    def vouch(self, subject: Nkey, **claims: Any) -> str:
+        """A JWT that says who `subject` is."""
+        body = {"jti": "x", "iat": 1, "iss": self.public, "name": subject._kind, "sub": subject.public}
+        body["nats"] = {"type": subject._kind, "version": 2, **claims}
+        parts = [{"typ": "JWT", "alg": "ed25519-nkey"}, body]
+        signed = ".".join(_b64(msgspec.json.encode(part)) for part in parts)
+        return f"{signed}.{_b64(self._key.sign(signed.encode()))}"
+
+
+def _b64(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+@needs_nats
+def test_a_credentials_file_is_shown_to_servers_that_ask_for_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        operator, account, system, user = map(Nkey, ("operator", "account", "account", "user"))
+        some = dict.fromkeys(("subs", "data", "payload", "conn", "imports", "exports", "leaf"), -1)
+        some |= dict.fromkeys(("mem_storage", "disk_storage", "streams", "consumer"), -1)
+        accounts = {
+            account.public: operator.vouch(account, limits=some),
+            system.public: operator.vouch(system, limits={key: some[key] for key in list(some)[:7]}),
+        }
+        limits = dict.fromkeys(("subs", "data", "payload"), -1)
+        jwt = account.vouch(user, pub={}, sub={}, **limits)
+        config = tmp_path / "nats.conf"
+        preload = "\n".join(f"{name}: {token}" for name, token in accounts.items())
+        config.write_text(
+            f"operator: {operator.vouch(operator)}\nsystem_account: {system.public}\nresolver: MEMORY\n"
+            f"resolver_preload: {{\n{preload}\n}}\njetstream {{ store_dir: {str(tmp_path / 'js')!r} }}\n"
+        )
+        creds = tmp_path / "bridge.creds"
+        creds.write_text(
+            f"-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n"
+            f"-----BEGIN USER NKEY SEED-----\n{user.seed}\n------END USER NKEY SEED------\n"
+        )
+        async with nats_server(tmp_path / "nats", "-c", str(config)) as nats:
+            options = {"nats_credentials": str(creds)}
+            async with (
+                hub_of(nats.url, tmp_path / "hub", agent=ScriptedAgent(), **options),
+                served_bus(tmp_path / "b1", hub=nats.url, **options) as bridge,
+            ):
+                satellite = await bridge.satellite("kitchen")
+                assert (await satellite.ask("hello")).text == "You said: hello"
+                await satellite.close()
+            with pytest.raises(HubRefused, match="refused us"):
+                async with served_bus(tmp_path / "b2", hub=nats.url):
+                    pass
+            creds.write_text("nothing")
+            with pytest.raises(BadNatsCredentials):
+                async with served_bus(tmp_path / "b3", hub=nats.url, **options):
                     pass
 
     run(main())

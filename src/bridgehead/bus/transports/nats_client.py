@@ -9,8 +9,10 @@ import asyncio
 import base64
 import binascii
 import logging
+import re
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -65,7 +67,7 @@ async def open_nats(access: NatsAccess, lost: Callable[[str], None], *, name: st
 
 async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], name: str) -> Client:
     try:
-        import nats
+        from nats.aio.client import Client as NatsClient
         from nats.errors import Error
     except ImportError as error:
         raise NatsMissing from error
@@ -83,11 +85,12 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
         noted.append(error)
         _log.info("nats: %s", error)
 
-    more: dict[str, Any] = {"user_credentials": access.credentials} if access.credentials else {}
+    client = NatsClient()
+    more = _shown_credentials(Path(access.credentials)) if access.credentials else {}
     if access.ca is not None or url.startswith("tls://"):
         more["tls"] = ssl.create_default_context(cafile=access.ca)
     try:
-        client = await nats.connect(
+        await client.connect(
             url,
             name=name,
             allow_reconnect=False,
@@ -102,9 +105,8 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
             no_echo=True,
             **more,
         )
-    except ImportError as error:
-        raise NatsMissing("nkeys") from error
     except (TimeoutError, Error, OSError) as error:
+        await close_nats(client)
         cause = next((one for one in reversed(noted) if str(one)), error)
         if "authorization" in str(cause).lower():
             raise HubRefused(_safe(url), str(cause)) from error
@@ -120,6 +122,22 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
     _watching.add(task)
     task.add_done_callback(_watching.discard)
     return client
+
+
+def _shown_credentials(path: Path) -> dict[str, Any]:
+    """What the library asks for, from a credentials file: the user's JWT, and its seed to sign with."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    try:
+        found = re.findall(r"-+BEGIN [A-Z ]+-+\s*(\S+)\s*-+END", path.read_text("ascii"))
+        seed = base64.b32decode(found[1] + "=" * (-len(found[1]) % 8))
+        key = Ed25519PrivateKey.from_private_bytes(seed[2:34])
+    except (OSError, ValueError, IndexError) as error:
+        raise BadNatsCredentials(path, str(error)) from error
+    return {
+        "user_jwt_cb": lambda: found[0].encode(),
+        "signature_cb": lambda nonce: base64.b64encode(key.sign(nonce.encode())),
+    }
 
 
 async def close_nats(client: Client | None) -> None:
@@ -295,8 +313,17 @@ def _safe(url: str) -> str:
 class NatsMissing(ConfigError):
     """The extra is not installed."""
 
-    def __init__(self, package: str = "bridgehead[nats]") -> None:
-        super().__init__("NATS support is not installed", hint=f"pip install '{package}'")
+    def __init__(self) -> None:
+        super().__init__("NATS support is not installed", hint="pip install 'bridgehead[nats]'")
+
+
+class BadNatsCredentials(ConfigError):
+    """The credentials file cannot be used."""
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(
+            f"{path} is no credentials file: {cause}", hint="it holds a user JWT and a seed, as nsc writes it"
+        )
 
 
 class NatsUnreachable(BridgeheadError):

@@ -68,7 +68,7 @@ class Visitor:
 
     async def _visit(self) -> None:
         dice = self._dice
-        satellite = await Satellite.connect(self._join)
+        satellite = await Satellite.connect(self._join, reconnect=False)
         try:
             async with asyncio.timeout(20):
                 await self._talk(satellite)

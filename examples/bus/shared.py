@@ -39,7 +39,7 @@ async def running_bus(
 
 def invite(server: BusServer, participant: str, **record: Any) -> JoinFile:
     """Enrol a participant; what `bridgehead bus participant add` does."""
-    join = enrol(server.folder, Enrolment(participant, record, server.join_url, None), SystemClock())
+    join = enrol(server.folder, Enrolment(participant, record, server.join_url), SystemClock())
     server.gateway.reload()
     return join
 

@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -211,3 +213,42 @@ def test_a_device_pairs_and_someone_says_yes_on_the_command_line_or_in_chat(tmp_
 
         said = home.run("bus", "send", "--join", "attic.join.json", "--json", "ovos.stop")
         assert said.code == 0, said.err
+
+
+@pytest.mark.parametrize("grant", ["notices", "approve"])
+def test_every_right_of_the_chat_page_that_the_guide_names_can_be_given(tmp_path: Path, grant: str) -> None:
+    assert f"--chat-grant {grant}" in GUIDE.read_text(encoding="utf-8")
+    home = machine(tmp_path)
+    with serving(home, "--chat-grant", grant) as (facts, _places):
+        # Opening the link makes a session with that right; the page itself is tested with a browser.
+        page = urllib.request.urlopen(facts["chat"], timeout=30)
+        assert page.status == 200 and "bridgehead_chat" in page.headers["Set-Cookie"]
+
+
+def test_a_new_chat_link_any_time(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    with serving(home) as (facts, _places):
+        made = home.run("bus", "link", "chat")
+        assert made.code == 0 and made.out.strip() != facts["chat"]
+        for url, status in ((made.out.strip(), 200), (facts["chat"], 200)):
+            assert urllib.request.urlopen(url, timeout=30).status == status
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(made.out.strip(), timeout=30)
+    gone = home.run("bus", "link", "chat")
+    assert gone.code == 1 and "no bus is running" in gone.err
+
+
+def test_something_is_said_to_one_participant_or_reported_as_not_delivered(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    with serving(home) as (facts, _places):
+        hub = ("--hub", facts["hub"])
+        assert home.run("bus", "participant", "add", "kitchen").code == 0
+        absent = home.run("bus", "send", "--to", "kitchen", "--say", "dinner is ready", *hub)
+        assert absent.code == 2 and "'kitchen' did not get it: absent" in absent.err
+        tail = home.start("bus", "tail", "--json", "--data", "--count", "1", "--join", "kitchen.join.json")
+        while tail.poll() is None:
+            home.run("bus", "send", "--to", "kitchen", "--say", "dinner is ready", *hub)
+        assert tail.stdout is not None
+        heard = json.loads(tail.stdout.readline())
+        tail.communicate(timeout=10)
+        assert (heard["topic"], heard["data"]) == ("ovos.utterance.speak", {"utterance": "dinner is ready"})

@@ -33,6 +33,13 @@ class ToBus(msgspec.Struct, frozen=True, gc=False):
     message: Message
 
 
+class Later(msgspec.Struct, frozen=True):
+    """Give this message of our own back after a while, to be written then."""
+
+    message: Message
+    delay_s: float
+
+
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     """One message on its way to one participant, as the participant will read it."""
 
@@ -102,6 +109,15 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
         return self.outcome if self.reason is None else f"{self.outcome}:{self.reason}"
 
 
+class Undelivered(msgspec.Struct, frozen=True):
+    """Speech for a participant that it will not get: it is `absent`, or did not come back or read in time."""
+
+    participant: str
+    reason: str
+    about: Message | None = None
+    """What was said, where it is still at hand."""
+
+
 class HubIgnored(msgspec.Struct, frozen=True):
     """A hub message that takes no part in anything: `twin`, `duplicate` or `malformed` (B-72)."""
 
@@ -113,6 +129,12 @@ class RememberSource(msgspec.Struct, frozen=True):
 
     participant: str
     source: str
+
+
+class ForgetSource(msgspec.Struct, frozen=True):
+    """The participant's credential was withdrawn: its source is free, and whoever is enrolled next is somebody else."""
+
+    participant: str
 
 
 class RememberHubId(msgspec.Struct, frozen=True):
@@ -146,5 +168,17 @@ class ForgetSkill(msgspec.Struct, frozen=True):
     skill_id: str
 
 
-StateChange = RememberSource | RememberHubId | ForgetHubId | RememberSkill | ForgetSkill
-Effect = ToBus | ToParticipant | Refused | Joined | Left | Close | Outcome | HubIgnored | StateChange
+StateChange = RememberSource | ForgetSource | RememberHubId | ForgetHubId | RememberSkill | ForgetSkill
+Effect = (
+    ToBus
+    | Later
+    | ToParticipant
+    | Refused
+    | Joined
+    | Left
+    | Close
+    | Outcome
+    | Undelivered
+    | HubIgnored
+    | StateChange
+)

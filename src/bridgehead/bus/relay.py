@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -21,8 +21,10 @@ from bridgehead.bus.actions import (
     Effect,
     ForgetHubId,
     ForgetSkill,
+    ForgetSource,
     HubIgnored,
     Joined,
+    Later,
     Left,
     Outcome,
     Refused,
@@ -32,6 +34,7 @@ from bridgehead.bus.actions import (
     StateChange,
     ToBus,
     ToParticipant,
+    Undelivered,
 )
 from bridgehead.bus.bridge.admission import ABSENT
 from bridgehead.bus.bridge.bridge import Bridge
@@ -101,15 +104,18 @@ class Relay:
         """Sees what the hub carries while the operator looks."""
         self._carry_out: dict[type, Callable[[Any], None]] = {
             ToBus: self._write,
+            Later: self._write_later,
             ToParticipant: self._deliver,
             Outcome: self._count_and_announce if debug else self.counters.count,
             Refused: self._refuse,
             Joined: self._joined,
             Left: self._left,
             Close: self._close,
+            Undelivered: self._undelivered,
             HubIgnored: self._hub_ignored,
             **dict.fromkeys(
-                (RememberSource, RememberHubId, ForgetHubId, RememberSkill, ForgetSkill), self._keep
+                (RememberSource, ForgetSource, RememberHubId, ForgetHubId, RememberSkill, ForgetSkill),
+                self._keep,
             ),
         }
 
@@ -117,14 +123,43 @@ class Relay:
 
     def join(
         self, record: ParticipantRecord, connection: ParticipantConnection, claim: object = None
-    ) -> None:
-        """An authenticated participant is there; it is welcomed with its source."""
+    ) -> asyncio.Task[BridgeheadError | None] | None:
+        """An authenticated participant is there; it is welcomed with its source.
+
+        Where the source must be asked for in the deployment that happens later: the task ends in why it cannot be had.
+        """
         if not record.ephemeral and self.bridge.known.get(record.id) is None:
             self.bridge.recall(record, self._state.recall(record.id), self._now())
         self._execute(self.bridge.tick(self._now()))  # by itself, because the bridge may be full
+        if not record.ephemeral:
+            asking = self._state.own(record.id, self.bridge.reserve(record, claim))
+            if asking is not None:
+                entering = self._enter_later(record, connection, claim, asking)
+                return asyncio.get_running_loop().create_task(entering)
+        self._enter(record, connection, claim)
+        return None
+
+    def _enter(self, record: ParticipantRecord, connection: ParticipantConnection, claim: object) -> None:
         effects = self.bridge.connected(record, self._now(), claim=claim)
         self._joining = connection
         self._execute(effects)
+
+    async def _enter_later(
+        self,
+        record: ParticipantRecord,
+        connection: ParticipantConnection,
+        claim: object,
+        asking: Coroutine[Any, Any, bool] | None,
+    ) -> BridgeheadError | None:
+        try:
+            while asking is not None and not await asking:
+                self._execute(self.bridge.release(record.id, self._now()))
+                asking = self._state.own(record.id, self.bridge.reserve(record, claim))
+            self._enter(record, connection, None)
+        except BridgeheadError as error:
+            _log.warning("%s", error)
+            return error
+        return None
 
     def leave(self, participant_id: str, connection: ParticipantConnection, *, goodbye: bool = False) -> None:
         """The participant's connection ended; one that was replaced before means nothing."""
@@ -193,7 +228,11 @@ class Relay:
 
     def lost(self, reason: str) -> None:
         """The hub cannot be written to."""
-        self.bridge.hub_lost()
+        self._execute(self.bridge.hub_lost())
+
+    def turn_lost(self, message: Message) -> None:
+        """The hub that had this question is gone; whoever asked is told."""
+        self._execute(self.bridge.turn_lost(message))
 
     def inject(self, message: Message, *, author: str, hops: int) -> None:
         """Put a message of an upstream bridge on the hub; participants it names get it like any other."""
@@ -259,11 +298,18 @@ class Relay:
         if not self._transport.send(effect.message):
             self._correct_outcome()
 
+    def _write_later(self, effect: Later) -> None:
+        def due() -> None:
+            self._execute(self.bridge.due(effect.message, self._now()))
+
+        asyncio.get_running_loop().call_later(effect.delay_s, due)
+
     def _correct_outcome(self) -> None:
         """The hub took nothing after all; the outcome of what was to be written comes right behind it."""
         outcome = self._pending[0] if self._pending else None
         if isinstance(outcome, Outcome) and outcome.direction == "in" and outcome.outcome == "delivered":
             self._pending[0] = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
+            self._refuse(Refused(outcome.participant, "hub_down"))
 
     def _deliver(self, effect: ToParticipant) -> None:
         connection = self._connections.get(effect.participant)
@@ -304,6 +350,12 @@ class Relay:
             bytes=outcome.size,
             waited_ms=round(outcome.waited_s * 1000, 3),
         )
+
+    def _undelivered(self, effect: Undelivered) -> None:
+        if not self._state.is_elsewhere(effect.participant):
+            self.counters.hub_ignored["undelivered"] += 1
+            self._announce("bus.undelivered", participant=effect.participant, reason=effect.reason)
+            self._execute(self.bridge.tell_undelivered(effect, self._now()))
 
     def _hub_ignored(self, effect: HubIgnored) -> None:
         self.ignored(effect.reason)

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from bridgehead.bus.access.certificates import TlsFiles, fingerprint, public_url
+from bridgehead.bus.access.certificates import WARNED_BEFORE, GatewayCertificate, public_url
 from bridgehead.bus.access.credentials import NO_BINDING, certificate_binding
 from bridgehead.bus.access.enrolled import EnrolledParticipants
-from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.join_file import JoinFile, Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.assistant.assistant import AssistantConfig
 from bridgehead.bus.assistant.host import AssistantHost
 from bridgehead.bus.bridge.bridge import Bridge
+from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.bridge.state_store import StateStore
-from bridgehead.bus.gateway.chat import ChatEndpoint
+from bridgehead.bus.gateway.chat import CHAT_PREFIX, ChatEndpoint
 from bridgehead.bus.gateway.gateway import Gateway, GatewaySettings
 from bridgehead.bus.gateway.metrics import MetricsEndpoint
 from bridgehead.bus.gateway.pairing import PairingEndpoint
 from bridgehead.bus.gateway.status import (
     BusStatus,
     LinkStates,
+    LinkStatus,
     MessageHead,
     Rate,
     outcomes_counted,
@@ -46,12 +49,15 @@ from bridgehead.bus.transports import transport_for
 from bridgehead.bus.transports.base import Audience, Transport
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import NOTICE
+from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import iso_ms
 
 if TYPE_CHECKING:
+    from bridgehead.bus.transports.nats_client import NatsAccess
     from bridgehead.bus.transports.nats_registry import NatsRegistry
 
 _log: Final = logging.getLogger("bridgehead.bus")
+CERTIFICATE_S: Final = 5.0
 
 
 class BusServer:
@@ -79,10 +85,11 @@ class BusServer:
         self.fabric_link: HubLink | None = None
         self._registry: NatsRegistry | None = None
         self._fabric_expects: Callable[[Audience], None] | None = None
+        self._drain: Callable[[], Awaitable[None]] | None = None
         self._closing = AsyncExitStack()
         self.gateway_address = ""
         self.hub_address = ""
-        self._cert_sha256: str | None = None
+        self._certificate: GatewayCertificate | None = None
         self._since = iso_ms(services.clock.now())
         self._link_states = LinkStates(
             settings.bridge.bridge_id,
@@ -151,29 +158,34 @@ class BusServer:
 
     async def _join_fabric(self) -> None:
         """The register that several bridges share, and the embedded hub's place among them (bus §13)."""
-        url = self._fabric_url
-        if url is None:
+        access = self._fabric_access
+        if access is None:
             return
         from bridgehead.bus.hub.nats_fabric import Fabric, keep_up
         from bridgehead.bus.transports.nats_registry import NatsRegistry
 
         serving, bridge = self.settings.serving, self.settings.bridge
-        instance = f"{bridge.bridge_id}-{secrets.token_hex(4)}"
-        self._registry = NatsRegistry(url, serving.deployment, instance, bridge.grace_s)
+        own = self.folder.secret()
+        name = bridge.bridge_id
+        if name == BridgeSettings().bridge_id:  # not chosen, so it says nothing about which bridge this is
+            name = f"{name}-{hashlib.sha256(own).hexdigest()[:8]}"
+        self._registry = NatsRegistry(access, serving.deployment, name, bridge.grace_s)
         self._closing.push_async_callback(self._registry.shut)
         await self._registry.open()
         if self.hub is not None:
-            fabric = Fabric(self.hub, url, serving.deployment, self._registry, bridge.group_topics)
-            self._fabric_expects = fabric.expect
+            fabric = Fabric(self.hub, access, serving.deployment, self._registry, bridge.group_topics)
+            self._fabric_expects, self._drain = fabric.expect, fabric.drain
             self.fabric_link = keep_up(fabric, self._link_states.announcing("fabric"))
             self._closing.push_async_callback(self.fabric_link.stop)
 
     @property
-    def _fabric_url(self) -> str | None:
+    def _fabric_access(self) -> NatsAccess | None:
+        from bridgehead.bus.transports.nats_client import NatsAccess
+
         serving = self.settings.serving
-        if serving.hub is not None and serving.hub.startswith("nats://"):
-            return serving.hub
-        return serving.nats
+        is_fabric = serving.hub is not None and serving.hub.startswith(("nats://", "tls://"))
+        urls = serving.hub if is_fabric else serving.nats
+        return NatsAccess.parse(urls, serving.nats_credentials, serving.nats_ca) if urls else None
 
     async def _start_bridge(self) -> None:
         self._directory = EnrolledParticipants(self.folder)
@@ -181,6 +193,8 @@ class BusServer:
         state: StateStore
         if self._registry is not None:
             state, secret = self._registry, await self._registry.shared_secret(secret)
+            self._registry.owners.enrolled = lambda: self._directory.credentials
+            await self._registry.owners.register_enrolled()
         else:
             self._closing.callback(self.folder.claim().release)
             state = self.folder.state()
@@ -193,7 +207,7 @@ class BusServer:
             own_hub=self.hub is not None or self._registry is not None,
             remembered=state.load(),
             records=self._directory.records,
-            is_enrolled=lambda participant_id: participant_id in self._directory.records,
+            owner_of=self._owner_of,
             now=self._services.clock.monotonic(),
         )
         transport = self._transport()
@@ -213,15 +227,27 @@ class BusServer:
         self._closing.push_async_callback(self.link.stop)
         self._closing.push_async_callback(self.relay.stop)
 
+    def _owner_of(self, name: str) -> str | None:
+        """Whose a name is that was not assigned here: an enrolled participant's, a chat page's, another bridge's."""
+        if name in self._directory.records or name.startswith(CHAT_PREFIX):
+            return name
+        return None if self._registry is None else self._registry.owner_of(name)
+
     def _transport(self) -> Transport:
         if self.hub is not None:
             return MemoryTransport(self.hub, self._fabric_expects)
         serving = self.settings.serving
-        return transport_for(str(serving.hub), token=serving.hub_token, deployment=serving.deployment)
+        return transport_for(
+            str(serving.hub),
+            token=serving.hub_token,
+            deployment=serving.deployment,
+            nats_credentials=serving.nats_credentials,
+            nats_ca=serving.nats_ca,
+        )
 
     async def _start_gateway(self) -> None:
         serving, services = self.settings.serving, self._services
-        tls = TlsFiles.prepare(self.settings, self.folder)
+        tls = self._certificate = GatewayCertificate.prepare(self.settings, self.folder)
         self.gateway = Gateway(
             self.relay,
             self._directory,
@@ -236,6 +262,7 @@ class BusServer:
         )
         self.chat = ChatEndpoint(
             self.gateway,
+            self.folder.secret(),
             grants=frozenset(serving.chat_grants),
             lang=serving.assistant_lang,
             clock=services.clock,
@@ -247,7 +274,6 @@ class BusServer:
         }
         address = Address.parse(serving.listen)
         context = None if tls is None else tls.context
-        self._cert_sha256 = None if tls is None else fingerprint(tls.certificate)
         self._closing.push_async_callback(self.gateway.stop)
         self.gateway_address = self._opened(
             await listen(self.gateway, address.host, address.port, tls=context)
@@ -258,14 +284,48 @@ class BusServer:
                 self.folder,
                 services.approvals,
                 url=self.join_url,
-                cert_sha256=self._cert_sha256,
+                pin=self._pin,
                 clock=services.clock,
             )
         self.gateway.watch_files()
+        if tls is not None:
+            watching = asyncio.get_running_loop().create_task(self._watch_certificate(tls))
+            self._closing.callback(watching.cancel)
+
+    @property
+    def _pin(self) -> Pin:
+        return Pin() if self._certificate is None else self._certificate.pin
+
+    async def _watch_certificate(self, certificate: GatewayCertificate) -> None:
+        """Show a renewed certificate from now on, and say once a day that one ends soon."""
+        said = None
+        while True:
+            self._take_certificate(certificate)
+            now = self._services.clock.now()
+            if certificate.expires - now < WARNED_BEFORE and said != now.date():
+                said, ends = now.date(), iso_ms(certificate.expires)
+                _log.warning("the certificate of the gateway ends at %s", ends)
+                self._services.announcer.announce("bus.certificate", {"at": iso_ms(now), "expires": ends})
+            await asyncio.sleep(CERTIFICATE_S)
+
+    def _take_certificate(self, certificate: GatewayCertificate) -> None:
+        try:
+            if certificate.reload():
+                self.gateway.shows(certificate.certificate)
+        except BridgeheadError as error:
+            _log.warning("%s; the one before stays in use", error)
+
+    def _links(self) -> tuple[LinkStatus, ...]:
+        certificate, now = self._certificate, self._services.clock.now()
+        if certificate is None or certificate.expires - now >= WARNED_BEFORE:
+            return self._link_states.links
+        word = "ended" if certificate.expires <= now else "ends soon"
+        ends = LinkStatus("certificate", word, f"at {iso_ms(certificate.expires)}", iso_ms(now))
+        return (*self._link_states.links, ends)
 
     async def _open_status_site(self) -> None:
-        self.status_site = StatusSite(self.relay, self._status, self._services.clock)
-        await self.status_site.open(self.folder, self.join_url, self._cert_sha256)
+        self.status_site = StatusSite(self.relay, self._status, self._services.clock, lambda: self.chat_url)
+        await self.status_site.open(self.folder, self.join_url, self._pin)
         self._closing.push_async_callback(self.status_site.close, self.folder)
 
     # -- what others ask ------------------------------------------------------------------------------------------
@@ -295,7 +355,7 @@ class BusServer:
             rates=rates,
             outcomes=outcomes_counted(counters),
             hub_ignored=dict(counters.hub_ignored),
-            links=self._link_states.links,
+            links=self._links(),
             problem=self._directory.problem,
             tail=tail,
         )
@@ -320,6 +380,8 @@ class BusServer:
 
     async def stop(self) -> None:
         """Close everything in the reverse order of the start; participants are told."""
+        if self._drain is not None:
+            await self._drain()
         await self._closing.aclose()
 
 

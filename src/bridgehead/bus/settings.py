@@ -47,7 +47,9 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hook_wait_s: float = 30
     pairing: bool = False
     nats: str | None = None
-    """Fabric between several hubs (bus §13)."""
+    """Fabric between several hubs (bus §13): one URL, or several with commas between them."""
+    nats_credentials: str | None = None
+    nats_ca: str | None = None
     deployment: str = "home"
     state: str | None = None
     debug_outcomes: bool = False

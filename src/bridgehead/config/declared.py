@@ -169,7 +169,11 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _bus("chat_grants", _TEXTS, (), "grants of participants of the chat page", trusted_only=True),
     _bus("hook_wait_s", _NUMBER, 30, "seconds a webhook waits for what is spoken"),
     _bus("pairing", _FLAG, False, "let unknown devices ask for admission", trusted_only=True),
-    _bus("nats", _TEXT, None, "URL of the NATS servers that join several hubs", trusted_only=True),
+    _bus(
+        "nats", _TEXT, None, "URLs of the NATS servers that join several hubs, with commas", trusted_only=True
+    ),
+    _bus("nats_credentials", _TEXT, None, "credentials file for the NATS servers", trusted_only=True),
+    _bus("nats_ca", _TEXT, None, "authority (PEM) of the NATS servers' certificates", trusted_only=True),
     _bus("deployment", _TEXT, "home", "name that the hubs of one deployment share"),
     _bus("profile", _TEXT, "auto", "topic names of the hub: spec, legacy or auto"),
     _bus("state", _TEXT, None, "folder of records and credentials", trusted_only=True),

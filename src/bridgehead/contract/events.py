@@ -68,6 +68,8 @@ KINDS: Final[dict[str, str]] = {
     "flow.cancelled": "a flow was cancelled",
     "bus.joined": "a participant joined",
     "bus.left": "a participant left",
+    "bus.certificate": "the certificate of the gateway ends soon",
+    "bus.undelivered": "speech did not reach its participant, and why",
     "bus.refused": "connections were not let in: how many since the last such event, and why",
     "bus.changed": "a participant's record was added or changed",
     "bus.revoked": "a participant's credential was taken away, or is over",

@@ -150,6 +150,11 @@ def judge_bus(view: BusView) -> Diagnosis:
     if status.problem is not None:
         fix = f"correct it in {view.state}, then: bridgehead bus participant list"
         return Diagnosis(Group.BUS, "bus.records_refused", State.LOOK, status.problem, fix=fix)
+    ending = next((link for link in status.links if link.link == "certificate"), None)
+    if ending is not None:
+        message = f"the certificate of the bus {ending.state}, {ending.reason}"
+        fix = "renew the files of tls_cert and tls_key; a running bus takes them over by itself"
+        return Diagnosis(Group.BUS, "bus.certificate", State.LOOK, message, fix=fix)
     return Diagnosis(Group.BUS, "bus.running", State.FINE, f"a bus serves at {status.gateway}")
 
 

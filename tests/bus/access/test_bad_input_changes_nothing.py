@@ -26,7 +26,7 @@ URL = "wss://hub.example:8182/bridge/v1"
 
 
 def add(folder: StateFolder, name: str, path: Path, url: str = URL, **table: Any) -> JoinFile:
-    return enrol(folder, Enrolment(name, table, url, None), ManualClock(), path)
+    return enrol(folder, Enrolment(name, table, url), ManualClock(), path)
 
 
 def test_who_cannot_be_given_a_join_file_is_neither_enrolled_nor_locked_out(tmp_path: Path) -> None:

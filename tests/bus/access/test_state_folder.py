@@ -143,7 +143,7 @@ def test_beyond_loopback_there_is_only_tls() -> None:
 
 def test_hand_written_comments_survive_what_commands_write(tmp_path: Path) -> None:
     folder, clock = StateFolder(tmp_path / "bus"), ManualClock()
-    enrol(folder, Enrolment("den", {}, "ws://x/bridge/v1", None), clock)
+    enrol(folder, Enrolment("den", {}, "ws://x/bridge/v1"), clock)
     text = folder.records_file.read_text() + "\n# mind the dog\n[hall]\ntts = false\n"
     folder.records_file.write_text(text)
     set_key(folder, "den", "grants.notices", "true")
@@ -166,7 +166,7 @@ def test_two_managed_participants_cannot_share_a_session(tmp_path: Path) -> None
 @pytest.mark.parametrize("content", ["[x", "x = 1", "[x]\nrole = 5", "[x]\n\xff"])
 def test_a_broken_file_leaves_what_is_in_force(tmp_path: Path, content: str) -> None:
     folder = StateFolder(tmp_path / "bus")
-    enrol(folder, Enrolment("den", {"tts": False}, "ws://x/bridge/v1", None), ManualClock())
+    enrol(folder, Enrolment("den", {"tts": False}, "ws://x/bridge/v1"), ManualClock())
     directory = EnrolledParticipants(folder)
     folder.records_file.write_bytes(content.encode("latin-1"))
     change = directory.reload(0.0)
@@ -179,7 +179,7 @@ def test_a_broken_file_leaves_what_is_in_force(tmp_path: Path, content: str) -> 
 def test_a_reload_tells_whose_record_changed_and_who_was_revoked(tmp_path: Path) -> None:
     folder, clock = StateFolder(tmp_path / "bus"), ManualClock()
     for name in ("a", "b", "c"):
-        enrol(folder, Enrolment(name, {}, "ws://x/bridge/v1", None), clock)
+        enrol(folder, Enrolment(name, {}, "ws://x/bridge/v1"), clock)
     directory = EnrolledParticipants(folder)
     set_key(folder, "a", "tts", "false")
     revoke(folder, "b")

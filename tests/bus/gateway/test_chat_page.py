@@ -16,7 +16,7 @@ from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion, Notice
 from bridgehead.contract.record_words import PendingState
 from bus.support.records import asked, assembled, kept, served_with_record
-from bus.support.running import run
+from bus.support.running import free_port, run
 from bus.support.serving import served_bus
 
 CHROMIUM = os.environ.get("BRIDGEHEAD_CHROMIUM") or next(
@@ -129,3 +129,30 @@ def test_the_page_comes_back_by_itself_when_the_bridge_was_away(tmp_path: Path) 
             await page.get_by_text("You said: again", exact=True).wait_for()
 
     run(main(), uvloop=False)
+
+
+def test_a_page_stays_logged_in_and_keeps_its_conversation_over_a_restart_of_the_bus(tmp_path: Path) -> None:
+    async def main() -> None:
+        places = {"listen": f"127.0.0.1:{free_port()}", "hub_listen": f"127.0.0.1:{free_port()}"}
+        async with browser() as opened:
+            page = await opened.new_page()
+            async with served_bus(tmp_path / "bus", agent=Pondering(), **places) as server:
+                await page.goto(server.chat_url)
+                await page.get_by_text("connected", exact=True).wait_for()
+                await page.get_by_role("textbox").fill("first")
+                await page.keyboard.press("Enter")
+                await page.get_by_text("You said: first").wait_for()
+                await page.get_by_role("textbox").fill("slow")
+                await page.keyboard.press("Enter")
+                await page.get_by_text("thinking").wait_for()
+            await page.get_by_text("connection lost").wait_for()
+            async with served_bus(tmp_path / "bus", agent=ScriptedAgent(), **places) as server:
+                # The question that was open when the bus went away is answered by the one that came.
+                await page.get_by_text("You said: slow").wait_for()
+                assert await page.get_by_text("thinking").count() == 0
+                await page.reload()
+                await page.get_by_text("connected", exact=True).wait_for()
+                assert await page.get_by_text("You said: first").count() == 1
+                assert await page.get_by_text("You said: slow").count() == 1
+
+    run(main())

@@ -317,7 +317,7 @@ def test_a_pinned_satellite_shows_its_token_to_nobody_else(tmp_path: Path) -> No
 def test_a_certificate_nobody_vouches_for_is_refused_without_a_pin(tmp_path: Path) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path, secure=True) as served:
-            join = msgspec.structs.replace(served.enrol("kitchen"), cert_sha256=None)
+            join = msgspec.structs.replace(served.enrol("kitchen"), key_sha256=None)
             with pytest.raises(Exception, match="CERTIFICATE_VERIFY_FAILED"):
                 await Satellite.connect(join)
 
@@ -330,7 +330,7 @@ def test_a_proof_made_for_one_server_is_worth_nothing_at_another(tmp_path: Path)
     async def main() -> None:
         async with served_bridge(tmp_path, secure=True) as served:
             join = served.enrol("kitchen")
-            served.gateway.binding = bytes(range(32))
+            served.gateway.bindings = (bytes(range(32)),)
             with pytest.raises(NotAdmitted):
                 await Satellite.connect(join)
 

@@ -69,7 +69,7 @@ def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -
             tmp_path / "bus", agent=ScriptedAgent(), approvals=pending_answers, pairing=True, **table
         ) as server:
             join = await ask_to_join(server, pending_answers, "den", "yes")
-            assert (join.cert_sha256 is not None) is secure
+            assert (join.key_sha256 is not None) is secure
             async with await Satellite.connect(join) as satellite:
                 assert (await satellite.ask("hi")).text == "You said: hi"
             with pytest.raises(PairingRefused, match="taken"):
@@ -286,17 +286,52 @@ def test_who_asks_again_and_again_does_not_fill_the_record(tmp_path: Path) -> No
     run(main())
 
 
-def test_only_so_many_devices_wait_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_holds_the_places_makes_room_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pairing, "MAX_WAITING", 1)
 
     async def main() -> None:
         async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
             url = server.join_url.replace("/bridge/v1", "/pair")
-            waiting = ClientConversation()
-            await dial(Target(url), waiting)
-            with pytest.raises(DialRefused) as refused:
-                await dial(Target(url), ClientConversation())
-            assert refused.value.status == 503
-            waiting.peer.abort()
+            holding, next_one = ClientConversation(), ClientConversation()
+            await dial(Target(url), holding)
+            await dial(Target(url), next_one)
+            with pytest.raises(ConnectionEnded, match="others wait"):
+                await holding.receive()
+            await next_one.send(json.dumps(HELLO).encode())
+            assert b"nonce" in await next_one.receive()
+            next_one.peer.abort()
 
     run(main())
+
+
+def test_bad_keys_from_one_address_do_not_keep_a_device_there_from_pairing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
+            for _ in range(100):
+                server.gateway.authentication_failed("127.0.0.1")
+            assert server.gateway.is_blocked("127.0.0.1")
+            device = ClientConversation()
+            await dial(Target(server.join_url.replace("/bridge/v1", "/pair")), device)
+            await device.send(json.dumps(HELLO).encode())
+            assert b"nonce" in await device.receive()
+            device.peer.abort()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("address", "share"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2::7", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::7", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("local", "local"),
+    ],
+)
+def test_a_network_of_ipv6_is_one_neighbour(address: str, share: str) -> None:
+    assert Request("GET", "/", {}, {}, address, False).share == share

@@ -34,3 +34,26 @@ def test_words_with_an_odd_utterance_id_go_to_the_one_who_has_waited_longest() -
         assert msgspec.json.encode(call.speak).count(b"hm") == 4
 
     asyncio.run(main())
+
+
+def test_words_without_an_id_stay_in_their_channel() -> None:
+    async def main() -> None:
+        participant = WebhookParticipant()
+        calls = {
+            name: _WebhookCall(channel) for name, channel in (("u1", "one"), ("u2", "two"), ("u3", None))
+        }
+        participant.waiting |= calls
+        for session in ("two", "the-managed-session", "one"):
+            context = {"session": {"session_id": session}}
+            said = Message("ovos.utterance.speak", {"utterance": session}, context)
+            participant.deliver(Delivery(said.type, encode(said), 1, None, 0.0))
+        heard = {name: [said["utterance"] for said in call.speak] for name, call in calls.items()}
+        assert heard == {"u1": ["one"], "u2": ["two"], "u3": ["the-managed-session"]}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("channel", [7, "", "a\nb"])
+def test_a_channel_that_is_none_is_the_clients_mistake(channel: object) -> None:
+    answer = _read_text(posted(msgspec.json.encode({"text": "hi", "channel": channel})))
+    assert isinstance(answer, Answer) and answer.status == 400

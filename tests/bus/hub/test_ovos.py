@@ -21,7 +21,7 @@ from bridgehead.bus.wire.message import Message
 from bus.support.gateways import next_message
 from bus.support.hubs import OVOS, needs_ovos, ovos_environment, run_ovos
 from bus.support.running import free_port, run
-from bus.support.serving import served_bus
+from bus.support.serving import http, served_bus
 
 # -- a real ovos-messagebus -------------------------------------------------------------------------------------
 
@@ -96,6 +96,62 @@ def test_a_satellite_speaks_through_a_real_messagebus_to_a_legacy_core(tmp_path:
                 for satellite in satellites:
                     await satellite.close()
             await core
+            await watcher.close()
+
+    run(main())
+
+
+WAITING_CORE = """
+import sys
+from threading import Event
+from ovos_bus_client import Message, MessageBusClient
+from ovos_bus_client.session import SessionManager
+client = MessageBusClient(host="127.0.0.1", port=int(sys.argv[1]), route="/core")
+done, heard = Event(), Event()
+def ended(message):
+    if SessionManager.get(message).session_id == asked_in[0]:
+        heard.set()
+asked_in = [None]
+def handle(message):
+    asked_in[0] = SessionManager.get(message).session_id
+    client.emit(message.reply("speak", {"utterance": "a long story", "expect_response": False}))
+    heard.wait(60)  # as speak(wait=True) does
+    client.emit(message.reply("ovos.utterance.handled", {}))
+    done.set()
+client.on("recognizer_loop:utterance", handle)
+client.on("recognizer_loop:audio_output_end", ended)
+client.run_in_thread()
+assert client.connected_event.wait(20)
+SessionManager.connect_to_bus(client)  # what ovos-core does at its start
+client.emit(Message("toy.ready"))
+assert done.wait(60) and heard.is_set()
+print("spoken to its end")
+"""
+
+
+@pytest.mark.peer
+@needs_ovos()
+def test_a_legacy_core_on_our_own_hub_is_heard_and_not_kept_waiting_for_audio(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path / "bus") as server:
+            assert server.settings.bridge.profile == "auto"
+            watcher = await HubClient.connect(server.hub_url)
+            environment = ovos_environment(tmp_path / "core")
+            port = server.hub_address.rpartition(":")[2]
+            core = asyncio.ensure_future(run_ovos(WAITING_CORE, environment, port))
+            while (await watcher.receive()).type != "toy.ready":
+                pass
+            found = {f.kind: f for f in await check_hub(CheckOptions(server.hub_url, listen_s=1))}
+            assert "legacy" in found["hub-names"].sentence
+            join = server.enrol("page", token=True, mode="manage")
+            headers = {"Authorization": f"Bearer {join.token}", "Content-Type": "text/plain"}
+            headers["Accept"] = "text/plain"
+            address = server.gateway_address
+            status, _, body = await http(address, "POST", "/hook/page", b"tell me a story", **headers)
+            assert (status, body) == (200, b"a long story\n")
+            assert (await core).splitlines()[-1] == "spoken to its end"
+            spec = await check_hub(CheckOptions(server.hub_url, listen_s=0.05, profile="spec"))
+            assert all(f.state != "broken" for f in spec), "the core is gone"
             await watcher.close()
 
     run(main())

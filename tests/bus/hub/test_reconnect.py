@@ -44,6 +44,8 @@ class RecordingListener:
     def ignored(self, reason: str) -> None:
         self.ignored_reasons.append(reason)
 
+    def turn_lost(self, message: Message) -> None: ...
+
     def opened(self) -> None:
         self.openings += 1
 

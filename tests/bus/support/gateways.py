@@ -12,13 +12,13 @@ from typing import Any
 from bridgehead.bus.access.certificates import (
     certificate_der,
     ensure_certificate,
-    fingerprint,
+    key_fingerprint,
     server_context,
 )
 from bridgehead.bus.access.credentials import NO_BINDING, certificate_binding
 from bridgehead.bus.access.enrolled import EnrolledParticipants
 from bridgehead.bus.access.enrolment import Enrolment, enrol
-from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.join_file import JoinFile, Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.settings import BridgeSettings
@@ -64,7 +64,7 @@ class ServedBridge:
         self.relay: Relay
         self.gateway: Gateway
         self.port = 0
-        self.cert_sha256: str | None = None
+        self.pin = Pin()
 
     @property
     def url(self) -> str:
@@ -73,7 +73,7 @@ class ServedBridge:
     def enrol(
         self, participant: str, *, token: bool = False, expires_in_s: float | None = None, **table: Any
     ) -> JoinFile:
-        request = Enrolment(participant, table, self.url, self.cert_sha256, token, expires_in_s)
+        request = Enrolment(participant, table, self.url, self.pin, token, expires_in_s)
         join = enrol(self.folder, request, SystemClock())
         self.gateway.reload()
         return join
@@ -81,7 +81,8 @@ class ServedBridge:
     async def satellite(
         self, participant: str, *, token: bool = False, claimed_id: str | None = None, **table: Any
     ) -> Satellite:
-        return await Satellite.connect(self.enrol(participant, token=token, **table), claimed_id=claimed_id)
+        join = self.enrol(participant, token=token, **table)
+        return await Satellite.connect(join, claimed_id=claimed_id, reconnect=False)
 
     async def until_heard(self, topic: str, count: int = 1) -> list[Message]:
         """The messages of this topic on the hub, once there are as many."""
@@ -112,7 +113,7 @@ async def served_bridge(
         own_hub=True,
         remembered=(state := folder.state()).load(),
         records=folder.records(),
-        is_enrolled=lambda participant_id: participant_id in directory.records,
+        owner_of=lambda name: name if name in directory.records else None,
         now=SystemClock().monotonic(),
     )
     transport = MemoryTransport(served.hub)
@@ -133,7 +134,7 @@ async def served_bridge(
     listener = await listen(served.gateway, "127.0.0.1", 0, tls=tls)
     served.port = listener.port
     if secure:
-        served.cert_sha256 = fingerprint(certificate_der(folder.tls_folder / "cert.pem"))
+        served.pin = Pin(key_fingerprint(certificate_der(folder.tls_folder / "cert.pem")))
     try:
         yield served
     finally:

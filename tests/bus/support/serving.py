@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bridgehead.bus.access.certificates import certificate_der, fingerprint
 from bridgehead.bus.access.enrolment import Enrolment, enrol
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.access.state_folder import StateFolder
@@ -26,10 +25,8 @@ class Served(BusServer):
     announcements: Announcements
 
     def enrol(self, participant: str, *, token: bool = False, **table: Any) -> JoinFile:
-        cert = None
-        if self.settings.uses_tls:
-            cert = fingerprint(certificate_der(self.folder.tls_folder / "cert.pem"))
-        join = enrol(self.folder, Enrolment(participant, table, self.join_url, cert, token), SystemClock())
+        request = Enrolment(participant, table, self.join_url, self._pin, token)
+        join = enrol(self.folder, request, SystemClock())
         self.gateway.reload()
         return join
 

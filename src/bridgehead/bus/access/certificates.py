@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
+from bridgehead.bus.access.join_file import Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.settings import Address, BusSettings
 from bridgehead.errors import ConfigError
@@ -25,28 +24,99 @@ if TYPE_CHECKING:
     from cryptography.x509 import GeneralName
 
 YEARS: Final = 10
+RENEWED_BEFORE: Final = datetime.timedelta(days=30)
+WARNED_BEFORE: Final = datetime.timedelta(days=14)
 FRAMED_PATH: Final = "/bridge/v1"
 
 
-class TlsFiles(msgspec.Struct, frozen=True):
-    """The gateway's certificate, and what participants may know of it."""
+class GatewayCertificate:
+    """The gateway's certificate: shown by `context`, read anew when its files change, renewed where it is our own."""
 
-    context: ssl.SSLContext
-    certificate: bytes
+    def __init__(self, settings: BusSettings, folder: StateFolder) -> None:
+        serving = settings.serving
+        self._own: tuple[Path, str] | None = None
+        if serving.tls_cert is not None and serving.tls_key is not None:
+            self._cert, self._key = Path(serving.tls_cert), Path(serving.tls_key)
+        else:
+            self._own = (folder.tls_folder, Address.parse(serving.listen).host)
+            self._cert, self._key = ensure_certificate(*self._own)
+        authority = Path(serving.client_ca) if serving.client_ca is not None else None
+        self._stamp = self._files()
+        self.context = server_context(
+            self._cert, self._key, client_ca=authority, allow_tls12=serving.allow_tls12
+        )
+        self.certificate = certificate_der(self._cert)
 
     @classmethod
-    def prepare(cls, settings: BusSettings, folder: StateFolder) -> TlsFiles | None:
+    def prepare(cls, settings: BusSettings, folder: StateFolder) -> GatewayCertificate | None:
         """The configured certificate or a self-made one; None where connections are plain."""
-        serving = settings.serving
-        if not settings.uses_tls:
-            return None
-        if serving.tls_cert is not None and serving.tls_key is not None:
-            cert, key = Path(serving.tls_cert), Path(serving.tls_key)
-        else:
-            cert, key = ensure_certificate(folder.tls_folder, Address.parse(serving.listen).host)
-        authority = Path(serving.client_ca) if serving.client_ca is not None else None
-        context = server_context(cert, key, client_ca=authority, allow_tls12=serving.allow_tls12)
-        return cls(context, certificate_der(cert))
+        return cls(settings, folder) if settings.uses_tls else None
+
+    @property
+    def expires(self) -> datetime.datetime:
+        return expiry(self.certificate)
+
+    @property
+    def pin(self) -> Pin:
+        """What join files say: the key, unless an authority vouches for it, whose certificates change their keys."""
+        return pin_for(self._cert)
+
+    def reload(self) -> bool:
+        """Show the certificate that is in the files now; True where that is another one.
+
+        Files that do not fit each other yet are left for the next time.
+        """
+        if self._own is not None:
+            ensure_certificate(*self._own)
+        if (stamp := self._files()) == self._stamp:
+            return False
+        # Tried on another context first: half of a pair would be of no use to those who connect meanwhile.
+        server_context(self._cert, self._key, client_ca=None, allow_tls12=False)
+        self.context.load_cert_chain(self._cert, self._key)
+        self._stamp, self.certificate = stamp, certificate_der(self._cert)
+        return True
+
+    def _files(self) -> tuple[object, ...]:
+        try:
+            return tuple((s.st_mtime_ns, s.st_size, s.st_ino) for s in (self._cert.stat(), self._key.stat()))
+        except OSError:
+            return ()
+
+
+def expiry(certificate: bytes) -> datetime.datetime:
+    """When a certificate (DER) ends."""
+    from cryptography import x509
+
+    return x509.load_der_x509_certificate(certificate).not_valid_after_utc
+
+
+def key_fingerprint(certificate: bytes) -> str:
+    """SHA-256 of the public key of a certificate (DER), as a join file names it."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    key = x509.load_der_x509_certificate(certificate).public_key()
+    shown = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(shown).hexdigest()
+
+
+def pin_for(path: Path) -> Pin:
+    """How the bridge with this certificate file is recognised after the certificate was renewed.
+
+    By the authority where the file ends in its certificate; not at all where a public one vouches for it, because
+    that is how TLS works by itself; else by the key.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    chain = x509.load_pem_x509_certificates(path.read_bytes())
+    top = chain[-1]
+    if len(chain) > 1 and top.issuer == top.subject:
+        return Pin(ca=top.public_bytes(Encoding.PEM).decode())
+    public = ssl.create_default_context().get_ca_certs(binary_form=True)
+    if top.issuer != top.subject and any(top.issuer.public_bytes() in authority for authority in public):
+        return Pin()
+    return Pin(key_fingerprint(chain[0].public_bytes(Encoding.DER)))
 
 
 def public_url(settings: BusSettings, bound: str | None = None) -> str:
@@ -58,27 +128,36 @@ def public_url(settings: BusSettings, bound: str | None = None) -> str:
 
 
 def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:
-    """The self-made certificate and key in `folder`, made at the first call."""
+    """The self-made certificate and key in `folder`, made at the first call; renewed in time, with the same key."""
     cert, key = folder / "cert.pem", folder / "key.pem"
-    if not (cert.exists() and key.exists()):
+    there = cert.exists() and key.exists()
+    ends_soon = datetime.datetime.now(datetime.UTC) + RENEWED_BEFORE
+    if not there or expiry(certificate_der(cert)) < ends_soon:
         make_private_dir(folder)
         names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", "::1", host))
         names.pop("0.0.0.0", None)
         names.pop("::", None)
-        certificate, private = make_certificate(names)
+        certificate, private = make_certificate(names, key.read_bytes() if there else None)
         write_atomic(key, private, private=True)
         write_atomic(cert, certificate, private=True)
     return cert, key
 
 
-def make_certificate(names: Iterable[str]) -> tuple[bytes, bytes]:
+def make_certificate(
+    names: Iterable[str], kept_key: bytes | None = None, *, days: int = 365 * YEARS
+) -> tuple[bytes, bytes]:
     """A self-made certificate for these names and addresses, and its key, both PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    key = ec.generate_private_key(ec.SECP256R1())
+    if kept_key is None:
+        key = ec.generate_private_key(ec.SECP256R1())
+    else:
+        loaded = serialization.load_pem_private_key(kept_key, None)
+        assert isinstance(loaded, ec.EllipticCurvePrivateKey)
+        key = loaded
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bridgehead bus")])
     begins = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
     certificate = (
@@ -88,7 +167,7 @@ def make_certificate(names: Iterable[str]) -> tuple[bytes, bytes]:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(begins)
-        .not_valid_after(begins + datetime.timedelta(days=365 * YEARS))
+        .not_valid_after(begins + datetime.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -121,11 +200,6 @@ def certificate_der(path: Path) -> bytes:
         return ssl.PEM_cert_to_DER_cert(text[begin : end + len("-----END CERTIFICATE-----")] + "\n")
     except (OSError, ValueError) as error:
         raise UnusableCertificate(path, str(error)) from error
-
-
-def fingerprint(certificate: bytes) -> str:
-    """SHA-256 of a certificate in DER, as a join file names it."""
-    return hashlib.sha256(certificate).hexdigest()
 
 
 def server_context(cert: Path, key: Path, *, client_ca: Path | None, allow_tls12: bool) -> ssl.SSLContext:

@@ -41,6 +41,11 @@ class Credential(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.expires is not None and datetime.fromisoformat(self.expires).tzinfo is None:
             raise ValueError(f"{self.expires!r} has no time zone")
 
+    def digest(self, secret: bytes) -> str:
+        """Equal for equal credentials, and of no use to anybody; a client certificate needs neither key nor token."""
+        proof = self.key or self.token_sha256 or "certificate"
+        return hmac.new(secret, proof.encode(), hashlib.sha256).hexdigest()[:32]
+
 
 class Challenge(msgspec.Struct, frozen=True):
     """Everything both sides of an HMAC handshake sign."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.access.credentials import KEY_BYTES, Credential, is_expired, make_token, token_hash
-from bridgehead.bus.access.join_file import JoinFile, write_join_file
+from bridgehead.bus.access.join_file import JoinFile, Pin, write_join_file
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.actions import Refused, ToBus
 from bridgehead.bus.bridge.bridge import Bridge
@@ -42,9 +42,10 @@ class Enrolment(msgspec.Struct, frozen=True):
     participant: str
     table: dict[str, Any]
     url: str
-    cert_sha256: str | None
+    pin: Pin = Pin()
     token: bool = False
     expires_in_s: float | None = None
+    alternatives: tuple[str, ...] = ()
     paired: bool = False
     """`table` is the whole record as a person approved it, for a name that nobody holds."""
 
@@ -80,17 +81,17 @@ def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | No
 
 
 def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
-    expires = None
+    expires, more = None, {**msgspec.structs.asdict(request.pin), "alternatives": request.alternatives}
     if request.expires_in_s is not None:
         expires = iso_ms(clock.now() + timedelta(seconds=request.expires_in_s))
     if request.token:
         token = make_token(request.participant, secrets.token_bytes(KEY_BYTES))
-        join = JoinFile(1, request.url, request.participant, token=token, cert_sha256=request.cert_sha256)
+        join = JoinFile(1, request.url, request.participant, token=token, **more)
         return join, Credential(token_sha256=token_hash(token), expires=expires)
     if expires is not None:
         raise ExpiryNeedsToken
     key = to_base64(secrets.token_bytes(KEY_BYTES))
-    join = JoinFile(1, request.url, request.participant, key=key, cert_sha256=request.cert_sha256)
+    join = JoinFile(1, request.url, request.participant, key=key, **more)
     return join, Credential(key=key)
 
 

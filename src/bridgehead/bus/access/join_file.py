@@ -19,6 +19,22 @@ MAX_BYTES: Final = 16 * 1024
 _FINGERPRINT: Final = re.compile(r"[0-9A-Fa-f]{64}")
 
 
+class Pin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a bridge is recognised by: its key or an authority, which stay when a certificate is renewed."""
+
+    key_sha256: str | None = None
+    """Of the public key (SubjectPublicKeyInfo, DER)."""
+    ca: str | None = None
+    """Certificate (PEM) of the authority that vouches for the bridge under the name in the URL."""
+    cert_sha256: str | None = None
+    """Of one certificate, as join files used to say it."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it names the bridge itself, whatever name it is reached under."""
+        return self.key_sha256 is not None or self.cert_sha256 is not None
+
+
 class JoinFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """What `bus participant add` writes and every client reads."""
 
@@ -28,6 +44,18 @@ class JoinFile(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str | None = None
     token: str | None = None
     cert_sha256: str | None = None
+    key_sha256: str | None = None
+    ca: str | None = None
+    alternatives: tuple[str, ...] = ()
+    """Other bridges of the deployment that know this participant, tried where the first does not answer."""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return (self.url, *self.alternatives)
+
+    @property
+    def pin(self) -> Pin:
+        return Pin(self.key_sha256, self.ca, self.cert_sha256)
 
 
 def read_join_file(path: Path) -> JoinFile:
@@ -43,7 +71,8 @@ def read_join_file(path: Path) -> JoinFile:
 
 def write_join_file(path: Path, join: JoinFile) -> None:
     """Write it for its owner only; another participant's or some other file is not replaced."""
-    check_bridge_url(join.url)
+    for url in join.urls:
+        check_bridge_url(url)
     if path.exists():
         try:
             owner = read_join_file(path).participant
@@ -57,16 +86,18 @@ def write_join_file(path: Path, join: JoinFile) -> None:
 def _problem(join: JoinFile) -> str | None:
     if join.v != 1:
         return f"version {join.v} is not known here"
-    if problem := url_problem(join.url):
-        return f"url {problem}"
+    for url in join.urls:
+        if problem := url_problem(url):
+            return f"url {problem}"
     if PARTICIPANT_ID.fullmatch(join.participant) is None:
         return "participant is no participant id"
     if (join.key is None) == (join.token is None):
         return "it needs either a key or a token"
     if join.key is not None and from_base64(join.key, KEY_BYTES) is None:
         return "key is no device key"
-    if join.cert_sha256 is not None and _FINGERPRINT.fullmatch(join.cert_sha256) is None:
-        return "cert_sha256 is no fingerprint"
+    for name in ("cert_sha256", "key_sha256"):
+        if _FINGERPRINT.fullmatch(getattr(join, name) or "0" * 64) is None:
+            return f"{name} is no fingerprint"
     return None
 
 

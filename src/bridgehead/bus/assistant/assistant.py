@@ -1,11 +1,14 @@
 """The embedded assistant (bus §15): a small orchestrator with one handler, as a state machine without I/O.
 
 Messages, answers and the time go in; messages, questions and cancellations come out. Every `ovos.utterance.handle`
-ends in exactly one `ovos.utterance.handled`, the last message of its round, on every path (B-60).
+ends in exactly one `ovos.utterance.handled`, the last message of its round, on every path (B-60). Speakers take turns:
+each has a share of the requests that run, what is more waits, and a free place goes to the next speaker in turn.
 """
 
 from __future__ import annotations
 
+from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +29,7 @@ SKILL: Final = "bridgehead.assistant"
 INTENT: Final = "bridgehead.assistant:ask"
 PIPELINE: Final = "bridgehead-assistant"
 SORRY: Final = "Sorry, I could not get an answer."
+TOO_LONG: Final = "Sorry, that was too long for me."
 
 
 class AssistantConfig(msgspec.Struct, frozen=True):
@@ -36,6 +40,12 @@ class AssistantConfig(msgspec.Struct, frozen=True):
     apologies: dict[str, str] = {}
     """Language to text; English is always there."""
     max_running: int = 16
+    running_each: int = 4
+    """Requests of one speaker that run at once; its others wait."""
+    waiting_each: int = 8
+    max_waiting: int = 256
+    max_text: int = 16_000
+    """Characters of one utterance."""
 
 
 class Emit(msgspec.Struct, frozen=True):
@@ -62,9 +72,11 @@ class Cancel(msgspec.Struct, frozen=True):
 AssistantEffect = Emit | Ask | Cancel
 
 
-class _Running(msgspec.Struct, frozen=True):
+class _Asked(msgspec.Struct, frozen=True):
     entry: Message
+    """Without its text, which may be long."""
     session_id: str
+    speaker: str
     lang: str | None
     deadline: float
 
@@ -75,7 +87,9 @@ class Assistant:
     def __init__(self, config: AssistantConfig | None = None, store: Session | None = None) -> None:
         self._config = config or AssistantConfig()
         self.store: Session = {**(store or {}), "session_id": DEFAULT}
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _Asked] = {}
+        self._waiting: dict[str, deque[tuple[_Asked, str]]] = {}
+        """By speaker, each with its text; the speaker whose turn it is comes first."""
         self._asked = 0
 
     def received(self, message: Message, now: float) -> list[AssistantEffect]:
@@ -85,37 +99,43 @@ class Assistant:
         if message.type == HANDLE:
             return self._utterance(message, now)
         if message.type == STOP:
-            return self._stopped(context_session_id(message.context))
+            return self._stopped(context_session_id(message.context), now)
         return []
 
-    def answered(self, request: str, text: str, session: Session | None = None) -> list[AssistantEffect]:
+    def answered(
+        self, request: str, text: str, session: Session | None = None, now: float = 0.0
+    ) -> list[AssistantEffect]:
         """The runtime answered; an answer nobody waits for is discarded."""
         running = self._running.pop(request, None)
         if running is None:
             return []
         if not text.strip():
-            return self._apologise(running)
+            return self._apologise(running) + self._next(now)
         handed_back = self._take_back(running, session)
         data: dict[str, Any] = {"utterance": text} | ({"lang": running.lang} if running.lang else {})
         return [
             self._emit(running.entry, SPEAK, data, handed_back),
             self._emit(running.entry, HANDLED, {}, handed_back),
+            *self._next(now),
         ]
 
-    def failed(self, request: str) -> list[AssistantEffect]:
+    def failed(self, request: str, now: float = 0.0) -> list[AssistantEffect]:
         """The runtime could not answer; the cause is for the log, never for speech (B-67)."""
         running = self._running.pop(request, None)
-        return [] if running is None else self._apologise(running)
+        return [] if running is None else self._apologise(running) + self._next(now)
 
     def tick(self, now: float) -> list[AssistantEffect]:
-        """Let the time be `now`: requests that took too long are given up."""
+        """Let the time be `now`: requests that took too long are given up, whether they ran or waited."""
         effects: list[AssistantEffect] = []
         for request in [name for name, running in self._running.items() if running.deadline <= now]:
             effects += [Cancel(request), *self._apologise(self._running.pop(request))]
-        return effects
+        for late in self._take_waiting(lambda waiting: waiting.deadline <= now):
+            effects += self._apologise(late)
+        return effects + self._next(now)
 
     def next_deadline(self) -> float | None:
-        return min((running.deadline for running in self._running.values()), default=None)
+        waiting = (queue[0][0].deadline for queue in self._waiting.values() if queue)
+        return min((*(running.deadline for running in self._running.values()), *waiting), default=None)
 
     def _utterance(self, entry: Message, now: float) -> list[AssistantEffect]:
         named = context_session_id(entry.context)
@@ -128,20 +148,65 @@ class Assistant:
         text = _first_text(entry.data.get("utterances"))
         if text is None or _is_denied(effective):
             return self._unmatched(entry, lang)
-        running = _Running(entry, named, effective.get("output_lang") or lang, now + self._config.timeout_s)
-        if len(self._running) >= self._config.max_running:
-            return self._apologise(running)
-        self._asked += 1
-        request = f"r{self._asked}"
-        self._running[request] = running
-        return [Ask(request, named, text, running.lang)]
+        request = _Asked(
+            Message(entry.type, {}, entry.context),
+            named,
+            _speaker(entry, named),
+            effective.get("output_lang") or lang,
+            now + self._config.timeout_s,
+        )
+        if len(text) > self._config.max_text:
+            return self._apologise(request, TOO_LONG)
+        self._waiting.setdefault(request.speaker, deque()).append((request, text))
+        crowded_out = self._crowded_out(request.speaker)
+        return [*([] if crowded_out is None else self._apologise(crowded_out)), *self._next(now)]
 
-    def _stopped(self, session: str) -> list[AssistantEffect]:
+    def _crowded_out(self, speaker: str) -> _Asked | None:
+        """The question that must go where too many wait: the newest of whoever has most of them waiting."""
+        if len(self._waiting[speaker]) > self._config.waiting_each:
+            return self._waiting[speaker].pop()[0]
+        if sum(map(len, self._waiting.values())) <= self._config.max_waiting:
+            return None
+        return max(self._waiting.values(), key=len).pop()[0]
+
+    def _next(self, now: float) -> list[AssistantEffect]:
+        """Ask for those whose turn it is, as long as places are free."""
+        asks: list[AssistantEffect] = []
+        running = Counter(request.speaker for request in self._running.values())
+        while len(self._running) < self._config.max_running:
+            each = self._config.running_each
+            speaker = next((name for name in self._waiting if running[name] < each), None)
+            if speaker is None:
+                break
+            queue = self._waiting.pop(speaker)
+            if queue:
+                request, text = queue.popleft()
+                self._asked += 1
+                running[speaker] += 1
+                started = msgspec.structs.replace(request, deadline=now + self._config.timeout_s)
+                self._running[f"r{self._asked}"] = started
+                asks.append(Ask(f"r{self._asked}", request.session_id, text, request.lang))
+            if queue:
+                self._waiting[speaker] = queue  # behind everybody else
+        return asks
+
+    def _take_waiting(self, is_over: Callable[[_Asked], bool]) -> list[_Asked]:
+        over = [request for queue in self._waiting.values() for request, _ in queue if is_over(request)]
+        if over:
+            self._waiting = {
+                speaker: left
+                for speaker, queue in self._waiting.items()
+                if (left := deque(pair for pair in queue if not is_over(pair[0])))
+            }
+        return over
+
+    def _stopped(self, session: str, now: float) -> list[AssistantEffect]:
         effects: list[AssistantEffect] = []
-        for request in [name for name, running in self._running.items() if running.session_id == session]:
-            running = self._running.pop(request)
-            effects += [Cancel(request), self._emit(running.entry, HANDLED, {})]
-        return effects
+        for name in [name for name, running in self._running.items() if running.session_id == session]:
+            effects += [Cancel(name), self._emit(self._running.pop(name).entry, HANDLED, {})]
+        for request in self._take_waiting(lambda waiting: waiting.session_id == session):
+            effects.append(self._emit(request.entry, HANDLED, {}))
+        return effects + self._next(now)
 
     def _unmatched(self, entry: Message, lang: str | None) -> list[AssistantEffect]:
         data = {"utterances": entry.data["utterances"]} if "utterances" in entry.data else {}
@@ -149,8 +214,8 @@ class Assistant:
             data["lang"] = lang
         return [self._emit(entry, UNMATCHED, data), self._emit(entry, HANDLED, {})]
 
-    def _apologise(self, running: _Running) -> list[AssistantEffect]:
-        lang, words = self._apology(running.lang)
+    def _apologise(self, running: _Asked, because: str | None = None) -> list[AssistantEffect]:
+        lang, words = self._apology(running.lang) if because is None else ("en", because)
         data = {"utterance": words, "lang": lang}
         return [self._emit(running.entry, SPEAK, data), self._emit(running.entry, HANDLED, {})]
 
@@ -170,7 +235,7 @@ class Assistant:
                 return lang
         return None
 
-    def _take_back(self, running: _Running, session: Session | None) -> Session | None:
+    def _take_back(self, running: _Asked, session: Session | None) -> Session | None:
         """A session the runtime handed back, with the deployment's fields as they were (B-64)."""
         if session is None:
             return None
@@ -194,6 +259,12 @@ class Assistant:
 def _updated(before: Session, handed_back: Session) -> Session:
     replaced = replace_snapshot(before, handed_back)
     return before if replaced is before else reimpose_deployment_fields(before, replaced)
+
+
+def _speaker(entry: Message, session: str) -> str:
+    """Whose question it is: the source, which a bridge has stamped, else whoever uses the session."""
+    source = entry.context.get("source")
+    return source if isinstance(source, str) and source else session
 
 
 def _first_text(utterances: object) -> str | None:

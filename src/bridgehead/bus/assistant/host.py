@@ -23,6 +23,10 @@ _log: Final = logging.getLogger("bridgehead.bus.assistant")
 TURNS: Final = 6
 SESSIONS: Final = 1000
 IDLE_S: Final = 600.0
+QUICK_TEXT: Final = 2000
+"""Characters that are fenced on the event loop; a longer prompt is made in a thread."""
+KEPT_TEXT: Final = 2000
+"""Characters of an utterance or an answer that are remembered."""
 _TASK = (
     "You are the assistant on a message bus of voice satellites and chat rooms. Answer what the person said last, "
     "in one or two short sentences of plain text that can be spoken aloud: no markup, no lists, no links."
@@ -75,29 +79,25 @@ class AssistantHost:
         self._set_alarm()
 
     async def _ask(self, ask: Ask) -> None:
+        earlier = self._conversations.earlier(ask.session_id, self._now())
         try:
-            answer = await self._agent.ask(self._question(ask))
+            if len(ask.text) + sum(len(said) + len(answered) for said, answered in earlier) > QUICK_TEXT:
+                # Foreign text is looked at character by character, which is no work for the loop everybody shares.
+                question = await asyncio.to_thread(_question, ask, earlier)
+            else:
+                question = _question(ask, earlier)
+            answer = await self._agent.ask(question)
         except Exception as error:  # whatever a model's adapter raises, the person gets an answer
             _log.warning("request %s failed: %s: %s", ask.request, type(error).__name__, error)
-            self._settle(ask, self._assistant.failed(ask.request))
+            self._settle(ask, self._assistant.failed(ask.request, self._now()))
             return
         if answer.text.strip():
             self._conversations.note(ask.session_id, ask.text, answer.text, self._now())
-        self._settle(ask, self._assistant.answered(ask.request, answer.text, answer.session))
+        self._settle(ask, self._assistant.answered(ask.request, answer.text, answer.session, now=self._now()))
 
     def _settle(self, ask: Ask, effects: list[AssistantEffect]) -> None:
         self._asking.pop(ask.request, None)
         self._carry_out(effects)
-
-    def _question(self, ask: Ask) -> AgentQuestion:
-        prompt = assistant_prompt(
-            ask.text,
-            lang=ask.lang,
-            earlier=self._conversations.earlier(ask.session_id, self._now()),
-            session_id=ask.session_id,
-            fence=Fence(secrets.choice),
-        )
-        return AgentQuestion(ask.session_id, ask.text, ask.lang, prompt)
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:
@@ -143,7 +143,7 @@ class Conversations:
         if self._turns == 0:
             return
         _at, turns = self._by_session.pop(session_id, (now, deque(maxlen=self._turns)))
-        turns.append((said, answered))
+        turns.append((said[:KEPT_TEXT], answered[:KEPT_TEXT]))
         self._by_session[session_id] = (now, turns)
         while len(self._by_session) > self._sessions:
             del self._by_session[next(iter(self._by_session))]
@@ -155,6 +155,14 @@ class Conversations:
             if now - self._by_session[oldest][0] < self._idle_s:
                 return
             del self._by_session[oldest]
+
+
+def _question(ask: Ask, earlier: tuple[tuple[str, str], ...]) -> AgentQuestion:
+    fence = Fence(secrets.choice)
+    prompt = assistant_prompt(
+        ask.text, lang=ask.lang, earlier=earlier, session_id=ask.session_id, fence=fence
+    )
+    return AgentQuestion(ask.session_id, ask.text, ask.lang, prompt)
 
 
 def assistant_prompt(

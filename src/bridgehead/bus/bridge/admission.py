@@ -12,8 +12,9 @@ import msgspec
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.limits import frame_may_be_deep, is_deeper_than
 from bridgehead.bus.participants.managed_sessions import ManagedSessions
-from bridgehead.bus.participants.participants import Participant, Register, Terms
+from bridgehead.bus.participants.participants import Participant, Terms
 from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.participants.sources import Sources
 from bridgehead.bus.wire.message import (
     Malformed,
     Message,
@@ -26,6 +27,9 @@ from bridgehead.bus.wire.message import (
 )
 from bridgehead.bus.wire.session import DEFAULT, Session, hub_session_id, session_id
 from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, UPDATE_DEFAULT, has_twin_marker, to_spec
+
+LIGHT_BYTES: Final = 4096
+"""Messages up to this size are bounded by their number alone."""
 
 
 class _Absent:
@@ -74,13 +78,13 @@ class Admission:
     """The inbound side of one bridge."""
 
     def __init__(
-        self, settings: BridgeSettings, register: Register, secret: bytes, managed: ManagedSessions
+        self, settings: BridgeSettings, sources: Sources, secret: bytes, managed: ManagedSessions
     ) -> None:
         self._hop_limit = settings.hop_limit
         self._hidden_source = settings.hidden_source
         self._nat = settings.nat
         self._no_sites = settings.ignored_sites
-        self._register = register
+        self._sources = sources
         self._secret = secret
         self._managed = managed
 
@@ -91,8 +95,10 @@ class Admission:
         terms = participant.terms
         if len(frame) > terms.max_frame_bytes:
             return Denied("too_large")
-        read = value if isinstance(value, Message) else _read(terms, frame, value)
-        if not participant.bucket.take(now):
+        read, channel = (value, "") if isinstance(value, Message) else _read(terms, frame, value)
+        if not participant.bucket.take(now) or (
+            len(frame) > LIGHT_BYTES and not participant.bytes_bucket.take(now, len(frame))
+        ):
             return Denied("rate_limited", topic=_topic_of(read))
         if type(hops) is not int or not 0 <= hops <= self._hop_limit:
             return _hops_denied(hops, _topic_of(read))
@@ -105,9 +111,11 @@ class Admission:
                     return Denied("too_large")
                 return Denied("malformed", {"reason": accepted.reason}, _topic_of(read))
             read = accepted.message
-        return self._consider(participant, read, hops)
+        return self._consider(participant, read, hops, channel)
 
-    def _consider(self, participant: Participant, message: Message, hops: int) -> Admitted | Denied | Ignored:
+    def _consider(
+        self, participant: Participant, message: Message, hops: int, channel: str
+    ) -> Admitted | Denied | Ignored:
         terms = participant.terms
         if (
             not terms.freely_published(message.type)
@@ -120,7 +128,7 @@ class Admission:
         context = {**message.context, "source": participant.source}
         if "destination" in context and (foreign := self._readdress(participant, context)):
             return self._policy_denied(participant, message, "destination", foreign)
-        return self._put_in_session(participant, message, context, hops)
+        return self._put_in_session(participant, message, context, hops, channel)
 
     def _objection(self, participant: Participant, message: Message) -> Denied | Ignored | None:
         """What keeps the message out, in the order of bus §6, None if nothing does."""
@@ -147,14 +155,14 @@ class Admission:
         if participant.record.has(Grant.PEER_MESSAGING):
             return None
         return next(
-            (name for name in addressed if self._register.by_source(name) not in (None, participant)), None
+            (name for name in addressed if self._sources.belongs_to_another(name, participant.id)), None
         )
 
     def _put_in_session(
-        self, participant: Participant, message: Message, context: dict[str, Any], hops: int
+        self, participant: Participant, message: Message, context: dict[str, Any], hops: int, channel: str
     ) -> Admitted | Denied:
         """Give the message its session on the hub: translated, placed, gated. `context` is its own to change."""
-        located = self._session_on_hub(participant, context.get("session"))
+        located = self._session_on_hub(participant, context.get("session"), channel)
         if located is None:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
         local, hub_session, session = located
@@ -162,20 +170,23 @@ class Admission:
         if "site_id" in session and not terms.is_placed and session["site_id"] not in self._no_sites:
             # A group belongs to those the operator put there; who only says so could stop another's speech.
             session = {key: value for key, value in session.items() if key != "site_id"}
-        context["session"] = terms.gate(session) if terms.gates_sessions else session
+        if terms.gates_sessions:
+            participant.imposed.note(participant.record.policy, hub_session, session)
+            session = terms.gate(session)
+        context["session"] = session
         data = message.data
         if message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)
         return Admitted(Message(message.type, data, context), hub_session, local, hops)
 
     def _session_on_hub(
-        self, participant: Participant, carried: Session | None
+        self, participant: Participant, carried: Session | None, channel: str = ""
     ) -> tuple[str, str, Session] | None:
         """The local id, the hub's, and the session with it; None where the default session is not granted."""
         if participant.terms.is_managed:
-            session = self._managed.current(participant.record)
+            session = self._managed.current(participant.record, channel)
             own = session_id(session)
-            return own, own, session
+            return channel or own, own, session
         local = session_id(carried)
         if local == DEFAULT and participant.terms.may_use_default_session:
             return DEFAULT, DEFAULT, {"session_id": DEFAULT} if carried is None else carried
@@ -203,15 +214,22 @@ def is_bare_sync(message: Message) -> bool:
     return message.type == SYNC and not isinstance(message.data.get("session"), dict)
 
 
-def _read(terms: Terms, frame: bytes, value: object) -> object:
+def _read(terms: Terms, frame: bytes, value: object) -> tuple[object, str]:
+    """What the frame says, and the channel it was said in, which only text of an opaque channel has."""
     if value is ABSENT:
         message = sound_message(frame)
         if message is not None:
-            return message
+            return message, ""
         value = decode_json(frame)
     if terms.is_managed and isinstance(value, dict) and "type" not in value:
-        return _spoken(value)
-    return value
+        channel = value.get("channel", "")
+        return _spoken(value), channel if isinstance(channel, str) and is_channel(channel) else ""
+    return value, ""
+
+
+def is_channel(name: str) -> bool:
+    """Whether a room or a conversation of a managed participant can be called so."""
+    return 0 < len(name) <= 128 and name.isprintable() and name != DEFAULT
 
 
 def _hops_denied(hops: object, topic: str | None) -> Denied:
@@ -227,8 +245,10 @@ def _is_too_deep(read: object, limit: int) -> bool:
 
 def _spoken(read: dict[str, Any]) -> object:
     """Text of an opaque channel as an utterance (B-34); a language only if the channel states it for this text."""
-    text, lang = read.get("text"), read.get("lang")
-    if not isinstance(text, str) or not text.strip():
+    text, lang, channel = read.get("text"), read.get("lang"), read.get("channel", "")
+    if not isinstance(text, str) or not text.strip() or not isinstance(channel, str):
+        return read
+    if channel and not is_channel(channel):
         return read
     data: dict[str, Any] = {"utterances": [text]}
     if isinstance(lang, str) and lang:

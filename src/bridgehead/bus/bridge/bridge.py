@@ -7,26 +7,30 @@ the shell around it (relay.py); the vectors and the property tests drive this cl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from bridgehead.bus.actions import (
     Close,
     CloseCode,
     Effect,
+    ForgetSource,
     HubIgnored,
     Joined,
+    Later,
     Left,
     Outcome,
     Refused,
     RememberSource,
     ToBus,
+    Undelivered,
 )
 from bridgehead.bus.bridge.admission import ABSENT, Admission, Admitted, Denied, Ignored
 from bridgehead.bus.bridge.deliveries import Deliveries
-from bridgehead.bus.bridge.echoes import Echo, EchoTable, RestartEchoes
-from bridgehead.bus.bridge.hub_names import HubNames
+from bridgehead.bus.bridge.echoes import Echo, EchoTable, HubNames, RestartEchoes
 from bridgehead.bus.bridge.registrations import Registrations
-from bridgehead.bus.bridge.routing import Offer, Router
+from bridgehead.bus.bridge.routing import Match, Offer, Router
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.managed_sessions import ManagedSessions
 from bridgehead.bus.participants.participants import (
@@ -37,9 +41,21 @@ from bridgehead.bus.participants.participants import (
 )
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.participants.sources import Sources
-from bridgehead.bus.wire.message import Message, has_malformed_carrier
+from bridgehead.bus.wire.message import Message, destinations, has_malformed_carrier
 from bridgehead.bus.wire.session import DEFAULT, session_id
-from bridgehead.bus.wire.topics import HANDLED, SPEAK_B64, TRACKED, has_twin_marker
+from bridgehead.bus.wire.topics import (
+    AUDIO_ENDED,
+    AUDIO_STARTED,
+    HANDLE,
+    HANDLED,
+    SPEAK,
+    SPEAK_B64,
+    TRACKED,
+    UNDELIVERED,
+    has_twin_marker,
+)
+
+READING_S: Final = 0.25
 
 
 class Bridge:
@@ -54,16 +70,16 @@ class Bridge:
         own_hub: bool = False,
         remembered: RememberedState | None = None,
         records: Mapping[str, ParticipantRecord] | None = None,
-        is_enrolled: Callable[[str], bool] = lambda _participant_id: False,
+        owner_of: Callable[[str], str | None] = lambda _name: None,
         now: float = 0.0,
     ) -> None:
         past = remembered or RememberedState()
         reserved = (*settings.reserved_names, settings.hidden_source or settings.bridge_id)
         self.settings = settings
         self.known = Register()
-        self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word, is_enrolled)
+        self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word, owner_of)
         self._managed = ManagedSessions(secret, limit=settings.max_participants)
-        self._admission = Admission(settings, self.known, secret, self._managed)
+        self._admission = Admission(settings, self._sources, secret, self._managed)
         self._router = Router(settings, self.known)
         self._names = HubNames(settings.profile, own_hub=own_hub)
         self._echoes = EchoTable()
@@ -73,6 +89,10 @@ class Bridge:
         self.taken = self.offered = 0
         """Messages of and for participants so far; taken + offered = outcomes + held + queued (B-70)."""
         self._hub_is_up = True
+        self._hub_marks_ends = False
+        """Whether this hub sends end markers; without them nobody can say which questions are open."""
+        self._left: dict[str, str] = {}
+        """Hub sessions of participants that are gone, so that what is still said in them can be reported."""
         self._stopping = False
         self._restore(past, records or {}, now)
 
@@ -116,6 +136,17 @@ class Bridge:
         effects.append(Joined(record.id, participant.source, first=False))
         return effects + self._deliveries.catch_up(participant, now)
 
+    def reserve(self, record: ParticipantRecord, claim: object) -> str:
+        """The source the participant will have when it is connected; nobody else gets it meanwhile."""
+        known = self.known.get(record.id)
+        return self._sources.assign(record, claim) if known is None else known.source
+
+    def release(self, participant_id: str, now: float) -> list[Effect]:
+        """What was reserved turned out to be somebody else's in the deployment."""
+        effects = self.moved(participant_id, now)
+        self._sources.forget(participant_id)
+        return effects
+
     def _welcome(self, record: ParticipantRecord, claim: object, now: float) -> list[Effect]:
         if len(self.known) >= self.settings.max_participants:
             raise TooManyParticipants(self.settings.max_participants)
@@ -152,7 +183,7 @@ class Bridge:
             effects += self._gone(participant, now, "revoked")
         self._sources.forget(participant_id)
         self._managed.forget(participant_id)  # the next one of this name is somebody else
-        return effects
+        return [*effects, ForgetSource(participant_id)]
 
     def moved(self, participant_id: str, now: float) -> list[Effect]:
         """The participant came back at another bridge of the deployment; what it has registered is not cleaned up."""
@@ -194,6 +225,10 @@ class Bridge:
         effects += self._deliveries.give_up(participant, now, "expired", None)
         owed, dropped = self._registrations.withdraw_all(participant)
         effects += dropped
+        if not participant.record.ephemeral:
+            self._left |= dict.fromkeys(participant.sessions, participant.id)
+            while len(self._left) > self.settings.max_participants:
+                del self._left[next(iter(self._left))]
         self.known.remove(participant)
         if participant.record.ephemeral:
             self._sources.forget(participant.id)
@@ -208,9 +243,23 @@ class Bridge:
         owed, dropped = self._registrations.take_owed()
         return dropped + self._originate(owed, now)
 
-    def hub_lost(self) -> None:
-        """The hub cannot be written to."""
+    def hub_lost(self) -> list[Effect]:
+        """The hub cannot be written to; whoever waits for an answer of it is told that none will come."""
         self._hub_is_up = False
+        return [
+            Refused(participant.id, "turn_lost", _named(question.utterance_id))
+            for participant in self.known
+            for question in participant.questions.take_all()
+            if self._hub_marks_ends
+        ]
+
+    def turn_lost(self, message: Message) -> list[Effect]:
+        """A question of ours that no hub has any more."""
+        asker = self.known.by_source(str(message.context.get("source")))
+        if asker is None:
+            return []
+        asker.questions.end(session_id(message.context.get("session")), message.context.get("utterance_id"))
+        return [Refused(asker.id, "turn_lost", _named(message.context.get("utterance_id")))]
 
     def stop(self, now: float) -> list[Effect]:
         """Going away: nothing more is taken, and what waits is dropped."""
@@ -267,15 +316,22 @@ class Bridge:
     def _adopt_session(self, offer: Offer) -> None:
         for participant, _signal in self.known.by_session(offer.hub_session):
             if participant.record.mode == "manage":
-                self._managed.adopt(participant.record, offer.message.context["session"])
+                local = participant.sessions[offer.hub_session]
+                channel = "" if local == offer.hub_session else local
+                self._managed.adopt(participant.record, offer.message.context["session"], channel)
 
     def _offer(self, offer: Offer, now: float, effects: list[Effect]) -> None:
         """Offer the message to everybody it concerns, adding what follows to `effects`."""
         if offer.message.type == HANDLED and offer.hub_session != DEFAULT:
             self._adopt_session(offer)
         rendered = False
-        for participant, signal in self._router.recipients(offer):
+        ends = offer.message.type == HANDLED
+        self._hub_marks_ends = self._hub_marks_ends or ends
+        recipients = self._router.recipients(offer)
+        for participant, signal in recipients:
             self.offered += 1
+            if ends:
+                participant.questions.end(offer.hub_session, offer.message.context.get("utterance_id"))
             obstacle = self._router.obstacle(participant, offer)
             if obstacle is None and self._restart.lasts:
                 obstacle = self._restart.obstacle(participant, offer.message, now)
@@ -288,6 +344,40 @@ class Bridge:
         if rendered:
             spoken = offer.message.forward(SPEAK_B64, offer.message.data)
             effects.append(self._written(spoken, None, 0, now))
+        if offer.message.type == SPEAK and not offer.echo:
+            self._after_speech(offer, recipients, now, effects)
+
+    def _after_speech(
+        self, offer: Offer, recipients: Sequence[Match], now: float, effects: list[Effect]
+    ) -> None:
+        if not recipients:
+            effects += [Undelivered(name, "absent", offer.message) for name in self._absent(offer)]
+        elif self._names.may_wait_for_audio:
+            # A skill that waits until it has been heard waits for these; who only reads has no audio to report (B-34).
+            reader = next((p for p, _ in recipients if p.connected and p.record.mode == "manage"), None)
+            if reader is not None:
+                context = {**offer.message.context, "source": reader.source}
+                context.pop("destination", None)
+                effects.append(self._written(Message(AUDIO_STARTED, {}, context), None, 0, now))
+                # It speaks first and begins to wait after that, so the end must not come at once.
+                effects.append(Later(Message(AUDIO_ENDED, {}, context), READING_S))
+
+    def due(self, message: Message, now: float) -> list[Effect]:
+        """A message of our own whose time has come."""
+        return [self._written(message, None, 0, now)] if self._hub_is_up and not self._stopping else []
+
+    def _absent(self, offer: Offer) -> list[str]:
+        """Participants that speech is for and that are not there; nobody would notice otherwise."""
+        owners = [self._sources.owner(name) for name in destinations(offer.message.context)]
+        if not owners:
+            owners = [self._left.get(offer.hub_session)]
+        return [owner for owner in dict.fromkeys(owners) if owner is not None]
+
+    def tell_undelivered(self, report: Undelivered, now: float) -> list[Effect]:
+        """Tell the hub, so that whoever spoke can know."""
+        data = {"participant": report.participant, "reason": report.reason}
+        context = {} if report.about is None else report.about.reply(UNDELIVERED, data).context
+        return self.due(Message(UNDELIVERED, data, {**context, "source": self.settings.bridge_id}), now)
 
     # -- messages from participants -------------------------------------------------------------------------------
 
@@ -320,7 +410,17 @@ class Bridge:
         message, hub_session = admitted.message, admitted.hub_session
         if self._stopping or not self._hub_is_up:
             obstacle = "shutdown" if self._stopping else "hub_down"
-            return [Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size)]
+            return [
+                Refused(participant.id, obstacle, _named(message.context.get("utterance_id"))),
+                Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size),
+            ]
+        if message.type == HANDLE:
+            utterance_id = message.context.get("utterance_id")
+            limit = participant.record.limits.open_questions if self._hub_marks_ends else sys.maxsize
+            if participant.questions.has(utterance_id):
+                return [Outcome(participant.id, "in", message.type, "dropped", "twin", hub_session, size)]
+            if not participant.questions.begin(hub_session, utterance_id, now, limit):
+                return self._refuse(participant, Denied("too_many_questions", {}, message.type), size, now)
         tracked = message.type in TRACKED
         if tracked and not self._registrations.has_room(participant, admitted):
             crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)
@@ -394,3 +494,7 @@ class Bridge:
             return []
         participant.stalled = False
         return self._deliveries.catch_up(participant, now)
+
+
+def _named(utterance_id: object) -> dict[str, Any]:
+    return {"utterance_id": utterance_id} if isinstance(utterance_id, str) else {}

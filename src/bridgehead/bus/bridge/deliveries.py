@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
-from bridgehead.bus.actions import Close, CloseCode, Delivery, Effect, Left, Outcome, ToParticipant
+from bridgehead.bus.actions import (
+    Close,
+    CloseCode,
+    Delivery,
+    Effect,
+    Left,
+    Outcome,
+    ToParticipant,
+    Undelivered,
+)
 from bridgehead.bus.bridge.routing import Offer
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.participants import Participant, Register
 from bridgehead.bus.wire.message import Message, encode
+from bridgehead.bus.wire.topics import SPEAK
 
 
 class Deliveries:
@@ -61,12 +72,12 @@ class Deliveries:
     ) -> list[Effect]:
         """Everything that waits gets its outcome without having been sent."""
         waiting = (*participant.held.take_all(), *participant.queued.take_all())
-        return [_lost(participant, delivery, outcome, reason, now) for delivery in waiting]
+        return _lost(participant, waiting, outcome, reason, now)
 
     def _hold(self, participant: Participant, delivery: Delivery, now: float) -> list[Effect]:
         bounds = self._settings
         dropped = participant.held.hold(delivery, count=bounds.max_held, size=bounds.max_held_bytes)
-        return [_lost(participant, lost, "dropped", "hold_overflow", now) for lost in dropped]
+        return _lost(participant, dropped, "dropped", "hold_overflow", now)
 
     def _cut_off(self, participant: Participant, delivery: Delivery, now: float) -> list[Effect]:
         """A participant that does not read loses its connection, not the others their time (B-43)."""
@@ -75,7 +86,7 @@ class Deliveries:
         return [
             Close(participant.id, CloseCode.SLOW_CONSUMER),
             Left(participant.id, gone=False, reason="slow_consumer"),
-            *(_lost(participant, lost, "dropped", "slow_consumer", now) for lost in unsent),
+            *_lost(participant, unsent, "dropped", "slow_consumer", now),
         ]
 
 
@@ -94,19 +105,18 @@ def _delivered(participant: Participant, delivery: Delivery, waited_s: float) ->
 
 def _lost(
     participant: Participant,
-    delivery: Delivery,
+    deliveries: Iterable[Delivery],
     outcome: Literal["dropped", "expired"],
     reason: str | None,
     now: float,
-) -> Outcome:
-    waited = max(0.0, now - delivery.offered_at)
-    return Outcome(
-        participant.id,
-        "out",
-        delivery.topic,
-        outcome,
-        reason,
-        delivery.hub_session,
-        len(delivery.body),
-        waited,
-    )
+) -> list[Effect]:
+    """The outcome of each, and for speech a report: whoever spoke must not believe that it was heard."""
+    effects: list[Effect] = []
+    for lost in deliveries:
+        waited, size = max(0.0, now - lost.offered_at), len(lost.body)
+        effects.append(
+            Outcome(participant.id, "out", lost.topic, outcome, reason, lost.hub_session, size, waited)
+        )
+        if lost.topic == SPEAK:
+            effects.append(Undelivered(participant.id, reason or outcome))
+    return effects

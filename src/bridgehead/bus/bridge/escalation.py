@@ -2,10 +2,13 @@
 
 The local "no match" and its end marker are held back until the upstream bridge has answered; its speech and its end
 marker then take their place, in the context of the local conversation. If no answer comes, the local ones go out.
+A second question of a session waits until the first one has its answer.
 """
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +18,8 @@ from bridgehead.bus.wire.session import DEFAULT, context_session_id
 from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, UNMATCHED
 
 MAX_OPEN: Final = 256
+WAITING_EACH: Final = 8
+"""Questions of one session that wait behind the one that was sent upstream."""
 TIMEOUT_S: Final = 30.0
 
 
@@ -45,17 +50,19 @@ class _Open(msgspec.Struct):
     """One utterance that waits for upstream."""
 
     entry: Message
-    deadline: float
+    hops: int
     held: list[Message]
+    deadline: float = math.inf
 
 
 class Escalation:
-    """Escalations of one bridge, at most one for a session at a time."""
+    """Escalations of one bridge, at most one for a session at a time; the others of a session stand behind it."""
 
     def __init__(self, *, timeout_s: float = TIMEOUT_S, hop_limit: int = 4) -> None:
         self._timeout_s = timeout_s
         self._hop_limit = hop_limit
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, deque[_Open]] = {}
+        self._now = 0.0
         self._due: list[EscalationEffect] = []
         self._upstream_is_there = False
 
@@ -64,7 +71,8 @@ class Escalation:
         self._upstream_is_there = there
         if not there:
             for session in list(self._open):
-                self._give_up(session)
+                while session in self._open:
+                    self._give_up(session)
 
     def holds_back(self, message: Message, now: float, *, hops: int = 0) -> bool:
         """Whether a hub message is kept from participants for now; what to do is in `take_due`.
@@ -72,39 +80,52 @@ class Escalation:
         `hops` counts the bridges the utterance has crossed, so that two that escalate to each other come to an end.
         """
         session = context_session_id(message.context)
-        waiting = self._open.get(session)
+        self._now = now
+        waiting = self._open.get(session, ())
         if message.type == UNMATCHED:
             # A hub that uses both names says it twice (B-57).
-            return self._begin(session, message, now, hops) if waiting is None else message == waiting.entry
-        if message.type == HANDLED and waiting is not None and len(waiting.held) == 1:
-            waiting.held.append(message)
-            return True
+            if any(message == one.entry for one in waiting):
+                return True
+            return self._begin(session, message, hops)
+        if message.type == HANDLED:
+            unfinished = next((one for one in waiting if len(one.held) == 1), None)
+            if unfinished is not None:
+                unfinished.held.append(message)
+            return unfinished is not None
         return False
 
-    def _begin(self, session: str, unmatched: Message, now: float, hops: int) -> bool:
+    def _begin(self, session: str, unmatched: Message, hops: int) -> bool:
         utterances = unmatched.data.get("utterances")
-        if not self._upstream_is_there or session == DEFAULT or len(self._open) >= MAX_OPEN:
-            return False
-        if hops >= self._hop_limit:
+        if not self._upstream_is_there or session == DEFAULT or hops >= self._hop_limit:
             return False
         if not isinstance(utterances, list) or not utterances:
             return False
-        self._open[session] = _Open(unmatched, now + self._timeout_s, [unmatched])
+        here = self._open.get(session, ())
+        if len(here) > WAITING_EACH or (not here and len(self._open) >= MAX_OPEN):
+            return False
+        self._open.setdefault(session, deque()).append(_Open(unmatched, hops, [unmatched]))
+        if not here:
+            self._send(self._open[session][0])
+        return True
+
+    def _send(self, waiting: _Open) -> None:
+        """It is this question's turn."""
+        waiting.deadline = self._now + self._timeout_s
+        unmatched = waiting.entry
         context = {"session": json_copy(unmatched.context["session"])}
         if isinstance(utterance_id := unmatched.context.get("utterance_id"), str):
             context["utterance_id"] = utterance_id
         data: dict[str, Any] = {
             key: json_copy(value) for key, value in unmatched.data.items() if key in ("utterances", "lang")
         }
-        self._due.append(Escalate(Message(HANDLE, data, context), hops + 1))
-        return True
+        self._due.append(Escalate(Message(HANDLE, data, context), waiting.hops + 1))
 
     def answered(self, message: Message, hops: int) -> None:
         """The upstream bridge sent a message."""
         session = context_session_id(message.context)
-        waiting = self._open.get(session)
-        if waiting is None:
+        if session not in self._open:
             return
+        waiting = self._open[session][0]
         if message.type == UNMATCHED:
             # Upstream did not understand it either, so the local answer stands.
             self._give_up(session)
@@ -112,19 +133,30 @@ class Escalation:
             # The local entry decides who hears it; its session is the participant's own affair.
             self._due.append(PutOnHub(waiting.entry.forward(message.type, message.data), hops))
             if message.type == HANDLED:
-                del self._open[session]
+                self._end(session)
 
     def tick(self, now: float) -> None:
         """Escalations that took too long are given up."""
-        for session in [name for name, waiting in self._open.items() if waiting.deadline <= now]:
+        self._now = now
+        for session in [name for name, waiting in self._open.items() if waiting[0].deadline <= now]:
             self._give_up(session)
 
     def next_deadline(self) -> float | None:
-        return min((waiting.deadline for waiting in self._open.values()), default=None)
+        return min((waiting[0].deadline for waiting in self._open.values()), default=None)
 
     def take_due(self) -> list[EscalationEffect]:
         due, self._due = self._due, []
         return due
 
     def _give_up(self, session: str) -> None:
-        self._due += [Release(message) for message in self._open.pop(session).held]
+        self._due += [Release(message) for message in self._open[session][0].held]
+        self._end(session)
+
+    def _end(self, session: str) -> None:
+        """The first question of the session is done with; the next one has its turn."""
+        waiting = self._open[session]
+        waiting.popleft()
+        if not waiting:
+            del self._open[session]
+        elif self._upstream_is_there:
+            self._send(waiting[0])

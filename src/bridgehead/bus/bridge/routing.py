@@ -180,6 +180,9 @@ class Router:
         """The message as this participant reads it: its own session id, hidden source, its names."""
         message, hub_session = offer.message, offer.hub_session
         context, data = message.context, message.data
+        if isinstance(carried := context.get("session"), dict):
+            adopted = participant.imposed.left_out(hub_session, carried)
+            context = context if adopted is carried else {**context, "session": adopted}
         local = participant.sessions.get(hub_session, hub_session)
         if local != hub_session:
             context = {**context, "session": {**context["session"], "session_id": local}}

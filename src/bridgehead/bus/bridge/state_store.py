@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from bridgehead.bus.actions import (
     ForgetHubId,
     ForgetSkill,
+    ForgetSource,
     RememberHubId,
     RememberSkill,
     RememberSource,
@@ -47,9 +48,18 @@ class StateStore(Protocol):
         """The participant is connected here now; must not wait."""
         ...
 
-    def apply(self, changes: Iterable[StateChange]) -> None: ...
+    def is_elsewhere(self, participant_id: str) -> bool:
+        """Whether the participant is connected to another bridge of the deployment."""
+        ...
 
-    def forget(self, participant_id: str) -> None: ...
+    def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
+        """Make a source the participant's in the whole deployment: None if it is, else what to wait for.
+
+        It ends in False where somebody else was first.
+        """
+        ...
+
+    def apply(self, changes: Iterable[StateChange]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -82,6 +92,12 @@ class SqliteState:
     def present(self, participant_id: str) -> None:
         pass
 
+    def is_elsewhere(self, participant_id: str) -> bool:
+        return False
+
+    def own(self, participant_id: str, source: str) -> None:
+        return None  # one bridge, one deployment
+
     def apply(self, changes: Iterable[StateChange]) -> None:
         try:
             self._database.execute("BEGIN")
@@ -92,10 +108,6 @@ class SqliteState:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
             raise BridgeStateUnusable(self._path, str(error)) from error
-
-    def forget(self, participant_id: str) -> None:
-        for table in ("sources", "hub_ids", "skills"):
-            self._database.execute(f"DELETE FROM {table} WHERE participant = ?", (participant_id,))
 
     def close(self) -> None:
         self._database.close()
@@ -112,6 +124,8 @@ def _statement(change: StateChange) -> tuple[str, tuple[str, ...]]:
     match change:
         case RememberSource(participant, source):
             return "INSERT OR REPLACE INTO sources VALUES (?, ?)", (participant, source)
+        case ForgetSource(participant):
+            return "DELETE FROM sources WHERE participant = ?", (participant,)
         case RememberHubId(participant, hub_id, local):
             return "INSERT OR REPLACE INTO hub_ids VALUES (?, ?, ?)", (participant, hub_id, local)
         case ForgetHubId(participant, hub_id):
@@ -141,11 +155,14 @@ class MemoryState:
     def present(self, participant_id: str) -> None:
         pass
 
+    def is_elsewhere(self, participant_id: str) -> bool:
+        return False
+
+    def own(self, participant_id: str, source: str) -> None:
+        return None  # one bridge, one deployment
+
     def apply(self, changes: Iterable[StateChange]) -> None:
         self.changes += changes
-
-    def forget(self, participant_id: str) -> None:
-        self.changes = [change for change in self.changes if change.participant != participant_id]
 
     def close(self) -> None:
         pass

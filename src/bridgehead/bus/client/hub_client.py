@@ -4,30 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from bridgehead.bus.client.participant import Spoken
-from bridgehead.bus.sockets.dial import ClientConversation, Target, dial
+from bridgehead.bus.client.participant import Spoken, waits
+from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, Unreachable, dial
 from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 from bridgehead.bus.wire.session import Session, context_session_id
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, PROBE, SPEAK, UNDELIVERED
 
 
 class HubClient:
     """One connection to a hub."""
 
-    def __init__(self, conversation: ClientConversation) -> None:
-        self._conversation = conversation
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._conversation: ClientConversation
+        self.told: Callable[[str], None] = lambda _sentence: None
+        """Gets a sentence when the connection is lost and when it is there again."""
         self.session: Session = {"session_id": f"cli-{secrets.token_hex(4)}"}
         """A session of our own, so that answers can be told from everybody else's."""
 
     @classmethod
     async def connect(cls, url: str, *, token: str | None = None) -> Self:
-        conversation = ClientConversation()
         headers = (("Authorization", f"Bearer {token}"),) if token else ()
-        await dial(Target(url, headers), conversation)
-        return cls(conversation)
+        client = cls(Target(url, headers))
+        await client._dial()
+        return client
+
+    async def _dial(self) -> None:
+        conversation = ClientConversation()
+        await dial(self._target, conversation)
+        self._conversation = conversation
+
+    async def receive_again(self) -> Message:
+        """The next message, also after a hub that went away has come back."""
+        while True:
+            try:
+                return await self.receive()
+            except ConnectionEnded as ended:
+                await self._come_back(ended)
+
+    async def _come_back(self, ended: ConnectionEnded) -> None:
+        self.told(f"{ended.message}; trying again")
+        for wait_s in waits():
+            await asyncio.sleep(wait_s)
+            with suppress(Unreachable):
+                await self._dial()
+                break
+        self.told("connected again")
 
     async def send(self, message: Message) -> None:
         await self._conversation.send(encode(message))
@@ -42,12 +69,17 @@ class HubClient:
     async def ask(self, text: str, lang: str | None = None, *, wait_s: float = 30.0) -> Spoken:
         """Say something in our own session and collect what is spoken until the round is over."""
         data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
-        await self.send(Message(HANDLE, data, {"source": "bridgehead-cli", "session": self.session}))
+        asked = Message(HANDLE, data, {"source": "bridgehead-cli", "session": self.session})
+        try:
+            await self.send(asked)
+        except ConnectionEnded as ended:
+            await self._come_back(ended)
+            await self.send(asked)
         said: list[dict[str, Any]] = []
         try:
             async with asyncio.timeout(wait_s):
                 while True:
-                    message = await self.receive()
+                    message = await self.receive_again()
                     if context_session_id(message.context) != self.session["session_id"]:
                         continue
                     if message.type == SPEAK:
@@ -57,6 +89,20 @@ class HubClient:
                         return Spoken(tuple(said), handled=True)
         except TimeoutError:
             return Spoken(tuple(said), handled=False)
+
+    async def undelivered(self, wait_s: float = 5.0) -> str | None:
+        """Why the message that was just sent did not reach its participant; None if nobody says so.
+
+        The hub keeps the order: what a bridge on it has to say about the message comes before a word sent after it.
+        """
+        probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": "bridgehead-cli"})
+        await self.send(probe)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while (message := await self.receive()) != probe:
+                    if message.type == UNDELIVERED:
+                        return str(message.data.get("reason"))
+        return None
 
     async def close(self) -> None:
         await self._conversation.close()

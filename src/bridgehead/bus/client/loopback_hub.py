@@ -104,7 +104,7 @@ class LoopbackProgram:
 
     async def _relay(self) -> None:
         try:
-            satellite = await Satellite.connect(self._join)
+            satellite = await Satellite.connect(self._join, reconnect=False)
         except BridgeheadError as error:
             _log.error("%s", error)
             self.end(TRY_AGAIN, "the bridge is not there")

@@ -4,7 +4,9 @@
         answer = await satellite.ask("what time is it")
         print(answer.text)
 
-The satellite owns its session (bus §3): it adopts the one every answer brings and sends it with the next utterance.
+The satellite owns its session (bus §3): it adopts the one every answer brings and sends it with the next utterance. A
+connection that is lost is made again, at whichever address of the join file answers, and an open question is sent
+again: a bridge that has it already takes it for the same one.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,6 +23,7 @@ import msgspec
 
 from bridgehead.bus.access.credentials import NONCE_BYTES, Challenge, certificate_binding
 from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.actions import CloseCode
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
@@ -30,6 +33,13 @@ from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
 from bridgehead.errors import BridgeheadError, ProtocolError
 
 CLAIM_HEADER: Final = "X-Bridgehead-Claimed-Id"
+FIRST_WAIT_S: Final = 0.25
+LONGEST_WAIT_S: Final = 15.0
+SENT_AWAY: Final = frozenset(
+    {1000, 1002, 1003, 1009, *CloseCode} - {CloseCode.GOING_AWAY, CloseCode.SLOW_CONSUMER}
+)
+"""Ends after which nobody comes back by themselves: revoked, replaced, not admitted, violations, too large."""
+Dial = Callable[[], Awaitable[tuple[ClientConversation, str]]]
 
 
 class Incoming(msgspec.Struct, frozen=True):
@@ -73,16 +83,25 @@ class Spoken(msgspec.Struct, frozen=True):
 
 
 class Satellite:
-    """One connection to a bridge."""
+    """One participant, connected to a bridge."""
 
-    def __init__(self, conversation: ClientConversation, participant: str, source: str) -> None:
+    def __init__(
+        self, dial_again: Dial, conversation: ClientConversation, join: JoinFile, source: str
+    ) -> None:
+        self._dial = dial_again
         self._conversation = conversation
-        self.participant = participant
+        self._reconnects = True
+        self._turn = asyncio.Lock()
+        self._open: Message | None = None
+        """A question without an end; it survives a lost connection."""
+        self.participant = join.participant
         self.source = source
         self.session: Session = {}
         """The session of the last answer; sent with the next utterance."""
         self.aside: Callable[[Message], None] = _disregard
         """Gets what arrives during `ask` and is no part of the answer, such as a notice."""
+        self.told: Callable[[str], None] = _disregard
+        """Gets a sentence when the connection is lost and when it is there again."""
 
     @classmethod
     async def connect(
@@ -92,33 +111,63 @@ class Satellite:
         claimed_id: str | None = None,
         ca_file: str | None = None,
         client_cert: tuple[str, str] | None = None,
+        reconnect: bool = True,
     ) -> Self:
         """Connect and prove who we are; both sides are sure of each other when this returns."""
         headers = [("Authorization", f"Bearer {join.token}")] if join.token else []
         if claimed_id is not None:
             headers.append((CLAIM_HEADER, claimed_id))
-        target = Target(join.url, tuple(headers), frames.SUBPROTOCOL, join.cert_sha256, client_cert, ca_file)
-        conversation = ClientConversation()
-        try:
-            await dial(target, conversation)
-        except DialRefused as refused:
-            if refused.status in (401, 403):
-                raise NotAdmitted(join.participant, f"HTTP {refused.status}") from refused
-            raise
-        try:
-            source = await _shake_hands(conversation, join, claimed_id)
-        except BaseException:
-            conversation.peer.abort()
-            raise
-        return cls(conversation, join.participant, source)
+
+        async def dial_again() -> tuple[ClientConversation, str]:
+            problem: BridgeheadError | None = None
+            for url in join.urls:
+                target = Target(url, tuple(headers), frames.SUBPROTOCOL, join.pin, client_cert, ca_file)
+                try:
+                    return await _enter(target, join, claimed_id)
+                except BridgeheadError as error:
+                    problem = problem if isinstance(problem, NotAdmitted) else error
+            assert problem is not None
+            raise problem
+
+        conversation, source = await dial_again()
+        satellite = cls(dial_again, conversation, join, source)
+        satellite._reconnects = reconnect
+        return satellite
+
+    async def _come_back(self, ended: ConnectionEnded) -> None:
+        """Be connected again; raises where the bridge has sent us away, or does not want us any more."""
+        if not self._reconnects or ended.code in SENT_AWAY:
+            raise ended
+        async with self._turn:
+            if self._conversation.ended is None:
+                return
+            self.told(f"{ended.message}; trying again")
+            for wait_s in waits():
+                await asyncio.sleep(wait_s)
+                try:
+                    self._conversation, self.source = await self._dial()
+                    break
+                except BridgeheadError as error:
+                    if isinstance(error, NotAdmitted) and error.is_final:
+                        raise
+            if self._open is not None:
+                await self._conversation.send(frames.outgoing(encode(self._open), 0))
+            self.told("connected again")
 
     async def send(self, message: Message, *, hops: int = 0) -> None:
         """Send one message; a refusal comes back as an event."""
-        await self._conversation.send(frames.outgoing(encode(message), hops))
+        await self._send(frames.outgoing(encode(message), hops))
+
+    async def _send(self, frame: bytes) -> None:
+        try:
+            await self._conversation.send(frame)
+        except ConnectionEnded as ended:
+            await self._come_back(ended)
+            await self._conversation.send(frame)
 
     async def settled(self, wait_s: float = 5.0) -> None:
         """Return once the bridge has read what was sent; raises `Refused` where it did not take a message."""
-        await self._conversation.send(frames.ping(0))
+        await self._send(frames.ping(0))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 while not isinstance(event := await self.receive(), Ponged):
@@ -127,36 +176,51 @@ class Satellite:
 
     async def say(self, text: str, lang: str | None = None) -> None:
         """Send an utterance with the session as we know it."""
+        await self.send(self._utterance(text, lang, {}))
+
+    def _utterance(self, text: str, lang: str | None, context: dict[str, Any]) -> Message:
         data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
-        await self.send(Message(HANDLE, data, {"session": self.session} if self.session else {}))
+        return Message(HANDLE, data, context | ({"session": self.session} if self.session else {}))
 
     async def ask(self, text: str, lang: str | None = None, *, wait_s: float = 30.0) -> Spoken:
         """Say something and collect what is spoken until the round is over or `wait_s` have passed."""
-        await self.say(text, lang)
+        ours = secrets.token_hex(8)
+        self._open = self._utterance(text, lang, {"utterance_id": ours})
         said: list[dict[str, Any]] = []
         try:
             async with asyncio.timeout(wait_s):
+                await self.send(self._open)
                 while True:
                     event = await self.receive()
                     if isinstance(event, MessageRefused):
                         raise SendRefused(event)
-                    if isinstance(event, Incoming) and event.message.type == SPEAK:
+                    if not isinstance(event, Incoming):
+                        continue
+                    # What belongs to a question that is over was asked twice, by two bridges.
+                    is_ours = event.message.context.get("utterance_id", ours) == ours
+                    if event.message.type == SPEAK and is_ours:
                         said.append(event.message.data)
-                    elif isinstance(event, Incoming) and event.message.type == HANDLED:
+                    elif event.message.type == HANDLED and is_ours:
                         return Spoken(tuple(said), handled=True)
-                    elif isinstance(event, Incoming):
+                    elif event.message.type not in (SPEAK, HANDLED):
                         self.aside(event.message)
         except TimeoutError:
             return Spoken(tuple(said), handled=False)
+        finally:
+            self._open = None
 
     async def answer(self, item_id: str, text: str) -> None:
         """Answer a pending item; needs the grant `approve`."""
-        await self._conversation.send(frames.answer(item_id, text))
+        await self._send(frames.answer(item_id, text))
 
     async def receive(self) -> Event:
-        """The next thing the bridge sent; raises `ConnectionEnded` when there is nothing more."""
+        """The next thing the bridge sent; raises `ConnectionEnded` when there will be nothing more."""
         while True:
-            frame = decode_json(await self._conversation.receive())
+            try:
+                frame = decode_json(await self._conversation.receive())
+            except ConnectionEnded as ended:
+                await self._come_back(ended)
+                continue
             kind = frame.get("l2") if isinstance(frame, dict) else None
             if kind == "msg":
                 read = read_value(frame.get("m"))
@@ -172,7 +236,7 @@ class Satellite:
             elif kind == "pong":
                 return Ponged()
             elif kind == "ping":
-                await self._conversation.send(frames.pong(frame.get("t")))
+                await self._send(frames.pong(frame.get("t")))
 
     def _adopt(self, message: Message) -> None:
         session = message.context.get("session")
@@ -181,6 +245,7 @@ class Satellite:
 
     async def close(self, *, goodbye: bool = True) -> None:
         """Leave; with a goodbye the bridge does not wait for us to come back."""
+        self._reconnects = False
         if goodbye and self._conversation.ended is None and self._conversation.is_writable:
             await self._conversation.send(frames.bye("leaving"))
         await self._conversation.close()
@@ -194,8 +259,32 @@ class Satellite:
         await self.close()
 
 
-def _disregard(message: Message) -> None:
+def waits() -> Iterator[float]:
+    """How long to wait before each attempt to come back: longer and longer, and not all at the same moment."""
+    wait_s = FIRST_WAIT_S
+    while True:
+        yield wait_s * (0.5 + secrets.randbelow(1000) / 1000)
+        wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+
+
+def _disregard(_what: object) -> None:
     pass
+
+
+async def _enter(target: Target, join: JoinFile, claimed_id: str | None) -> tuple[ClientConversation, str]:
+    """A conversation with the bridge at this address, and the source we have there."""
+    conversation = ClientConversation()
+    try:
+        await dial(target, conversation)
+    except DialRefused as refused:
+        if refused.status in (401, 403):
+            raise NotAdmitted(join.participant, f"HTTP {refused.status}") from refused
+        raise
+    try:
+        return conversation, await _shake_hands(conversation, join, claimed_id)
+    except BaseException:
+        conversation.peer.abort()
+        raise
 
 
 async def _shake_hands(conversation: ClientConversation, join: JoinFile, claimed_id: str | None) -> str:
@@ -212,7 +301,8 @@ async def _shake_hands(conversation: ClientConversation, join: JoinFile, claimed
             await conversation.send(frames.auth(join.participant, challenge.client_nonce, mac, claimed_id))
             frame = _frame(await conversation.receive())
     except ConnectionEnded as ended:
-        raise NotAdmitted(join.participant, ended.reason or str(ended.code)) from ended
+        is_final = ended.code in SENT_AWAY
+        raise NotAdmitted(join.participant, ended.reason or str(ended.code), is_final=is_final) from ended
     if frame.get("l2") != "welcome" or not isinstance(frame.get("source"), str):
         raise NotAdmitted(join.participant, str(frame.get("code", "no welcome")))
     if key is not None:
@@ -244,7 +334,8 @@ def _frame(payload: bytes) -> dict[str, Any]:
 class NotAdmitted(BridgeheadError):
     """The bridge does not let this participant in."""
 
-    def __init__(self, participant: str, cause: str) -> None:
+    def __init__(self, participant: str, cause: str, *, is_final: bool = True) -> None:
+        self.is_final = is_final
         super().__init__(
             f"the bridge did not admit {participant!r}: {cause}",
             hint="the credential may be revoked or expired; `bridgehead bus participant add` makes a new one",

@@ -1,11 +1,14 @@
 """The chat page (bus §17): one participant for each browser session, in managing mode, tested in a real browser.
 
 The link that `bus serve` prints works once and is exchanged for a cookie that no script can read. Only a page that
-was served from here, with that cookie, gets a WebSocket.
+was served from here, with that cookie, gets a WebSocket. The cookie is signed and says who it is for, so that a page
+stays logged in when the bus is started again.
 """
 
 from __future__ import annotations
 
+import base64
+import hmac
 import secrets
 from importlib import resources
 from typing import Any, Final
@@ -23,9 +26,10 @@ from bridgehead.bus.wire.topics import HANDLED, NOTICE, SPEAK, STOP, UNMATCHED
 from bridgehead.host.clock import Clock, SystemClock
 
 COOKIE: Final = "bridgehead_chat"
+CHAT_PREFIX: Final = "chat-"
 LINK_S: Final = 600.0
 SESSION_S: Final = 12 * 3600.0
-MAX_SESSIONS: Final = 1000
+MAX_LINKS: Final = 1000
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -42,8 +46,10 @@ _FILES: Final = {
 }
 
 
-class _ChatSession(msgspec.Struct):
-    record: ParticipantRecord
+class _ChatLogin(msgspec.Struct, frozen=True, array_like=True):
+    """What a cookie says."""
+
+    participant: str
     until: float
     user: int | None
     """Whose browser it is; None where that is not known, as for other machines."""
@@ -55,6 +61,7 @@ class ChatEndpoint:
     def __init__(
         self,
         gateway: Gateway,
+        secret: bytes,
         *,
         grants: frozenset[Grant] = frozenset(),
         lang: str | None = None,
@@ -62,18 +69,18 @@ class ChatEndpoint:
         user_of: UserOf = user_behind,
     ) -> None:
         self._gateway = gateway
+        self._key = hmac.digest(secret, b"bridgehead chat cookie", "sha256")
         self._user_of = user_of
         self._grants = grants
         self._lang = lang
         self._clock = clock or SystemClock()
         self._links: dict[str, float] = {}
-        self._sessions: dict[str, _ChatSession] = {}
 
     def new_link(self) -> str:
         """A path that opens the chat once, within the next minutes."""
         token = secrets.token_urlsafe(24)
         self._links[token] = self._clock.monotonic() + LINK_S
-        while len(self._links) > MAX_SESSIONS:
+        while len(self._links) > MAX_LINKS:
             del self._links[next(iter(self._links))]
         return f"/chat?t={token}"
 
@@ -85,10 +92,13 @@ class ChatEndpoint:
         # A browser always names the page's origin; a program that leaves it out is no browser.
         if "origin" not in request.headers:
             return Answer(403, b"this WebSocket is for the chat page\n")
-        session = self._session_of(request)
-        if session is None:
-            return Answer(401, b"open the link that `bridgehead bus serve` prints\n")
-        return Upgrade(ChatSocket(self._gateway, session.record), MAX_MESSAGE_BYTES)
+        login = self._login_of(request)
+        if login is None:
+            return Answer(401, b"open the link that `bridgehead bus link chat` prints\n")
+        record = ParticipantRecord(
+            login.participant, Role.OPAQUE, "manage", grants=self._grants, lang=self._lang, ephemeral=True
+        )
+        return Upgrade(ChatSocket(self._gateway, record), MAX_MESSAGE_BYTES)
 
     async def respond(self, request: Request) -> Answer:
         if request.method not in ("GET", "HEAD"):
@@ -98,7 +108,7 @@ class ChatEndpoint:
             return Answer(200, _file(name), kind, PAGE_HEADERS)
         if request.path != "/chat":
             return NOT_FOUND
-        if self._session_of(request) is not None:
+        if self._login_of(request) is not None:
             return self._page()
         return self._open_link(request)
 
@@ -109,34 +119,29 @@ class ChatEndpoint:
             return Answer(401, page, "text/html; charset=utf-8", PAGE_HEADERS)
         secure = "; Secure" if request.secure else ""
         rights = f"Path=/chat; Max-Age={SESSION_S:.0f}; HttpOnly; SameSite=Strict{secure}"
-        return self._page(("Set-Cookie", f"{_cookie_name(request)}={self._new_session(request)}; {rights}"))
+        return self._page(("Set-Cookie", f"{_cookie_name(request)}={self._new_cookie(request)}; {rights}"))
 
     def _page(self, *headers: tuple[str, str]) -> Answer:
         return Answer(200, _file("chat.html"), "text/html; charset=utf-8", (*PAGE_HEADERS, *headers))
 
-    def _new_session(self, request: Request) -> str:
-        key = secrets.token_urlsafe(24)
-        record = ParticipantRecord(
-            f"chat-{secrets.token_hex(6)}",
-            Role.OPAQUE,
-            "manage",
-            grants=self._grants,
-            lang=self._lang,
-            ephemeral=True,
-        )
-        self._sessions[key] = _ChatSession(
-            record, self._clock.monotonic() + SESSION_S, self._user_of(request)
-        )
-        while len(self._sessions) > MAX_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-        return key
+    def _new_cookie(self, request: Request) -> str:
+        until = self._clock.now().timestamp() + SESSION_S
+        login = _ChatLogin(f"{CHAT_PREFIX}{secrets.token_hex(6)}", until, self._user_of(request))
+        said = base64.urlsafe_b64encode(msgspec.json.encode(login)).decode("ascii")
+        return f"{said}.{self._signature(said)}"
 
-    def _session_of(self, request: Request) -> _ChatSession | None:
-        session = self._sessions.get(_cookie(request))
-        if session is None or session.until < self._clock.monotonic():
+    def _signature(self, said: str) -> str:
+        return hmac.digest(self._key, said.encode(), "sha256").hex()
+
+    def _login_of(self, request: Request) -> _ChatLogin | None:
+        said, _, signature = _cookie(request).partition(".")
+        if not hmac.compare_digest(self._signature(said).encode(), signature.encode()):
+            return None
+        login = msgspec.json.decode(base64.urlsafe_b64decode(said), type=_ChatLogin)
+        if login.until < self._clock.now().timestamp():
             return None
         # Browsers send a cookie to every port of a host, where servers of other accounts may see it.
-        return session if session.user == self._user_of(request) else None
+        return login if login.user == self._user_of(request) else None
 
 
 class ChatSocket(RawConnection):
@@ -162,7 +167,8 @@ class ChatSocket(RawConnection):
         elif said.get("stop") is True:
             self._gateway.relay.take(self._page.id, payload, value={"type": STOP})
         else:
-            self._gateway.relay.take(self._page.id, payload, value={"text": said.get("text")})
+            value = {"text": said.get("text"), "utterance_id": said.get("id")}
+            self._gateway.relay.take(self._page.id, payload, value=value)
 
     # -- ParticipantConnection ------------------------------------------------------------------------------------
 
@@ -181,7 +187,8 @@ class ChatSocket(RawConnection):
         elif delivery.topic == NOTICE:
             self._send({"notice": message["data"]})
         elif delivery.topic in (HANDLED, UNMATCHED):
-            self._send({"handled" if delivery.topic == HANDLED else "unmatched": True})
+            kind = "handled" if delivery.topic == HANDLED else "unmatched"
+            self._send({kind: True, "id": message["context"].get("utterance_id")})
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
         self._send({"error": {"code": code, **details}})

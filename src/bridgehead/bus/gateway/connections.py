@@ -21,10 +21,16 @@ from bridgehead.bus.sockets.base import UNSUPPORTED, Peer
 from bridgehead.bus.sockets.heartbeat import Heartbeat
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
-from bridgehead.bus.wire.message import Malformed
+from bridgehead.bus.wire.message import Malformed, Message, encode
+from bridgehead.bus.wire.topics import REFUSED
+from bridgehead.errors import BridgeheadError
 
 AUTHENTICATION_S: Final = 5.0
 TRY_LATER: Final = 1013
+MOST_REASON: Final = 100
+"""Characters; a closing frame has room for 123 bytes."""
+NOT_YOUR_FAULT: Final = ("hub_down", "turn_lost", "shutdown")
+"""Refusals that even a program that knows nothing of refusals is told about: its person waits for an answer."""
 UNREAD_BYTES: Final = 1024 * 1024
 """Pongs, errors and the like that may wait for a far side that does not read."""
 
@@ -35,7 +41,8 @@ class ConnectionGateway(Protocol):
     relay: Relay
     heartbeat: Heartbeat
     pending_answers: PendingAnswers
-    binding: bytes
+    bindings: tuple[bytes, ...]
+    """Of the certificate that is shown, and of the one before: somebody may have connected while it changed."""
 
     def timestamp(self) -> str:
         """The time now, as frames show it."""
@@ -68,6 +75,7 @@ class RawConnection:
         self._claim = claim
         self._participant = ""
         self._joined = False
+        self._entering: asyncio.Task[BridgeheadError | None] | None = None
         self._peer: Peer
 
     # -- Conversation ---------------------------------------------------------------------------------------------
@@ -110,7 +118,8 @@ class RawConnection:
         self._peer.send(delivery.body)
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        pass
+        if code in NOT_YOUR_FAULT:
+            self._reply(encode(Message(REFUSED, {"code": code, **details}, {})))
 
     def close(self, code: CloseCode) -> None:
         self._joined = False
@@ -138,12 +147,31 @@ class RawConnection:
         self._participant = self._record.id
         try:
             self._joined = True
-            self._gateway.relay.join(self._record, self, self._claim)
+            self._entering = self._gateway.relay.join(self._record, self, self._claim)
         except TooManyParticipants as full:
+            self._turn_away(full)
+        if self._entering is not None:
             self._joined = False
-            self._peer.close(TRY_LATER, full.message[:100])
+            self._peer.pause_reading()
+            self._entering.add_done_callback(self._entered)
+
+    def _entered(self, entering: asyncio.Task[BridgeheadError | None]) -> None:
+        self._entering = None
+        if entering.cancelled():
+            return
+        if (error := entering.result()) is not None:
+            self._turn_away(error)
+        else:
+            self._joined = True
+        self._peer.resume_reading()
+
+    def _turn_away(self, error: BridgeheadError) -> None:
+        self._joined = False
+        self._peer.close(TRY_LATER, error.message[:MOST_REASON])
 
     def _depart(self, *, goodbye: bool) -> None:
+        if self._entering is not None:
+            self._entering.cancel()
         if self._joined:
             self._joined = False
             self._gateway.relay.leave(self._participant, self, goodbye=goodbye)
@@ -212,7 +240,7 @@ class FramedConnection(RawConnection):
         self._peer.send(frames.message(delivery.body, delivery.hops))
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        self._reply(frames.error(code, details, self._ref))
+        self._reply(frames.error(code, details, msgspec.UNSET if code == "turn_lost" else self._ref))
 
     def close(self, code: CloseCode) -> None:
         if code is CloseCode.GOING_AWAY:
@@ -242,12 +270,14 @@ class FramedConnection(RawConnection):
         client_nonce, mac = from_base64(frame.nonce, NONCE_BYTES), from_base64(frame.mac)
         if client_nonce is None or mac is None or not isinstance(frame.participant, str):
             return None
-        challenge = Challenge(frame.participant, self._nonce, client_nonce, self._gateway.binding)
-        record = self._gateway.prove(challenge, mac, self._address)
-        if record is not None:
-            self._server_mac = self._gateway.answer_to(challenge)
-            self._claim = frame.claimed_id
-        return record
+        for binding in self._gateway.bindings:
+            challenge = Challenge(frame.participant, self._nonce, client_nonce, binding)
+            record = self._gateway.prove(challenge, mac, self._address)
+            if record is not None:
+                self._server_mac = self._gateway.answer_to(challenge)
+                self._claim = frame.claimed_id
+                return record
+        return None
 
     def _fail(self) -> None:
         self._disarm()

@@ -20,6 +20,7 @@ from bridgehead.bus.access.credentials import (
     FailedAttempts,
     RefusalCount,
     bearer_token,
+    certificate_binding,
 )
 from bridgehead.bus.access.enrolled import EnrolledParticipants
 from bridgehead.bus.gateway.connections import FramedConnection, RawConnection
@@ -27,7 +28,7 @@ from bridgehead.bus.gateway.pending_answers import PendingAnswers
 from bridgehead.bus.interfaces import Announcer, Approvals, LogAnnouncer, Notices
 from bridgehead.bus.participants.record import HARD_FRAME_BYTES, ParticipantRecord, Role
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.base import Answer, Request, Site, Upgrade
+from bridgehead.bus.sockets.base import Answer, Request, Site, Upgrade, WaitingConnections, share_of
 from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
 from bridgehead.bus.sockets.origin import own_names, refusal
 from bridgehead.bus.wire import frames
@@ -79,7 +80,7 @@ class Gateway:
         self.relay = relay
         self.directory = directory
         self.settings = settings or GatewaySettings()
-        self.binding = binding
+        self.bindings: tuple[bytes, ...] = (binding,)
         self.heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
         self.endpoints: dict[str, Site] = {}
         """First segment of the path to what is served below it."""
@@ -89,8 +90,10 @@ class Gateway:
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._failures = FailedAttempts(limit=self.settings.failed_attempts)
         self._refusals = RefusalCount()
-        self._handshakes: dict[str, dict[FramedConnection, None]] = {}
-        """Those who have not proved themselves yet, by address, oldest first."""
+        self._handshakes: WaitingConnections[FramedConnection] = WaitingConnections(
+            self.settings.max_handshakes
+        )
+        """Those who have not proved themselves yet."""
         self._watching: asyncio.Task[None] | None = None
 
     # -- Site -----------------------------------------------------------------------------------------------------
@@ -148,10 +151,6 @@ class Gateway:
         return None if participant_id is None else self.directory.by_certificate(participant_id)
 
     def _challenge(self, request: Request) -> Upgrade | Answer:
-        if sum(map(len, self._handshakes.values())) >= self.settings.max_handshakes:
-            # Whoever holds most places gives one up, so that nobody can hold them all against the others.
-            crowd = max(self._handshakes.values(), key=len)
-            next(iter(crowd)).give_way()
         connection = FramedConnection(self, None, None, request.address)
         return Upgrade(connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL, HANDSHAKE_BYTES)
 
@@ -167,11 +166,15 @@ class Gateway:
 
     # -- authentication -------------------------------------------------------------------------------------------
 
+    def shows(self, certificate: bytes) -> None:
+        """From now on connections are secured with another certificate."""
+        self.bindings = (certificate_binding(certificate), self.bindings[0])
+
     def timestamp(self) -> str:
         return iso_ms(self._clock.now())
 
     def is_blocked(self, address: str) -> bool:
-        return self._failures.too_many(address, self._clock.monotonic())
+        return self._failures.too_many(share_of(address), self._clock.monotonic())
 
     def prove(self, challenge: Challenge, mac: bytes, address: str) -> ParticipantRecord | None:
         self.reload()
@@ -184,16 +187,15 @@ class Gateway:
         return challenge.server_mac(key)
 
     def handshake_began(self, address: str, connection: FramedConnection) -> None:
-        self._handshakes.setdefault(address, {})[connection] = None
+        leaving = self._handshakes.add(share_of(address), connection)
+        if leaving is not None:
+            leaving.give_way()
 
     def handshake_ended(self, address: str, connection: FramedConnection) -> None:
-        waiting = self._handshakes.get(address, {})
-        waiting.pop(connection, None)
-        if not waiting:
-            self._handshakes.pop(address, None)
+        self._handshakes.discard(share_of(address), connection)
 
     def authentication_failed(self, address: str) -> None:
-        self._failures.note(address, self._clock.monotonic())
+        self._failures.note(share_of(address), self._clock.monotonic())
         self.refused(address, "not_authenticated")
 
     def turn_away(self, address: str) -> Answer:

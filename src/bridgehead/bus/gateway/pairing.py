@@ -10,21 +10,21 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
+from bridgehead.bus.access.certificates import key_fingerprint
 from bridgehead.bus.access.credentials import NONCE_BYTES, FailedAttempts, certificate_binding
 from bridgehead.bus.access.enrolment import Enrolment, enrol, is_free, kept_table
-from bridgehead.bus.access.join_file import JoinFile
+from bridgehead.bus.access.join_file import JoinFile, Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.actions import CloseCode
-from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, TOO_MANY, Gateway
+from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, Gateway
 from bridgehead.bus.interfaces import ApprovalRequest, Approvals
 from bridgehead.bus.participants.record import check_participant_id, parse_record
-from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade, WaitingConnections, share_of
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, dial
 from bridgehead.bus.wire.frames import from_base64, to_base64
 from bridgehead.errors import BridgeheadError, ConfigError
@@ -63,7 +63,7 @@ class PairingEndpoint:
         approvals: Approvals,
         *,
         url: str,
-        cert_sha256: str | None,
+        pin: Pin,
         clock: Clock | None = None,
         wait_s: float = WAIT_S,
         poll_s: float = POLL_S,
@@ -72,21 +72,20 @@ class PairingEndpoint:
         self.folder = folder
         self.approvals = approvals
         self.url = url
-        self.cert_sha256 = cert_sha256
+        self.pin = pin
         self.clock = clock or SystemClock()
         self.wait_s = wait_s
         self.poll_s = poll_s
-        self.waiting: Counter[str] = Counter()
-        """Devices by address."""
+        self.waiting: WaitingConnections[PairingSocket] = WaitingConnections(MAX_WAITING)
+        """When too many wait, the oldest of whoever has most makes room: nobody holds all places."""
         self._questions = FailedAttempts(limit=QUESTIONS, window_s=QUESTIONS_IN_S)
         self._questions_each = FailedAttempts(limit=QUESTIONS_EACH, window_s=QUESTIONS_IN_S)
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != "/pair" or "origin" in request.headers:
             return NOT_FOUND
-        if self.gateway.is_blocked(request.address):
-            return TOO_MANY
-        if self.waiting.total() >= MAX_WAITING or self.waiting[request.address] >= WAITING_EACH:
+        # Bad keys from the same address are no reason: behind it are others, and a device has no key yet.
+        if self.waiting.of(request.share) >= WAITING_EACH:
             self.gateway.refused(request.address, "pairing")
             return BUSY
         return Upgrade(PairingSocket(self, request.address), MAX_BYTES, first_bytes=MAX_BYTES)
@@ -97,11 +96,11 @@ class PairingEndpoint:
     def may_ask(self, address: str) -> bool:
         """Whether a person may be asked about one more device; if so it counts."""
         now = self.clock.monotonic()
-        if self._questions.too_many("", now) or self._questions_each.too_many(address, now):
+        if self._questions.too_many("", now) or self._questions_each.too_many(share_of(address), now):
             self.gateway.refused(address, "pairing")
             return False
         self._questions.note("", now)
-        self._questions_each.note(address, now)
+        self._questions_each.note(share_of(address), now)
         return True
 
 
@@ -123,7 +122,9 @@ class PairingSocket:
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
-        self._endpoint.waiting[self._address] += 1
+        leaving = self._endpoint.waiting.add(share_of(self._address), self)
+        if leaving is not None:
+            leaving.give_way()
         self._deadline = asyncio.get_running_loop().call_later(STEP_S, self._refuse, "too late")
 
     def received(self, payload: bytes, *, text: bool) -> None:
@@ -148,7 +149,7 @@ class PairingSocket:
         pass
 
     def closed(self, code: int, reason: str) -> None:
-        self._endpoint.waiting -= Counter((self._address,))
+        self._endpoint.waiting.discard(share_of(self._address), self)
         if self._deadline is not None:
             self._deadline.cancel()
         if self._task is not None:
@@ -188,7 +189,7 @@ class PairingSocket:
         self._deadline.cancel()
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(self._endpoint.wait_s, self._refuse, "too late")
-        code = pairing_code(self._participant, nonce, self._nonce, self._endpoint.gateway.binding)
+        code = pairing_code(self._participant, nonce, self._nonce, self._endpoint.gateway.bindings[0])
         self._task = loop.create_task(self._wait_for_answer(code))
         return True
 
@@ -224,7 +225,7 @@ class PairingSocket:
     async def _admit(self, table: dict[str, Any]) -> None:
         """Enrol the device with the record the person was shown, whatever the file says by now."""
         endpoint = self._endpoint
-        request = Enrolment(self._participant, table, endpoint.url, endpoint.cert_sha256, paired=True)
+        request = Enrolment(self._participant, table, endpoint.url, endpoint.pin, paired=True)
         try:
             join = await asyncio.to_thread(enrol, endpoint.folder, request, endpoint.clock)
         except BridgeheadError as error:
@@ -237,6 +238,9 @@ class PairingSocket:
     def _failed(self, error: BridgeheadError) -> None:
         _log.error("pairing %s failed: %s", self._participant, error)
         self._refuse("the bridge could not enrol it")
+
+    def give_way(self) -> None:
+        self._refuse("others wait, too; try again")
 
     def _refuse(self, why: str) -> None:
         self._peer.close(CloseCode.NOT_AUTHENTICATED, why)
@@ -251,7 +255,8 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
     conversation = ClientConversation()
     # Which certificate this is will be judged by a person, by comparing the digits it goes into.
     await dial(Target(url, accept_any_certificate=True), conversation)
-    binding = certificate_binding(conversation.peer.certificate)
+    shown = conversation.peer.certificate
+    binding = certificate_binding(shown)
     nonce = secrets.token_bytes(NONCE_BYTES)
     try:
         commitment = to_base64(hashlib.sha256(nonce).digest())
@@ -268,8 +273,8 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
         raise PairingRefused("its answer cannot be read") from error
     finally:
         conversation.peer.close(1000, "")
-    if join.cert_sha256 is not None and bytes.fromhex(join.cert_sha256) != binding:
-        raise PairingRefused("it named another certificate than it showed")
+    if join.key_sha256 is not None and (shown is None or key_fingerprint(shown) != join.key_sha256):
+        raise PairingRefused("it named another key than it showed")
     return join
 
 

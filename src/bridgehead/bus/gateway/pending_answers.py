@@ -20,6 +20,8 @@ _log: Final = logging.getLogger("bridgehead.bus")
 
 MAX_AT_ONCE: Final = 64
 """Answers and look-ups under way at once; each occupies a worker thread."""
+AT_ONCE_EACH: Final = 4
+"""So many of one participant, so that nobody takes all the places."""
 
 
 class PendingAnswers:
@@ -29,7 +31,8 @@ class PendingAnswers:
         self._known = known
         self._approvals = approvals
         self._notices = notices
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        """Each with the participant it is done for."""
 
     def may(self, participant_id: str, grant: Grant) -> bool:
         """Whether the record in force gives this right; a changed record counts at once (bus §10.3)."""
@@ -42,28 +45,29 @@ class PendingAnswers:
             reply(frames.answered(given.id, ok=False, sentence="this participant may not answer"))
         elif self._approvals is None:
             reply(frames.answered(given.id, ok=False, sentence="nothing can be answered here"))
-        elif self._is_busy:
+        elif self._is_busy(participant_id):
             reply(frames.answered(given.id, ok=False, sentence="too many answers at once; try again"))
         else:
-            self._run(_answer(self._approvals, f"bus {participant_id}", given, reply))
+            self._run(participant_id, _answer(self._approvals, f"bus {participant_id}", given, reply))
 
     def send_open_items(self, participant_id: str, send: Callable[[Notice], None]) -> None:
         """Send what waits to a page that was just opened, if it may know."""
-        if self._notices is not None and self.may(participant_id, Grant.NOTICES) and not self._is_busy:
-            self._run(_send_open_items(self._notices, send))
+        is_wanted = self._notices is not None and self.may(participant_id, Grant.NOTICES)
+        if self._notices is not None and is_wanted and not self._is_busy(participant_id):
+            self._run(participant_id, _send_open_items(self._notices, send))
 
     def close(self) -> None:
         for work in self._tasks:
             work.cancel()
 
-    @property
-    def _is_busy(self) -> bool:
-        return len(self._tasks) >= MAX_AT_ONCE
+    def _is_busy(self, participant_id: str) -> bool:
+        own = sum(name == participant_id for name in self._tasks.values())
+        return own >= AT_ONCE_EACH or len(self._tasks) >= MAX_AT_ONCE
 
-    def _run(self, work: Coroutine[None, None, None]) -> None:
+    def _run(self, participant_id: str, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = participant_id
+        task.add_done_callback(self._tasks.pop)
 
 
 async def _answer(approvals: Approvals, by: str, given: ItemAnswer, reply: Callable[[bytes], None]) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.bus.access.credentials import bearer_token
+from bridgehead.bus.access.join_file import Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate, Rates, Tail
 from bridgehead.bus.relay import Relay
@@ -34,9 +35,12 @@ Describe = Callable[[tuple[Rate, ...], tuple[MessageHead, ...]], BusStatus]
 
 
 class StatusSite:
-    """A site with two answers: how the bridge stands, and what one message carries."""
+    """A site with three answers: how the bridge stands, what one message carries, and a new link to the chat page."""
 
-    def __init__(self, relay: Relay, describe: Describe, clock: Clock) -> None:
+    def __init__(
+        self, relay: Relay, describe: Describe, clock: Clock, new_chat_link: Callable[[], str]
+    ) -> None:
+        self._new_chat_link = new_chat_link
         self._relay = relay
         self._describe = describe
         self._clock = clock
@@ -48,10 +52,10 @@ class StatusSite:
         self._sampling: asyncio.Task[None]
         self._running: RunningBridge
 
-    async def open(self, folder: StateFolder, join_url: str, cert_sha256: str | None) -> None:
+    async def open(self, folder: StateFolder, join_url: str, pin: Pin) -> None:
         self._listener = await listen(self, LOOPBACK, 0)
         self._sampling = asyncio.get_running_loop().create_task(self._sample())
-        self._running = RunningBridge(self._listener.port, self._token, os.getpid(), join_url, cert_sha256)
+        self._running = RunningBridge(self._listener.port, self._token, os.getpid(), join_url, pin)
         write_running(folder.path, self._running)
 
     async def close(self, folder: StateFolder) -> None:
@@ -71,6 +75,8 @@ class StatusSite:
         token = bearer_token(request.headers.get("authorization")) or ""
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return Answer(401, b"the token is in running.json\n")
+        if request.method == "POST" and request.path == "/link/chat":
+            return _json(ChatLink(self._new_chat_link()))
         if request.method != "GET":
             return Answer(405, b"read only\n", headers=(("Allow", "GET"),))
         if request.path == "/status":
@@ -107,6 +113,12 @@ def _json(value: msgspec.Struct) -> Answer:
     return Answer(200, msgspec.json.encode(value), "application/json")
 
 
+class ChatLink(msgspec.Struct, frozen=True):
+    """Opens the chat page, once."""
+
+    url: str
+
+
 class RunningBridge(msgspec.Struct, frozen=True):
     """A bridge that serves from this folder."""
 
@@ -116,8 +128,8 @@ class RunningBridge(msgspec.Struct, frozen=True):
     pid: int
     join_url: str = ""
     """Where participants connect."""
-    cert_sha256: str | None = None
-    """The certificate it shows them, None for plain connections."""
+    pin: Pin = Pin()
+    """What they recognise it by."""
 
 
 def write_running(folder: Path, bridge: RunningBridge) -> None:

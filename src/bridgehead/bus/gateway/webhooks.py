@@ -10,11 +10,14 @@ import msgspec
 
 from bridgehead.bus.access.credentials import bearer_token
 from bridgehead.bus.actions import CloseCode, Delivery
+from bridgehead.bus.bridge.admission import is_channel
 from bridgehead.bus.gateway.gateway import NOT_FOUND, Gateway
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import HANDLED, SPEAK
+from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, SystemClock
 
 WAIT_S: Final = 30.0
@@ -27,6 +30,10 @@ _REFUSED_STATUS: Final = {
     "policy_denied": 403,
     "revoked": 401,
     "going_away": 503,
+    "hub_down": 503,
+    "turn_lost": 503,
+    "shutdown": 503,
+    "too_many_questions": 429,
 }
 
 
@@ -72,12 +79,16 @@ class WebhookEndpoint:
         participant = self._participants.setdefault(record.id, WebhookParticipant())
         if len(participant.waiting) >= MAX_WAITING:
             return Answer(429, b"too many requests are waiting\n")
-        call = _WebhookCall()
+        call = _WebhookCall(asked.get("channel"))
         utterance_id = secrets.token_hex(8)
         participant.waiting[utterance_id] = call
         try:
-            if not participant.joined:
-                self._gateway.relay.join(record, participant)
+            if not participant.joined and participant.entering is None:
+                participant.entering = self._gateway.relay.join(record, participant)
+            if participant.entering is not None:
+                error, participant.entering = await participant.entering, None
+                if error is not None:
+                    return Answer(503, f"{error.message}\n".encode())
             body = {**asked, "utterance_id": utterance_id}
             self._gateway.relay.take(record.id, msgspec.json.encode(body), value=body)
             async with asyncio.timeout(wait_s):
@@ -104,6 +115,7 @@ class WebhookParticipant:
 
     def __init__(self) -> None:
         self.waiting: dict[str, _WebhookCall] = {}
+        self.entering: asyncio.Task[BridgeheadError | None] | None = None
         self.joined = False
 
     def welcome(self, source: str) -> None:
@@ -116,7 +128,7 @@ class WebhookParticipant:
         named = message["context"].get("utterance_id")
         # A core that drops the id still answers in order, so its words go to the one who has waited longest.
         is_named = isinstance(named, str) and named != ""
-        call = self.waiting.get(named) if is_named else next(iter(self.waiting.values()), None)
+        call = self.waiting.get(named) if is_named else self._longest(context_session_id(message["context"]))
         if call is None:
             return
         if delivery.topic == SPEAK:
@@ -126,9 +138,16 @@ class WebhookParticipant:
             call.handled = True
             call.over.set()
 
+    def _longest(self, session: str) -> _WebhookCall | None:
+        """Who has waited longest in this session: that of a channel is called as the channel is."""
+        channels = {call.channel for call in self.waiting.values()}
+        wanted = session if session in channels else None
+        return next((call for call in self.waiting.values() if call.channel == wanted), None)
+
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        """The newest request was refused; it is the one being taken."""
-        call = next(reversed(self.waiting.values()))
+        """A request was refused: the one that is named, else the newest, which is the one being taken."""
+        named = self.waiting.get(str(details.get("utterance_id")))
+        call = named or next(reversed(self.waiting.values()))
         call.refusal = {"code": code, **details}
         call.over.set()
 
@@ -142,7 +161,8 @@ class WebhookParticipant:
 class _WebhookCall:
     """One request that waits for its end marker."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: str | None = None) -> None:
+        self.channel = channel
         self.speak: list[dict[str, Any]] = []
         self.handled = False
         self.refusal: dict[str, Any] | None = None
@@ -166,7 +186,10 @@ def _read_text(request: Request) -> dict[str, Any] | Answer:
         return Answer(400, b"the body needs a text\n")
     if lang is not None and not isinstance(lang, str):
         return Answer(400, b"lang must be a language tag\n")
-    return {"text": text} | ({"lang": lang} if lang else {})
+    channel = asked.get("channel")
+    if channel is not None and not (isinstance(channel, str) and is_channel(channel)):
+        return Answer(400, b"channel must be a name of up to 128 printable characters\n")
+    return {"text": text} | ({"lang": lang} if lang else {}) | ({"channel": channel} if channel else {})
 
 
 def _wait(request: Request, default: float) -> float | None:

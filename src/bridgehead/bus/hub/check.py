@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
@@ -21,11 +21,10 @@ from bridgehead.bus.sockets.dial import (
 )
 from bridgehead.bus.transports.base import is_encrypted
 from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
-from bridgehead.bus.wire.topics import HANDLED, MATCHED, UNMATCHED
+from bridgehead.bus.wire.topics import HANDLED, MATCHED, PROBE, SYNC, UNMATCHED, UPDATE_DEFAULT
 from bridgehead.errors import BridgeheadError
 
 State = Literal["fine", "look", "broken"]
-PROBE: Final = "bridgehead.check.probe"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -45,6 +44,7 @@ class CheckOptions(msgspec.Struct, frozen=True):
     listen_s: float = 1.0
     assistant: bool = False
     """Whether our own assistant answers on this hub."""
+    profile: str = "auto"
 
 
 async def check_hub(options: CheckOptions) -> list[Finding]:
@@ -146,6 +146,8 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
     """Listen for a while: who orchestrates here, and in which names?"""
     topics: set[str] = set()
     bad = 0
+    # Stock clients ask this when they connect; a core of the legacy generation answers.
+    await conversation.send(encode(Message(SYNC, {}, {"source": "bridgehead-check"})))
     try:
         async with asyncio.timeout(options.listen_s):
             while True:
@@ -156,7 +158,7 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
                     topics.add(read.message.type)
     except TimeoutError:
         pass
-    findings = _names(topics)
+    findings = _names(topics, options.profile)
     if bad:
         findings.append(
             Finding(
@@ -175,9 +177,18 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
     return findings
 
 
-def _names(topics: set[str]) -> list[Finding]:
-    legacy = topics & {"recognizer_loop:utterance", "speak", "complete_intent_failure"}
+def _names(topics: set[str], profile: str) -> list[Finding]:
+    legacy = topics & {"recognizer_loop:utterance", "speak", "complete_intent_failure", UPDATE_DEFAULT}
     spec = topics & {MATCHED, UNMATCHED, "ovos.utterance.handle", "ovos.utterance.speak"}
+    if legacy and profile == "spec":
+        return [
+            Finding(
+                "hub-names",
+                "broken",
+                "a core that knows legacy names is here, and profile spec writes none, so it hears nothing",
+                'set profile = "auto" in [bus]',
+            )
+        ]
     if legacy and spec:
         return [Finding("hub-names", "fine", "it carries legacy and specification names; profile auto fits")]
     if legacy:

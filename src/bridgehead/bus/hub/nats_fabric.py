@@ -5,19 +5,32 @@ Several hubs of one deployment share the work: each message of a participant goe
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.hub.reconnect import HubLink, LinkListener
 from bridgehead.bus.transports.base import Audience
-from bridgehead.bus.transports.nats_client import Follower, Publisher, Subjects, close_nats, open_nats
+from bridgehead.bus.transports.nats import HUB_BEAT_S
+from bridgehead.bus.transports.nats_client import (
+    Follower,
+    NatsAccess,
+    Publisher,
+    Subjects,
+    close_nats,
+    open_nats,
+)
 from bridgehead.bus.transports.nats_registry import NatsRegistry
 from bridgehead.bus.wire.message import Malformed, Message, destinations, encode, read_frame
 from bridgehead.bus.wire.session import DEFAULT, context_session_id
+from bridgehead.bus.wire.topics import HANDLE, HANDLED
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+    from nats.aio.subscription import Subscription
 
 QUEUE: Final = "hubs"
 
@@ -26,10 +39,20 @@ class Fabric:
     """Carries messages between one embedded hub and the bridges of its deployment."""
 
     def __init__(
-        self, hub: Hub, url: str, deployment: str, registry: NatsRegistry, group_topics: Iterable[str]
+        self,
+        hub: Hub,
+        access: NatsAccess,
+        deployment: str,
+        registry: NatsRegistry,
+        group_topics: Iterable[str],
     ) -> None:
         self._hub = hub
-        self._url = url
+        self._access = access
+        self._name = secrets.token_hex(8)
+        self._open: list[tuple[str, object]] = []
+        """Questions taken from bridges that have no end yet."""
+        self._taking: Subscription | None = None
+        self._beating: asyncio.Task[None] | None = None
         self._subjects = Subjects(deployment)
         self._registry = registry
         self._group_topics = frozenset(group_topics)
@@ -41,16 +64,39 @@ class Fabric:
 
     async def connect(self, listener: HubLink) -> None:
         """Join the fabric; called by the link that keeps it up."""
-        self._client = await open_nats(self._url, listener.lost, name="bridgehead hub")
+        self._client = await open_nats(self._access, listener.lost, name="bridgehead hub")
+        self._open.clear()
         self._publisher = Publisher(self._client)
         self._follower = Follower(self._client, self._subjects, self._take)
         self._follower.expect(self._audience)
-        await self._follower.begin(self._url)
-        await self._client.subscribe(self._subjects.said_by_anybody, queue=QUEUE, cb=self._from_participant)
+        await self._follower.begin(self._access)
+        self._beating = asyncio.get_running_loop().create_task(self._beat(self._publisher))
+        self._taking = await self._client.subscribe(
+            self._subjects.said_by_anybody, queue=QUEUE, cb=self._from_participant
+        )
+        await self._client.flush()  # the server knows of us when the link counts as up
         if self._listener_token is None:
             self._listener_token = self._hub.listen(self._received, echo=False)
 
+    async def _beat(self, publisher: Publisher) -> None:
+        """Say that this hub is there, so that bridges notice when it is not."""
+        while True:
+            publisher.put(self._subjects.hubs, self._name.encode())
+            await asyncio.sleep(HUB_BEAT_S)
+
+    async def drain(self, wait_s: float = 10.0) -> None:
+        """Take nothing more, and answer what was taken; other hubs have the work from now on."""
+        if self._taking is None or self._client is None or self._client.is_closed:
+            return
+        await self._taking.unsubscribe()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while self._open:
+                    await asyncio.sleep(0.02)
+
     async def close(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
         if self._listener_token is not None:
             self._hub.stop_listening(self._listener_token)
             self._listener_token = None
@@ -66,12 +112,16 @@ class Fabric:
             self._follower.expect(audience)
 
     async def _from_participant(self, delivered: Any) -> None:
-        """A participant somewhere said something."""
+        """A participant somewhere said something; whoever waits for an answer learns that we have it."""
+        if delivered.reply and self._publisher is not None:
+            self._publisher.put(delivered.reply, self._name.encode())
         self._take(delivered.data)
 
     def _take(self, frame: bytes) -> None:
         read = read_frame(frame)
         if not isinstance(read, Malformed):
+            if read.message.type == HANDLE:
+                self._open.append(_turn(read.message))
             self._hub.publish(read.message, self._listener_token)
 
     def _received(self, message: Message) -> None:
@@ -79,6 +129,8 @@ class Fabric:
         publisher = self._publisher
         if publisher is None:
             return
+        if message.type == HANDLED and (turn := _turn(message)) in self._open:
+            self._open.remove(turn)
         for subject in self._addressed(message):
             publisher.put(subject, encode(message))
 
@@ -98,6 +150,10 @@ class Fabric:
         return subjects
 
 
+def _turn(message: Message) -> tuple[str, object]:
+    return context_session_id(message.context), message.context.get("utterance_id")
+
+
 class _NoListener:
     """The fabric passes messages to the hub itself, so its link needs no listener."""
 
@@ -111,6 +167,9 @@ class _NoListener:
         pass
 
     def lost(self, reason: str) -> None:
+        pass
+
+    def turn_lost(self, message: Message) -> None:
         pass
 
 

@@ -38,6 +38,8 @@ class LinkListener(Protocol):
 
     def lost(self, reason: str) -> None: ...
 
+    def turn_lost(self, message: Message) -> None: ...
+
 
 class HubLink:
     """One link that is kept up until it is stopped."""
@@ -56,6 +58,7 @@ class HubLink:
         # The transport's listener: messages go straight on, what becomes of the link is ours.
         self.received = listener.received
         self.ignored = listener.ignored
+        self.turn_lost = listener.turn_lost
         self._announce = announce
         self._first_wait_s = first_wait_s
         self._jitter = jitter

@@ -62,7 +62,7 @@ class Upstream:
 
     async def connect(self, listener: HubLink) -> None:
         try:
-            self._satellite = await Satellite.connect(self._join)
+            self._satellite = await Satellite.connect(self._join, reconnect=False)
         except NotAdmitted as error:
             raise HubRefused(self._join.url, error.message) from error
         self._reading = asyncio.get_running_loop().create_task(self._read(self._satellite, listener))
@@ -91,6 +91,9 @@ class Upstream:
         pass
 
     def ignored(self, reason: str) -> None:
+        pass
+
+    def turn_lost(self, message: Message) -> None:
         pass
 
     def opened(self) -> None:

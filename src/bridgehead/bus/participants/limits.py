@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
+import msgspec
+
 from bridgehead.bus.actions import Delivery
 
 
@@ -51,6 +53,8 @@ class Backlog:
         return oldest
 
 
+OPEN_S: Final = 120.0
+"""A question without an end marker counts as open for so long."""
 VIOLATIONS: Final = 10
 VIOLATION_WINDOW_S: Final = 60.0
 _OPENING: Final = b"{["
@@ -65,8 +69,8 @@ class TokenBucket:
         self._tokens = float(burst)
         self._at = now
 
-    def take(self, now: float) -> bool:
-        """Whether one more is allowed at this moment."""
+    def take(self, now: float, cost: float = 1.0) -> bool:
+        """Whether one more, or one that counts for several, is allowed at this moment."""
         tokens = self._tokens
         # A clock that stands still or steps back adds nothing and takes nothing away.
         if now > self._at:
@@ -74,9 +78,56 @@ class TokenBucket:
             self._at = now
             if tokens > self.burst:
                 tokens = self.burst
-        allowed = tokens >= 1.0
-        self._tokens = tokens - allowed
-        return allowed
+        if tokens < cost:
+            self._tokens = tokens
+            return False
+        self._tokens = tokens - cost
+        return True
+
+
+class OpenQuestion(msgspec.Struct, frozen=True, gc=False):
+    """One utterance that waits for its end marker."""
+
+    hub_session: str
+    utterance_id: str | None
+    at: float
+
+
+class OpenQuestions:
+    """Utterances of one participant that have no end yet, oldest first; what never ends is forgotten after a while."""
+
+    def __init__(self) -> None:
+        self._open: list[OpenQuestion] = []
+        self._ended: deque[str] = deque(maxlen=16)
+
+    def has(self, utterance_id: object) -> bool:
+        """Whether this is a question that is open or was answered a moment ago, asked again after a reconnect."""
+        if not isinstance(utterance_id, str) or not utterance_id:
+            return False
+        return utterance_id in self._ended or any(one.utterance_id == utterance_id for one in self._open)
+
+    def begin(self, hub_session: str, utterance_id: object, now: float, limit: int) -> bool:
+        """One more begins; False where that is too many."""
+        if self._open and now - self._open[0].at >= OPEN_S:
+            self._open = [question for question in self._open if now - question.at < OPEN_S]
+        if len(self._open) >= limit:
+            return False
+        named = utterance_id if isinstance(utterance_id, str) else None
+        self._open.append(OpenQuestion(hub_session, named, now))
+        return True
+
+    def end(self, hub_session: str, utterance_id: object) -> None:
+        """An end marker came; one that names no utterance ends the oldest of its session."""
+        here = [question for question in self._open if question.hub_session == hub_session]
+        named = [question for question in here if question.utterance_id == utterance_id]
+        if here:
+            over = (named or here)[0]
+            self._open.remove(over)
+            self._ended.append(over.utterance_id or "")
+
+    def take_all(self) -> list[OpenQuestion]:
+        taken, self._open = self._open, []
+        return taken
 
 
 class ViolationCount:

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.bus.participants.limits import Backlog, TokenBucket, ViolationCount
-from bridgehead.bus.participants.policy import place_session
+from bridgehead.bus.participants.limits import Backlog, OpenQuestions, TokenBucket, ViolationCount
+from bridgehead.bus.participants.policy import Imposed, place_session
 from bridgehead.bus.participants.record import Grant, ParticipantRecord
 from bridgehead.bus.wire.session import Session
 from bridgehead.bus.wire.topics import LIFECYCLE, SESSION_BOOTSTRAP, SPEAK, SYNC
@@ -84,13 +84,17 @@ class Participant:
         self.held = Backlog()
         self.queued = Backlog()
         self.bucket = TokenBucket(record.limits.messages_per_second, record.limits.burst, now)
+        self.bytes_bucket = TokenBucket(record.bytes_per_second, record.burst_bytes, now)
+        self.questions = OpenQuestions()
         self.violations = ViolationCount()
         self.denied_event_at: float | None = None
+        self.imposed = Imposed()
 
     def apply(self, record: ParticipantRecord, now: float) -> None:
         """Take over a changed record; it counts from the next message on."""
         if record.limits != self.record.limits:
             self.bucket = TokenBucket(record.limits.messages_per_second, record.limits.burst, now)
+            self.bytes_bucket = TokenBucket(record.bytes_per_second, record.burst_bytes, now)
         self.record = record
         self.terms = Terms(record)
 

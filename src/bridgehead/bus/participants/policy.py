@@ -9,10 +9,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from bridgehead.bus.wire.session import DENYLISTS, Session
+from bridgehead.bus.wire.session import DENYLISTS, TRANSFORMERS, Session
 from bridgehead.errors import ConfigError
 
-POLICY_KEYS: Final = frozenset({*DENYLISTS, "pipeline", "intent_context", "denylist_merge"})
+MOST_OWN: Final = 1024
+POLICY_KEYS: Final = frozenset({*DENYLISTS, *TRANSFORMERS, "pipeline", "intent_context", "denylist_merge"})
 
 
 class SessionPolicy(msgspec.Struct, frozen=True):
@@ -22,6 +23,8 @@ class SessionPolicy(msgspec.Struct, frozen=True):
     pipeline: tuple[str, ...] | None = None
     intent_context: dict[str, Any] = {}
     denylist_merge: Literal["union", "replace"] = "union"
+    preferences: dict[str, tuple[str, ...]] = {}
+    """Transformer lists for sessions that name none."""
 
     @classmethod
     def parse(cls, table: dict[str, Any]) -> SessionPolicy:
@@ -41,11 +44,13 @@ class SessionPolicy(msgspec.Struct, frozen=True):
             pipeline,
             _entries(table.get("intent_context", {})),
             merge,
+            {field: names for field in TRANSFORMERS if (names := _texts(field, table.get(field, [])))},
         )
 
     def to_table(self) -> dict[str, Any]:
         """The table `parse` reads, without what was not set."""
-        table: dict[str, Any] = {field: list(names) for field, names in self.denylists.items()}
+        lists = {**self.denylists, **self.preferences}
+        table: dict[str, Any] = {field: list(names) for field, names in lists.items()}
         if self.pipeline is not None:
             table["pipeline"] = list(self.pipeline)
         if self.intent_context:
@@ -56,7 +61,7 @@ class SessionPolicy(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        return not self.denylists and self.pipeline is None and not self.intent_context
+        return not (self.denylists or self.preferences or self.pipeline is not None or self.intent_context)
 
     def apply(self, session: Session) -> Session:
         """`session` narrowed to what the policy allows; the given one is not changed."""
@@ -69,6 +74,9 @@ class SessionPolicy(msgspec.Struct, frozen=True):
             wanted = _client_list(session.get("pipeline"))
             # Never [] and never absent: both mean the deployment default (B-32).
             gated["pipeline"] = [name for name in wanted if name in self.pipeline] or list(self.pipeline)
+        for field, names in self.preferences.items():
+            if not _client_list(session.get(field)):
+                gated[field] = list(names)
         if self.intent_context:
             client = session.get("intent_context")
             gated["intent_context"] = {**self.intent_context, **(client if isinstance(client, dict) else {})}
@@ -84,6 +92,46 @@ class SessionPolicy(msgspec.Struct, frozen=True):
 
 
 NO_POLICY: Final = SessionPolicy()
+
+
+class Imposed:
+    """What policy has put into the lists of one participant's sessions, and what it names there itself.
+
+    A client adopts the session of an answer and sends it again. What was imposed is left out of that answer, so that a
+    list that is lifted is gone from the next message on, and a client never takes it for its own.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, set[str]] = {}
+        self._own: dict[tuple[str, str], list[str]] = {}
+        """By session and field, where the client names something that policy names, too."""
+
+    def note(self, policy: SessionPolicy, hub_session: str, session: Session) -> None:
+        """Policy is applied to `session`, which is as the client sent it."""
+        for field, names in (*policy.denylists.items(), *policy.preferences.items()):
+            self._names.setdefault(field, set()).update(names)
+            own = _client_list(session.get(field))
+            self._own.pop((hub_session, field), None)
+            if own and not self._names[field].isdisjoint(own):
+                self._own[hub_session, field] = own
+        while len(self._own) > MOST_OWN:
+            del self._own[next(iter(self._own))]
+
+    def left_out(self, hub_session: str, session: Session) -> Session:
+        """`session` as the client may adopt it."""
+        if self._names.keys().isdisjoint(session):
+            return session
+        plain = dict(session)
+        for field in self._names.keys() & session.keys():
+            own = self._own.get((hub_session, field), ())
+            kept = [
+                name for name in _client_list(session[field]) if name in own or name not in self._names[field]
+            ]
+            if kept:
+                plain[field] = kept
+            else:
+                del plain[field]
+        return plain
 
 
 def place_session(session: Session, determination: str | None) -> Session:

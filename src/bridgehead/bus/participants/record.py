@@ -57,6 +57,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     max_depth: int = 64
     messages_per_second: float = 50
     burst: int = 100
+    bytes_per_second: float | None = None
+    """What large messages may add up to. None: 8 KiB for each message per second."""
+    open_questions: int = 16
+    """Utterances without an end marker."""
 
 
 class ParticipantRecord(msgspec.Struct, frozen=True):
@@ -121,6 +125,8 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
                 "max_depth": self.limits.max_depth,
                 "messages_per_second": self.limits.messages_per_second,
                 "burst": self.limits.burst,
+                "bytes_per_second": self.bytes_per_second,
+                "open_questions": self.limits.open_questions,
             },
         }
 
@@ -135,6 +141,17 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
         if self.limits.max_frame_bytes is not None:
             return self.limits.max_frame_bytes
         return MIB if self.tts else HARD_FRAME_BYTES
+
+    @property
+    def bytes_per_second(self) -> float:
+        if self.limits.bytes_per_second is not None:
+            return self.limits.bytes_per_second
+        return 8192 * self.limits.messages_per_second
+
+    @property
+    def burst_bytes(self) -> int:
+        """So much at once, and always one message of the largest size."""
+        return max(self.max_frame_bytes, 65536 * self.limits.burst)
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):

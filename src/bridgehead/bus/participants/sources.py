@@ -19,14 +19,15 @@ class Sources:
         reserved: Iterable[str],
         remembered: Mapping[str, str],
         random_word: Callable[[], str],
-        is_enrolled: Callable[[str], bool],
+        owner_of: Callable[[str], str | None],
     ) -> None:
+        """`owner_of` says whose a name is beyond what was assigned here: enrolled, or assigned by another bridge."""
         self._bridge_id = bridge_id
         self._reserved = frozenset(reserved) | {bridge_id}
         self._of: dict[str, str] = dict(remembered)
         self._owner: dict[str, str] = {source: owner for owner, source in remembered.items()}
         self._random_word = random_word
-        self._is_enrolled = is_enrolled
+        self._owner_of = owner_of
 
     def assign(self, record: ParticipantRecord, claim: object) -> str:
         """The claim where the record allows it and it is free, else what it had before, else a new one."""
@@ -58,11 +59,17 @@ class Sources:
             return None
         return f"{self._bridge_id}.{claim}" if record.claimed_id == "prefixed" else claim
 
+    def belongs_to_another(self, name: str, participant_id: str) -> bool:
+        """Whether `name` is another participant's, at whichever bridge of the deployment it is served."""
+        return self.owner(name) not in (None, participant_id)
+
+    def owner(self, name: str) -> str | None:
+        """The participant a name belongs to, None where it is free or nobody's."""
+        return None if name in self._reserved else self._owner.get(name) or self._owner_of(name)
+
     def _is_free(self, wish: str, participant_id: str) -> bool:
-        if wish in self._reserved or self._owner.get(wish, participant_id) != participant_id:
-            return False
         # What is addressed to somebody by name must not go to one who merely claims the name.
-        return wish == participant_id or not self._is_enrolled(wish)
+        return wish not in self._reserved and not self.belongs_to_another(wish, participant_id)
 
 
 def _is_claim(claim: str) -> bool:

@@ -7,6 +7,7 @@ Nothing here waits: sending puts bytes into the transport, and `paused` says tha
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -128,6 +129,11 @@ class Request(msgspec.Struct, frozen=True):
     ends: Ends | None = None
     """None for a Unix socket."""
 
+    @property
+    def share(self) -> str:
+        """Whose share of the places this request counts against."""
+        return share_of(self.address)
+
 
 class Answer(msgspec.Struct, frozen=True):
     """An HTTP response; the connection ends with it."""
@@ -160,6 +166,19 @@ class Site(Protocol):
         ...
 
 
+def share_of(address: str) -> str:
+    """What counts as one neighbour: an IPv4 address, or a network of IPv6, where everybody has addresses to spare."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
+
+
 Waiter = TypeVar("Waiter")
 
 
@@ -177,6 +196,10 @@ class WaitingConnections(Generic[Waiter]):
 
     def __len__(self) -> int:
         return self._total
+
+    def of(self, address: str) -> int:
+        """How many of this address wait."""
+        return len(self._by_address.get(address, ()))
 
     def add(self, address: str, connection: Waiter) -> Waiter | None:
         """One more waits; returns the one that must leave for it."""

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from bridgehead.bus.access.certificates import key_fingerprint
+from bridgehead.bus.access.join_file import Pin
 from bridgehead.bus.sockets.base import Conversation, Peer, shown_certificate
 from bridgehead.bus.sockets.libraries import LibraryName, library
 from bridgehead.errors import BridgeheadError, UserError
@@ -30,7 +32,7 @@ class Target(msgspec.Struct, frozen=True):
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     subprotocol: str | None = None
-    cert_sha256: str | None = None
+    pin: Pin = Pin()
     client_cert: tuple[str, str] | None = None
     """Files of certificate and key, for mutual TLS."""
     ca_file: str | None = None
@@ -82,7 +84,7 @@ async def _open(target: Target, host: str, port: int, *, secure: bool) -> asynci
         asyncio.Protocol, host, port, ssl=context, server_hostname=host if secure else None
     )
     _keep_alive(transport)
-    if target.cert_sha256 is not None and not _is_pinned(transport, target.cert_sha256):
+    if target.pin.is_exact and not _is_pinned(transport, target.pin):
         transport.abort()
         raise WrongCertificate(target.url)
     return transport
@@ -97,15 +99,19 @@ def _keep_alive(transport: asyncio.Transport) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _is_pinned(transport: asyncio.Transport, sha256: str) -> bool:
+def _is_pinned(transport: asyncio.Transport, pin: Pin) -> bool:
     shown = shown_certificate(transport)
-    return shown is not None and hmac.compare_digest(hashlib.sha256(shown).hexdigest(), sha256.lower())
+    if shown is None:
+        return False
+    if pin.key_sha256 is not None:
+        return hmac.compare_digest(key_fingerprint(shown), pin.key_sha256.lower())
+    return hmac.compare_digest(hashlib.sha256(shown).hexdigest(), str(pin.cert_sha256).lower())
 
 
 def _tls(target: Target) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=target.ca_file)
-    if target.cert_sha256 is not None or target.accept_any_certificate:
-        # Exactly one certificate is accepted, and `_open` compares it before anything is sent.
+    context = ssl.create_default_context(cafile=target.ca_file, cadata=target.pin.ca)
+    if target.pin.is_exact or target.accept_any_certificate:
+        # Exactly one key or certificate is accepted, and `_open` compares it before anything is sent.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if target.client_cert is not None:
@@ -242,7 +248,7 @@ class WrongCertificate(BridgeheadError):
 
     def __init__(self, url: str) -> None:
         super().__init__(
-            f"{_safe(url)} shows another certificate than the one it was paired with; nothing was sent",
+            f"{_safe(url)} shows another key or certificate than the one it was enrolled with; nothing was sent",
             hint="if the bridge was set up anew, enrol this participant again",
         )
 

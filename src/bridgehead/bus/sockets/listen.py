@@ -22,6 +22,7 @@ from bridgehead.bus.sockets.base import (
     Site,
     WaitingConnections,
     has_two_lengths,
+    share_of,
     shown_certificate,
 )
 from bridgehead.bus.sockets.libraries import LibraryName, TakeOver, library
@@ -125,17 +126,17 @@ class HttpConnections:
     def add(self, connection: HttpConnection) -> None:
         """One more whose request has not arrived."""
         self._open.add(connection)
-        leaving = self._waiting.add(connection.address, connection)
+        leaving = self._waiting.add(share_of(connection.address), connection)
         if leaving is not None:
             leaving.abort()
 
     def arrived(self, connection: HttpConnection) -> None:
         """The whole request is there; from now on we are the slow ones."""
-        self._waiting.discard(connection.address, connection)
+        self._waiting.discard(share_of(connection.address), connection)
 
     def discard(self, connection: HttpConnection) -> None:
         self._open.discard(connection)
-        self._waiting.discard(connection.address, connection)
+        self._waiting.discard(share_of(connection.address), connection)
 
     def run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

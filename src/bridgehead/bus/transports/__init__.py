@@ -8,17 +8,25 @@ from bridgehead.bus.sockets.dial import BadUrl
 from bridgehead.bus.transports.base import Transport
 
 
-def transport_for(url: str, *, token: str | None = None, deployment: str = "home") -> Transport:
-    """The transport for a foreign hub: `ws://`, `wss://`, or `nats://` for a fabric of many."""
-    scheme = _scheme(url)
+def transport_for(
+    url: str,
+    *,
+    token: str | None = None,
+    deployment: str = "home",
+    nats_credentials: str | None = None,
+    nats_ca: str | None = None,
+) -> Transport:
+    """The transport for a foreign hub: `ws://`, `wss://`, or `nats://` (`tls://`) for a fabric of many."""
+    scheme = _scheme(url.partition(",")[0])
     if scheme in ("ws", "wss"):
         from bridgehead.bus.transports.websocket import WebSocketTransport
 
         return WebSocketTransport(url, token=token)
-    if scheme == "nats":
+    if scheme in ("nats", "tls"):
         from bridgehead.bus.transports.nats import NatsTransport
+        from bridgehead.bus.transports.nats_client import NatsAccess
 
-        return NatsTransport(url, deployment)
+        return NatsTransport(NatsAccess.parse(url, nats_credentials, nats_ca), deployment)
     raise BadUrl(url)
 
 

@@ -23,6 +23,10 @@ class HubListener(Protocol):
         """The connection ended; the transport may be connected again."""
         ...
 
+    def turn_lost(self, message: Message) -> None:
+        """The hub that had this question of ours is gone; no answer will come."""
+        ...
+
 
 class Audience(Protocol):
     """Those a bridge serves at this moment."""

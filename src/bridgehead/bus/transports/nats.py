@@ -7,14 +7,82 @@ never reaches it. What it publishes it also receives itself, as it would from a 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+import secrets
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import msgspec
 
 from bridgehead.bus.transports.base import Audience, HubListener
-from bridgehead.bus.transports.nats_client import Follower, Publisher, Subjects, close_nats, open_nats
+from bridgehead.bus.transports.nats_client import (
+    Follower,
+    NatsAccess,
+    Publisher,
+    Subjects,
+    close_nats,
+    open_nats,
+)
 from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
+from bridgehead.bus.wire.session import context_session_id
+from bridgehead.bus.wire.topics import HANDLE, HANDLED
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+
+
+HUB_BEAT_S: Final = 1.0
+HUB_SILENT_S: Final = 4.0
+"""A hub that has said nothing for so long is gone, and with it the questions it had taken."""
+TURN_S: Final = 120.0
+
+
+class _Turn(msgspec.Struct):
+    message: Message
+    at: float
+    hub: str | None = None
+
+
+class OpenTurns:
+    """Questions on the fabric: which hub has taken each, and which are lost because that hub is gone. No I/O."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._open: dict[int, _Turn] = {}
+        self._seen: dict[str, float] = {}
+
+    def asked(self, message: Message, now: float) -> int:
+        self._number += 1
+        self._open[self._number] = _Turn(message, now)
+        return self._number
+
+    def taken(self, number: int, hub: str | None) -> list[Message]:
+        """A hub has it; None where there is none, and then it is lost."""
+        turn = self._open.get(number)
+        if turn is not None and hub is None:
+            return [self._open.pop(number).message]
+        if turn is not None:
+            turn.hub = hub
+        return []
+
+    def seen(self, hub: str, now: float, *, leaves: bool = False) -> None:
+        if leaves:
+            self._seen.pop(hub, None)
+        else:
+            self._seen[hub] = now
+
+    def ended(self, handled: Message) -> None:
+        """An end marker came: of the question it names, else of the oldest of its session."""
+        session, word = context_session_id(handled.context), handled.context.get("utterance_id")
+        here = [n for n, t in self._open.items() if context_session_id(t.message.context) == session]
+        named = [n for n in here if self._open[n].message.context.get("utterance_id") == word]
+        if here:
+            del self._open[(named or here)[0]]
+
+    def lost(self, now: float) -> list[Message]:
+        """Questions whose hub is gone, or that no hub has taken in time."""
+        self._seen = {hub: at for hub, at in self._seen.items() if now - at < HUB_SILENT_S}
+        self._open = {number: turn for number, turn in self._open.items() if now - turn.at < TURN_S}
+        gone = [n for n, t in self._open.items() if t.hub not in self._seen and now - t.at >= HUB_SILENT_S]
+        return [self._open.pop(number).message for number in gone]
 
 
 class NatsTransport:
@@ -22,9 +90,12 @@ class NatsTransport:
 
     scheme: ClassVar[str] = "nats"
 
-    def __init__(self, url: str, deployment: str) -> None:
-        self._url = url
+    def __init__(self, access: NatsAccess, deployment: str) -> None:
+        self._access = access
         self._subjects = Subjects(deployment)
+        self._turns = OpenTurns()
+        self._name = secrets.token_hex(8)
+        self._watching: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._publisher: Publisher | None = None
         self._follower: Follower | None = None
@@ -32,19 +103,27 @@ class NatsTransport:
         self._audience: Audience | None = None
 
     async def connect(self, listener: HubListener) -> None:
-        self._client = await open_nats(self._url, self._lost, name="bridgehead bridge")
+        self._client = await open_nats(self._access, self._lost, name="bridgehead bridge")
+        self._turns = OpenTurns()
+        await self._client.subscribe(self._subjects.taken(self._name, "*"), cb=self._taken)
+        await self._client.subscribe(self._subjects.hubs, cb=self._hub_is_there)
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
         self._listener = listener
         self._publisher = Publisher(self._client)
         self._follower = Follower(self._client, self._subjects, self._received)
         self._follower.expect(self._audience)
-        await self._follower.begin(self._url)
+        await self._follower.begin(self._access)
 
     def send(self, message: Message) -> bool:
         if self._publisher is None or self._listener is None:
             return False
         source = message.context.get("source")
         subject = self._subjects.said_by(source if isinstance(source, str) else "")
-        if not self._publisher.put(subject, encode(message)):
+        reply = ""
+        if message.type == HANDLE:
+            number = self._turns.asked(message, asyncio.get_running_loop().time())
+            reply = self._subjects.taken(self._name, number)
+        if not self._publisher.put(subject, encode(message), reply):
             return False
         asyncio.get_running_loop().call_soon(self._listener.received, message)
         return True
@@ -66,7 +145,29 @@ class NatsTransport:
         if isinstance(read, Malformed):
             self._listener.ignored("malformed")
         else:
+            if read.message.type == HANDLED:
+                self._turns.ended(read.message)
             self._listener.received(read.message)
+
+    async def _taken(self, delivered: Any) -> None:
+        """A hub has our question, or the server says that there is no hub."""
+        number = int(delivered.subject.rpartition(".")[2])
+        hub = None if delivered.headers else delivered.data.decode()
+        self._report(self._turns.taken(number, hub))
+
+    async def _hub_is_there(self, delivered: Any) -> None:
+        hub, _, leaves = delivered.data.decode().partition(" ")
+        self._turns.seen(hub, asyncio.get_running_loop().time(), leaves=bool(leaves))
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(HUB_BEAT_S)
+            self._report(self._turns.lost(asyncio.get_running_loop().time()))
+
+    def _report(self, lost: list[Message]) -> None:
+        for message in lost:
+            if self._listener is not None:
+                self._listener.turn_lost(message)
 
     def _lost(self, reason: str) -> None:
         self._stop()
@@ -78,4 +179,6 @@ class NatsTransport:
         for part in (self._follower, self._publisher):
             if part is not None:
                 part.stop()
+        if self._watching is not None:
+            self._watching.cancel()
         self._follower = self._publisher = None

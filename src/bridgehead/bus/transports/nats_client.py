@@ -9,7 +9,10 @@ import asyncio
 import base64
 import binascii
 import logging
+import re
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,15 +26,48 @@ if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
 _log: Final = logging.getLogger("bridgehead.bus.nats")
-CONNECT_S: Final = 5
+CONNECT_S: Final = 2
 CLOSE_S: Final = 3.0
-PING_S: Final = 20
+WATCH_S: Final = 0.5
+PING_S: Final = 2
+"""A server that is gone without a word is noticed after two of these."""
 
 
-async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Client:
-    """Connect; `lost` is called once when the connection ends by itself."""
+_watching: Final[set[asyncio.Task[None]]] = set()
+
+
+class NatsAccess(msgspec.Struct, frozen=True):
+    """Where the servers of a fabric are, and how they are told who comes."""
+
+    urls: tuple[str, ...]
+    credentials: str | None = None
+    """A credentials file (user JWT and seed)."""
+    ca: str | None = None
+    """File with the authority of servers whose certificates no public one vouches for."""
+
+    @classmethod
+    def parse(cls, text: str, credentials: str | None = None, ca: str | None = None) -> NatsAccess:
+        """Read `nats://one:4222,nats://two:4222`; `tls://` insists on TLS."""
+        return cls(tuple(part.strip() for part in text.split(",") if part.strip()), credentials, ca)
+
+    def __str__(self) -> str:
+        return ", ".join(map(without_credentials, self.urls))
+
+
+async def open_nats(access: NatsAccess, lost: Callable[[str], None], *, name: str) -> Client:
+    """Connect to the first server that answers; `lost` is called once when the connection ends by itself."""
+    problems = []
+    for url in access.urls:
+        try:
+            return await _open_one(url, access, lost, name)
+        except NatsUnreachable as error:
+            problems.append(error.cause)
+    raise NatsUnreachable(str(access), "; ".join(dict.fromkeys(problems)))
+
+
+async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], name: str) -> Client:
     try:
-        import nats
+        from nats.aio.client import Client as NatsClient
         from nats.errors import Error
     except ImportError as error:
         raise NatsMissing from error
@@ -43,25 +79,65 @@ async def open_nats(url: str, lost: Callable[[str], None], *, name: str) -> Clie
             reported = True
             lost("the NATS server went away")
 
-    async def noted(error: Exception) -> None:
-        _log.warning("nats: %s", error)
+    noted: list[Exception] = []
 
+    async def note(error: Exception) -> None:
+        noted.append(error)
+        _log.info("nats: %s", error)
+
+    client = NatsClient()
+    more = _shown_credentials(Path(access.credentials)) if access.credentials else {}
+    if access.ca is not None or url.startswith("tls://"):
+        more["tls"] = ssl.create_default_context(cafile=access.ca)
     try:
-        return await nats.connect(
+        await client.connect(
             url,
             name=name,
             allow_reconnect=False,
             connect_timeout=CONNECT_S,
             disconnected_cb=ended,
             closed_cb=ended,
-            error_cb=noted,
+            error_cb=note,
             ping_interval=PING_S,
+            # The library would dial a dead address for ever, and say nothing of why it is dead.
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0,
             no_echo=True,
+            **more,
         )
     except (TimeoutError, Error, OSError) as error:
-        if "authorization" in str(error).lower():
-            raise HubRefused(without_credentials(url), str(error)) from error
-        raise NatsUnreachable(url, str(error) or type(error).__name__) from error
+        await close_nats(client)
+        cause = next((one for one in reversed(noted) if str(one)), error)
+        if "authorization" in str(cause).lower():
+            raise HubRefused(without_credentials(url), str(cause)) from error
+        raise NatsUnreachable(without_credentials(url), str(cause) or "it does not answer") from error
+
+    async def watch() -> None:
+        # The library may fail while it closes, and then calls nobody.
+        while not client.is_closed:
+            await asyncio.sleep(WATCH_S)
+        await ended()
+
+    task = asyncio.get_running_loop().create_task(watch())
+    _watching.add(task)
+    task.add_done_callback(_watching.discard)
+    return client
+
+
+def _shown_credentials(path: Path) -> dict[str, Any]:
+    """What the library asks for, from a credentials file: the user's JWT, and its seed to sign with."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    try:
+        found = re.findall(r"-+BEGIN [A-Z ]+-+\s*(\S+)\s*-+END", path.read_text("ascii"))
+        seed = base64.b32decode(found[1] + "=" * (-len(found[1]) % 8))
+        key = Ed25519PrivateKey.from_private_bytes(seed[2:34])
+    except (OSError, ValueError, IndexError) as error:
+        raise BadNatsCredentials(path, str(error)) from error
+    return {
+        "user_jwt_cb": lambda: found[0].encode(),
+        "signature_cb": lambda nonce: base64.b64encode(key.sign(nonce.encode())),
+    }
 
 
 async def close_nats(client: Client | None) -> None:
@@ -83,15 +159,15 @@ class Publisher:
 
     def __init__(self, client: Client, *, limit: int = 10_000) -> None:
         self._client = client
-        self._waiting: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(limit)
+        self._waiting: asyncio.Queue[tuple[str, bytes, str]] = asyncio.Queue(limit)
         self._task = asyncio.get_running_loop().create_task(self._publish())
 
-    def put(self, subject: str, payload: bytes) -> bool:
+    def put(self, subject: str, payload: bytes, reply: str = "") -> bool:
         """Whether it will be sent; False when it is too large for the server or too much waits already."""
         if len(payload) > self._client.max_payload or self._client.is_closed:
             return False
         try:
-            self._waiting.put_nowait((subject, payload))
+            self._waiting.put_nowait((subject, payload, reply))
         except asyncio.QueueFull:
             return False
         return True
@@ -100,9 +176,9 @@ class Publisher:
         from nats.errors import Error
 
         while True:
-            subject, payload = await self._waiting.get()
+            subject, payload, reply = await self._waiting.get()
             try:
-                await self._client.publish(subject, payload)
+                await self._client.publish(subject, payload, reply)
             except Error as error:
                 _log.warning("nats: %s was not published: %s", subject, error)
 
@@ -127,14 +203,14 @@ class Follower:
         self._audience = audience
         self._changed.set()
 
-    async def begin(self, url: str) -> None:
+    async def begin(self, access: NatsAccess) -> None:
         """Follow everybody there is at the start; a server that goes away meanwhile was never reached."""
         from nats.errors import Error
 
         try:
             await self.catch_up()
         except Error as error:
-            raise NatsUnreachable(url, str(error)) from error
+            raise NatsUnreachable(str(access), str(error)) from error
 
     async def catch_up(self) -> None:
         """Subscribe to whom we serve now, and no longer to whom we do not; the server knows when this returns."""
@@ -196,6 +272,15 @@ class Subjects(msgspec.Struct, frozen=True):
         """Deliveries to one group."""
         return f"bh.{self.deployment}.site.{token(site)}"
 
+    def taken(self, bridge: str, number: int | str) -> str:
+        """Where a hub says that it has taken a question of a bridge."""
+        return f"bh.{self.deployment}.taken.{bridge}.{number}"
+
+    @property
+    def hubs(self) -> str:
+        """Where hubs say that they are there."""
+        return f"bh.{self.deployment}.hubs"
+
     def bucket(self, name: str) -> str:
         """A key-value bucket of the registry."""
         return f"bh-{self.deployment}-{name}"
@@ -227,9 +312,20 @@ class NatsMissing(ConfigError):
         super().__init__("NATS support is not installed", hint="pip install 'bridgehead[nats]'")
 
 
+class BadNatsCredentials(ConfigError):
+    """The credentials file cannot be used."""
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(
+            f"{path} is no credentials file: {cause}", hint="it holds a user JWT and a seed, as nsc writes it"
+        )
+
+
 class NatsUnreachable(BridgeheadError):
     """No NATS server answers."""
 
-    def __init__(self, url: str, cause: str) -> None:
+    def __init__(self, url: str, cause: str, *, is_temporary: bool = False) -> None:
         shown = without_credentials(url)
         super().__init__(f"{shown} cannot be reached: {cause}", hint="check the address of the NATS server")
+        self.cause = cause
+        self.is_temporary = is_temporary

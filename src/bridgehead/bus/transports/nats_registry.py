@@ -2,22 +2,25 @@
 
 Presence ends by itself when a bridge stops renewing it. Sources, hub ids and skills have no such end: a participant
 that comes back at another bridge keeps them, and skills of one that does not come back are cleaned up exactly once,
-by whichever bridge manages to delete their entry.
+by whichever bridge manages to delete their entry. Who a participant is and which source it has: nats_owners.py.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from bridgehead.bus.actions import (
     ForgetHubId,
     ForgetSkill,
+    ForgetSource,
     RememberHubId,
     RememberSkill,
     RememberSource,
@@ -25,6 +28,7 @@ from bridgehead.bus.actions import (
 )
 from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.bus.transports.nats_client import (
+    NatsAccess,
     NatsUnreachable,
     Subjects,
     close_nats,
@@ -32,6 +36,7 @@ from bridgehead.bus.transports.nats_client import (
     token,
     untoken,
 )
+from bridgehead.bus.transports.nats_owners import NameOwners
 from bridgehead.errors import BridgeheadError
 
 if TYPE_CHECKING:
@@ -40,9 +45,14 @@ if TYPE_CHECKING:
     from nats.js.kv import KeyValue
 
 _log: Final = logging.getLogger("bridgehead.bus.nats")
-BUCKETS: Final = ("sources", "sessions", "skills")
+BUCKETS: Final = ("sources", "sessions", "skills", "owners")
 RETRY_S: Final = 0.5
 LAST_WRITES_S: Final = 3.0
+MIRROR_S: Final = 10.0
+REPLICAS: Final = 3
+ELECTION_S: Final = 15.0
+"""How long a cluster may take to agree on who leads its JetStream when everything starts at once."""
+NO_LEADER: Final = 10008
 MAX_UNWRITTEN: Final = 10_000
 
 
@@ -56,25 +66,29 @@ class RegisteredSession(msgspec.Struct, frozen=True):
 class NatsRegistry:
     """A state store that several bridges share; also knows who is present where."""
 
-    def __init__(self, url: str, deployment: str, instance: str, grace_s: float) -> None:
-        self._url = url
+    def __init__(self, access: NatsAccess, deployment: str, bridge: str, grace_s: float) -> None:
+        self._access = access
         self._subjects = Subjects(deployment)
-        self._instance = instance
+        self._instance = f"{bridge}-{secrets.token_hex(4)}"
         self._grace_s = max(1.0, grace_s)
         self._client: Client | None = None
         self._buckets: dict[str, KeyValue] = {}
         self._loop = asyncio.get_running_loop()
         self._mirrors: list[asyncio.Task[None]] = []
+        self._keys: dict[str, set[str]] = {}
         self._lasting: list[asyncio.Task[None]] = []
         self._there = asyncio.Event()
         self._closing = False
         self._unwritten: deque[StateChange] = deque(maxlen=MAX_UNWRITTEN)
         self._something_to_write = asyncio.Event()
         self._arrived: set[str] = set()
+        self._seen_elsewhere: dict[str, float] = {}
+        """When another bridge last said that a participant is there."""
         self._renewal = asyncio.Event()
         self.sources: dict[str, str] = {}
         self.sessions: dict[str, RegisteredSession] = {}
         self.skills: dict[str, dict[tuple[str, str], None]] = {}
+        self.owners = NameOwners(bridge, self._there)
         self.moved: Callable[[str], None] = lambda _participant: None
         """Told when a participant is now present at another bridge."""
 
@@ -82,29 +96,41 @@ class NatsRegistry:
 
     async def open(self) -> None:
         """Connect, make the buckets if they are not there, and read what is in them."""
-        await self._connect()
-        self._lasting = [self._loop.create_task(self._write())]
+        patience = self._loop.time() + ELECTION_S
+        while not self._there.is_set():
+            try:
+                await self._connect()
+            except NatsUnreachable as error:
+                if not error.is_temporary or self._loop.time() > patience:
+                    raise
+                await asyncio.sleep(RETRY_S)
+        self._lasting.append(self._loop.create_task(self._write()))
 
     async def _connect(self) -> None:
         from nats.errors import Error
 
-        self._client = await open_nats(self._url, self._lost, name="bridgehead registry")
+        self._client = await open_nats(self._access, self._lost, name="bridgehead registry")
         try:
             stream = self._client.jetstream()
             for name in BUCKETS:
                 self._buckets[name] = await _bucket(stream, self._subjects.bucket(name), None)
             presence = self._subjects.bucket("presence")
             self._buckets["presence"] = await _bucket(stream, presence, self._grace_s)
-        except Error as error:
+            self.owners.bucket = self._buckets["owners"]
+            for name, note in (
+                ("sources", self._noted_source),
+                ("sessions", self._noted_session),
+                ("skills", self._noted_skill),
+                ("owners", self.owners.noted),
+                ("presence", self._noted_presence),
+            ):
+                await self._mirror(name, note)
+        except (TimeoutError, Error) as error:
+            self._stop_mirrors()
             await close_nats(self._client)
-            raise NatsUnreachable(self._url, f"{error}; the server needs JetStream (-js)") from error
-        for name, note in (
-            ("sources", self._noted_source),
-            ("sessions", self._noted_session),
-            ("skills", self._noted_skill),
-            ("presence", self._noted_presence),
-        ):
-            await self._mirror(name, note)
+            cause = f"{error or 'no answer'}; the server needs JetStream (-js)"
+            is_temporary = isinstance(error, TimeoutError) or getattr(error, "err_code", None) == NO_LEADER
+            raise NatsUnreachable(str(self._access), cause, is_temporary=is_temporary) from error
         self._there.set()
 
     async def shared_secret(self, own: bytes) -> bytes:
@@ -116,12 +142,15 @@ class NatsRegistry:
             await bucket.create("secret", own)
         except KeyWrongLastSequenceError:
             own = (await bucket.get("secret")).value or own
+        self.owners.secret = own
         return own
 
     async def _mirror(self, name: str, note: Callable[[str, bytes | None], None]) -> None:
         """Keep a copy of a bucket in memory; returns when everything in it has been read."""
         watcher = await self._buckets[name].watchall()
         complete = asyncio.Event()
+        before, keys = self._keys.get(name, set()), set[str]()
+        self._keys[name] = keys
 
         async def follow() -> None:
             while not self._closing:
@@ -130,12 +159,17 @@ class NatsRegistry:
                 except TimeoutError:
                     continue
                 if entry is None:
+                    for gone in before - keys:  # deleted while we were away
+                        note(gone, None)
                     complete.set()
-                else:
-                    note(entry.key, None if entry.operation in ("DEL", "PURGE") else entry.value)
+                    continue
+                is_gone = entry.operation in ("DEL", "PURGE")
+                (keys.discard if is_gone else keys.add)(entry.key)
+                note(entry.key, None if is_gone else entry.value)
 
         self._mirrors.append(self._loop.create_task(follow()))
-        await complete.wait()
+        async with asyncio.timeout(MIRROR_S):
+            await complete.wait()
 
     def _lost(self, reason: str) -> None:
         self._there.clear()
@@ -200,8 +234,11 @@ class NatsRegistry:
             tracked[hub_id, skill] = None
 
     def _noted_presence(self, key: str, value: bytes | None) -> None:
+        participant = untoken(key)
+        self._seen_elsewhere.pop(participant, None)
         if value is not None and value.decode() != self._instance:
-            self.moved(untoken(key))
+            self._seen_elsewhere[participant] = self._loop.time()
+            self.moved(participant)
 
     # -- StateStore -----------------------------------------------------------------------------------------------
 
@@ -218,6 +255,17 @@ class NatsRegistry:
             {participant_id: owned},
             {participant_id: tuple(self.skills.get(participant_id, {}))},
         )
+
+    def is_elsewhere(self, participant_id: str) -> bool:
+        seen = self._seen_elsewhere.get(participant_id)
+        return seen is not None and self._loop.time() - seen < self._grace_s
+
+    def owner_of(self, name: str) -> str | None:
+        """The participant a source belongs to, or that is enrolled under this name at some bridge."""
+        return self.owners.owner_of(name)
+
+    def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
+        return self.owners.own(participant_id, source)
 
     def apply(self, changes: Iterable[StateChange]) -> None:
         """Called in a worker thread; written on the event loop as soon as the register is there."""
@@ -246,6 +294,9 @@ class NatsRegistry:
         match change:
             case RememberSource(participant, source):
                 await self._buckets["sources"].put(token(participant), source.encode())
+            case ForgetSource(participant):
+                if await self.owners.give_up(participant):
+                    await self._buckets["sources"].delete(token(participant))
             case RememberHubId(participant, hub_id, local):
                 value = msgspec.json.encode(RegisteredSession(participant, local))
                 await self._buckets["sessions"].put(token(hub_id), value)
@@ -260,9 +311,6 @@ class NatsRegistry:
         """Say at once that a participant is here, so that another bridge lets go of it."""
         self._arrived.add(participant_id)
         self._renewal.set()
-
-    def forget(self, participant_id: str) -> None:
-        pass  # its source stays its own; only an operator takes a participant away for good
 
     def close(self) -> None:
         pass
@@ -285,6 +333,7 @@ class NatsRegistry:
                 for participant in self._arrived or here:
                     await self._buckets["presence"].put(token(participant), self._instance.encode())
                 if not self._arrived:
+                    await self.owners.register_enrolled()
                     await self._clean_up(here, orphaned)
                 self._arrived.clear()
             except (TimeoutError, Error) as error:
@@ -333,13 +382,26 @@ class NatsRegistry:
 
 
 async def _bucket(stream: JetStreamContext, name: str, ttl_s: float | None) -> KeyValue:
-    """The bucket, made if it is not there; the lifetime the first bridge chose counts for all."""
-    from nats.js.errors import BadRequestError
+    """The bucket, made if it is not there; the lifetime the first bridge chose counts for all.
+
+    It is kept on three servers where there are as many, so that one of them may fail.
+    """
+    from nats.js.errors import APIError, NotFoundError
 
     try:
-        return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s)
-    except BadRequestError:
-        return await stream.key_value(name)
+        bucket = await stream.key_value(name)
+    except NotFoundError:
+        try:
+            return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s, replicas=REPLICAS)
+        except APIError:
+            with suppress(APIError):  # another bridge may have been faster
+                return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s)
+            return await stream.key_value(name)
+    config = (await bucket.status()).stream_info.config
+    if (config.num_replicas or 1) < REPLICAS:
+        with suppress(APIError):  # the cluster has not grown yet
+            await stream.update_stream(config.evolve(num_replicas=REPLICAS))
+    return bucket
 
 
 def _skill_key(participant: str, hub_id: str, skill: str) -> str:

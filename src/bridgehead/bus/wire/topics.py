@@ -23,6 +23,8 @@ UNMATCHED: Final = "ovos.intent.unmatched"
 STOP: Final = "ovos.stop"
 SPEECH: Final = "ovos.audio.speech"
 LISTEN: Final = "ovos.mic.listen"
+AUDIO_STARTED: Final = "ovos.audio.output.started"
+AUDIO_ENDED: Final = "ovos.audio.output.ended"
 SYNC: Final = "ovos.session.sync"
 UPDATE_DEFAULT: Final = "ovos.session.update_default"
 SKILL_DEREGISTER: Final = "ovos.skill.deregister"
@@ -31,7 +33,13 @@ POLICY_DENIED: Final = "ovos.policy.denied"
 NOTICE: Final = "bridgehead.notice"
 HEALTH: Final = "bridgehead.bridge.health"
 SUBSCRIBE: Final = "bridgehead.subscribe"
-BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE})
+REFUSED: Final = "bridgehead.refused"
+"""What a program without frames is told of a message that was not taken."""
+UNDELIVERED: Final = "bridgehead.undelivered"
+"""What the hub is told of speech that did not reach its participant."""
+PROBE: Final = "bridgehead.check.probe"
+"""A word that a tool sends to a hub to see it come back."""
+BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE, REFUSED, UNDELIVERED})
 """What only a bridge says: forged, a notice would invite a wrong answer and a subscription deafen the bridge."""
 
 SESSION_BOOTSTRAP: Final = frozenset({SYNC, UPDATE_DEFAULT})
@@ -66,8 +74,8 @@ PUBLISHED_BY_SATELLITES: Final = (
     HANDLE,
     "ovos.listener.record.started",
     "ovos.listener.record.ended",
-    "ovos.audio.output.started",
-    "ovos.audio.output.ended",
+    AUDIO_STARTED,
+    AUDIO_ENDED,
     STOP,
 )
 PUBLISHED_BY_SKILL_HOSTS: Final = (

@@ -12,9 +12,9 @@ import msgspec
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus import bus as assembled
 from bridgehead.bus.access import enrolment
-from bridgehead.bus.access.certificates import TlsFiles, fingerprint, public_url
+from bridgehead.bus.access.certificates import GatewayCertificate, public_url
 from bridgehead.bus.access.enrolment import try_admission
-from bridgehead.bus.access.join_file import write_join_file
+from bridgehead.bus.access.join_file import Pin, write_join_file
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.gateway.status_site import running_bridge, running_url
 from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
@@ -67,7 +67,13 @@ def participant() -> None:
 @click.option("--token", is_flag=True, help="A bearer token instead of a device key.")
 @click.option("--expires", metavar="D", help="When the token ends, such as 90d.")
 @click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default ID.join.json.")
-@click.option("--url", metavar="U", help="What the join file says instead of the listening address.")
+@click.option(
+    "--url",
+    "urls",
+    metavar="U",
+    multiple=True,
+    help="What the join file says instead of the listening address; others are tried when the first is away.",
+)
 @state_option
 @click.pass_obj
 def add_participant(
@@ -78,7 +84,7 @@ def add_participant(
     token: bool,
     expires: str | None,
     path: Path | None,
-    url: str | None,
+    urls: tuple[str, ...],
     state: str | None,
     **record: str | None,
 ) -> None:
@@ -91,10 +97,14 @@ def add_participant(
     request = enrolment.Enrolment(
         participant_id,
         table,
-        url or settings.serving.public_url or running_url(folder.path) or public_url(settings),
-        _certificate_to_pin(settings, folder),
+        next(iter(urls), None)
+        or settings.serving.public_url
+        or running_url(folder.path)
+        or public_url(settings),
+        _pin(settings, folder),
         token,
         None if expires is None else enrolment.parse_duration(expires),
+        urls[1:],
     )
     target = path or app.cwd / f"{participant_id}.join.json"
     enrolment.enrol(folder, request, SystemClock(), target)
@@ -107,13 +117,13 @@ def add_participant(
     )
 
 
-def _certificate_to_pin(settings: BusSettings, folder: StateFolder) -> str | None:
+def _pin(settings: BusSettings, folder: StateFolder) -> Pin:
     """Of the bridge that runs, which may have been started with other settings; else of the next one."""
     running = running_bridge(folder.path)
     if running is not None:
-        return running.cert_sha256
-    tls = TlsFiles.prepare(settings, folder)
-    return None if tls is None else fingerprint(tls.certificate)
+        return running.pin
+    certificate = GatewayCertificate.prepare(settings, folder)
+    return Pin() if certificate is None else certificate.pin
 
 
 @participant.command(

@@ -13,6 +13,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus import bus as assembled
+from bridgehead.assembly.bus.views import new_chat_link
 from bridgehead.bus.access.join_file import JoinFile, read_join_file
 from bridgehead.bus.client.loopback_hub import LoopbackHub
 from bridgehead.bus.hub.check import CheckOptions, Finding, check_hub
@@ -22,7 +23,7 @@ from bridgehead.bus.settings import HUB_ADDRESS, Address, check_bridge_url
 from bridgehead.bus.sockets.libraries import run, settle_memory
 from bridgehead.bus.sockets.listen import listen as open_listener
 from bridgehead.cli.bus.participants import settings_and_folder
-from bridgehead.cli.click_classes import Command
+from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.output import App, columns
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
@@ -49,10 +50,26 @@ def check(app: App, hub: str | None, hub_token: str | None, seconds: float) -> i
         hub_token or serving.hub_token,
         seconds,
         assistant=serving.assistant is not None,
+        profile=settings.bridge.profile,
     )
     findings = run(check_hub(options))
     app.emit({"checks": [_document(found) for found in findings]}, lambda: _findings(findings))
     return ExitCode.USER if any(found.state == "broken" for found in findings) else ExitCode.DONE
+
+
+@click.group(cls=Group)
+def link() -> None:
+    """Links to what a running bus serves."""
+
+
+@link.command("chat", cls=Command, examples=("bridgehead bus link chat",))
+@click.option("--state", metavar="DIR", help="State folder of the bridge.")
+@click.pass_obj
+def link_chat(app: App, state: str | None) -> None:
+    """Print a new link to the chat page of the bus that runs here; it opens once, within ten minutes."""
+    _settings, folder = settings_and_folder(app, state)
+    url = new_chat_link(folder)
+    app.emit({"chat": url}, lambda: url)
 
 
 def _document(found: Finding) -> dict[str, Any]:
@@ -84,7 +101,7 @@ def _findings(findings: list[Finding]) -> str:
     "--chat-grant",
     "chat_grants",
     multiple=True,
-    type=click.Choice([Grant.NOTICES, Grant.APPROVE]),
+    type=click.Choice([str(Grant.NOTICES), str(Grant.APPROVE)]),
     help="What the chat page may do; repeatable.",
 )
 @click.option("--public-url", metavar="URL", help="What join files say instead of the listening address.")

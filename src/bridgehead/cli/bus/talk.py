@@ -15,30 +15,30 @@ from typing import Any, Final
 import click
 import msgspec
 
+from bridgehead.assembly.bus.views import participant_source
 from bridgehead.bus.access.join_file import read_join_file
 from bridgehead.bus.client.hub_client import HubClient
-from bridgehead.bus.client.participant import Incoming, ItemAnswered, Satellite, Spoken
+from bridgehead.bus.client.participant import Incoming, ItemAnswered, Satellite, SendRefused, Spoken
 from bridgehead.bus.gateway.status import message_facts, message_line
 from bridgehead.bus.interfaces import ItemAnswer, typed_answer
-from bridgehead.bus.settings import HUB_ADDRESS
 from bridgehead.bus.sockets.libraries import run
 from bridgehead.bus.wire.message import Accepted, Message, read_frame
-from bridgehead.bus.wire.topics import NOTICE
+from bridgehead.bus.wire.topics import NOTICE, SPEAK
+from bridgehead.cli.bus.participants import settings_and_folder
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
-from bridgehead.errors import UserError
+from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import SystemClock, iso_ms
 from bridgehead.host.terminal import escape_controls
 
 PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
-DEFAULT_HUB = f"ws://{HUB_ADDRESS}/core"
 
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option("--hub-token", metavar="TOKEN", help="Bearer token of the hub.")(command)
-    command = click.option("--hub", metavar="URL", default=DEFAULT_HUB, show_default=True, help="A hub.")(
+    command = click.option("--hub", metavar="URL", help="A hub; default the configured or the embedded one.")(
         command
     )
     return click.option(
@@ -46,10 +46,14 @@ def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-async def _reach(join: Path | None, hub: str, token: str | None) -> Satellite | HubClient:
+async def _reach(app: App, join: Path | None, hub: str | None, token: str | None) -> Satellite | HubClient:
     if join is not None:
         return await Satellite.connect(read_join_file(join))
-    return await HubClient.connect(hub, token=token)
+    if hub is not None:
+        return await HubClient.connect(hub, token=token)
+    serving = settings_and_folder(app, None)[0].serving
+    url = serving.hub or f"ws://{serving.hub_listen}/core"
+    return await HubClient.connect(url, token=token or serving.hub_token)
 
 
 def _talk(main: Coroutine[Any, Any, int]) -> int:
@@ -63,11 +67,13 @@ def _talk(main: Coroutine[Any, Any, int]) -> int:
     examples=(
         "bridgehead bus send ovos.stop",
         'bridgehead bus send --join kitchen.join.json --say "what time is it" --wait 10',
+        'bridgehead bus send --to kitchen --say "dinner is ready"',
     ),
 )
 @click.argument("topic", required=False)
 @click.argument("data", required=False)
 @click.option("--say", metavar="TEXT", help="Send an utterance instead, and print what is spoken.")
+@click.option("--to", metavar="ID", help="For this participant only; with --say it hears TEXT.")
 @click.option("--lang", metavar="TAG", help="Language of the utterance.")
 @click.option(
     "--wait", "wait_s", type=float, default=30.0, show_default=True, help="Seconds to wait for the end."
@@ -79,34 +85,48 @@ def send(
     topic: str | None,
     data: str | None,
     say: str | None,
+    to: str | None,
     lang: str | None,
     wait_s: float,
     join: Path | None,
-    hub: str,
+    hub: str | None,
     hub_token: str | None,
 ) -> int:
     """Send one message: TOPIC with DATA (a JSON object), or an utterance with --say."""
     if (topic is None) == (say is None):
         raise UserError("give a TOPIC or --say TEXT")
+    # Where a bridge runs on this machine it knows under which source the participant is known.
+    source = None if to is None else participant_source(settings_and_folder(app, None)[1], to)
 
     async def main() -> int:
-        async with await _reach(join, hub, hub_token) as reached:
-            if say is not None:
+        async with await _reach(app, join, hub, hub_token) as reached:
+            if say is not None and source is None:
                 spoken = await reached.ask(say, lang, wait_s=wait_s)
                 app.emit(_spoken(spoken), partial(_words, spoken))
                 return ExitCode.DONE if spoken.handled else ExitCode.FAILURE
-            message = _message(topic or "", data)
+            if say is not None:
+                topic_and_data = (
+                    SPEAK,
+                    msgspec.json.encode({"utterance": say} | ({"lang": lang} if lang else {})),
+                )
+            else:
+                topic_and_data = topic or "", (data or "{}").encode()
+            message = _message(*topic_and_data, source)
             await reached.send(message)
             if isinstance(reached, Satellite):
                 await reached.settled(wait_s)
-        app.emit({"sent": message.type}, lambda: f"sent {message.type}")
+            elif source is not None and (problem := await reached.undelivered(wait_s)) is not None:
+                raise NotDelivered(str(to), problem)
+        app.emit({"sent": message.type}, lambda: f"sent {message.type}" + (f" to {to}" if to else ""))
         return ExitCode.DONE
 
     return _talk(main())
 
 
-def _message(topic: str, data: str | None) -> Message:
-    frame = b'{"type":%b,"data":%b}' % (msgspec.json.encode(topic), (data or "{}").encode())
+def _message(topic: str, data: bytes, to: str | None) -> Message:
+    context = {} if to is None else {"source": "bridgehead-cli", "destination": to}
+    parts = (msgspec.json.encode(topic), data, msgspec.json.encode(context))
+    frame = b'{"type":%b,"data":%b,"context":%b}' % parts
     read = read_frame(frame)
     if not isinstance(read, Accepted):
         raise UserError(f"this is no message: {read.reason}", hint="DATA must be one JSON object")
@@ -127,16 +147,18 @@ def tail(
     with_data: bool,
     count: int | None,
     join: Path | None,
-    hub: str,
+    hub: str | None,
     hub_token: str | None,
 ) -> int:
     """Show messages as they pass: on a hub all of them, as a participant those for it."""
 
     async def main() -> int:
         shown = 0
-        async with await _reach(join, hub, hub_token) as reached:
+        async with await _reach(app, join, hub, hub_token) as reached:
+            reached.told = app.say
+            receive = reached.receive if isinstance(reached, Satellite) else reached.receive_again
             while count is None or shown < count:
-                event = await reached.receive()
+                event = await receive()
                 message = event.message if isinstance(event, Incoming) else event
                 if isinstance(message, Message) and message.type.startswith(prefix):
                     shown += 1
@@ -151,11 +173,12 @@ def tail(
 @click.option("--lang", metavar="TAG", help="Language you write in.")
 @_reaching
 @click.pass_obj
-def chat(app: App, lang: str | None, join: Path | None, hub: str, hub_token: str | None) -> int:
+def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_token: str | None) -> int:
     """Talk to the assistant line by line. `answer ID TEXT` answers a pending item; an empty line ends."""
 
     async def main() -> int:
-        async with await _reach(join, hub, hub_token) as reached:
+        async with await _reach(app, join, hub, hub_token) as reached:
+            reached.told = app.say
             if isinstance(reached, Satellite):
                 reached.aside = partial(_show_notice, app)
             lines = TypedLines()
@@ -163,8 +186,12 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str, hub_token: str
                 if (given := typed_answer(said)) is not None and isinstance(reached, Satellite):
                     await _answer(app, reached, given)
                     continue
-                spoken = await reached.ask(said, lang)
-                app.emit_line(_spoken(spoken), partial(_words, spoken))
+                try:
+                    spoken = await reached.ask(said, lang)
+                except SendRefused as refused:  # the next line may be taken
+                    app.say(escape_controls(refused.message))
+                else:
+                    app.emit_line(_spoken(spoken), partial(_words, spoken))
         return ExitCode.DONE
 
     return _talk(main())
@@ -249,3 +276,13 @@ class TypedLines:
             asyncio.run_coroutine_threadsafe(putting, self._loop).result()
         except RuntimeError:  # the loop is closed: nobody listens any more
             putting.close()
+
+
+class NotDelivered(BridgeheadError):
+    """What was said did not reach the one it was for."""
+
+    def __init__(self, participant: str, reason: str) -> None:
+        super().__init__(
+            f"{participant!r} did not get it: {reason}",
+            hint="bridgehead bus participant list shows who is enrolled; what is said to an absent one is not kept",
+        )

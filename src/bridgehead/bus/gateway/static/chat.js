@@ -11,7 +11,9 @@ const state = document.getElementById("state");
 
 let socket = null;
 let wait = 500;
-let open = 0; // rounds without an end marker
+const waiting = new Map(); // questions without an end marker: id to text; they survive a lost connection
+const KEPT = "bridgehead-chat";
+let kept = []; // what was said, so that a reload shows it again
 let mayAnswer = false;
 let thinking = null;
 
@@ -24,7 +26,18 @@ function add(kind, content) {
   else line.append(...content);
   log.insertBefore(line, thinking);
   line.scrollIntoView({ block: "end" });
+  if (typeof content === "string" && kind !== "thinking") keep(kind, content);
   return line;
+}
+
+function keep(kind, content) {
+  kept = [...kept, [kind, content]].slice(-200);
+  sessionStorage.setItem(KEPT, JSON.stringify(kept));
+}
+
+function restore() {
+  const said = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
+  for (const [kind, content] of said) add(kind, content);
 }
 
 function paragraph(kind, words) {
@@ -34,12 +47,16 @@ function paragraph(kind, words) {
   return element;
 }
 
-function setOpen(count) {
-  open = Math.max(0, count);
-  stop.hidden = open === 0;
-  if (open > 0 && thinking === null) {
+function over(id) { // a question is done with; a core that names none answers in order
+  waiting.delete(waiting.has(id) ? id : waiting.keys().next().value);
+  showWaiting();
+}
+
+function showWaiting() {
+  stop.hidden = waiting.size === 0;
+  if (waiting.size > 0 && thinking === null) {
     thinking = add("thinking", "thinking …");
-  } else if (open === 0 && thinking !== null) {
+  } else if (waiting.size === 0 && thinking !== null) {
     thinking.remove();
     thinking = null;
   }
@@ -56,6 +73,10 @@ const SENTENCES = {
   rate_limited: "That was too fast; wait a moment.",
   too_large: "That was too long.",
   malformed: "That could not be read.",
+  too_many_questions: "Too many questions wait for an answer; wait for one of them.",
+  hub_down: "The assistant cannot be reached right now; say it again in a moment.",
+  turn_lost: "The answer to an earlier question got lost; ask it again.",
+  shutdown: "The bus is being stopped.",
 };
 
 const STATUSES = { finished: "finished", failed: "failed", needs_you: "needs you", answered: "answered", withdrawn: "no longer needed" };
@@ -121,11 +142,12 @@ function received(event) {
   if (said.welcome) {
     mayAnswer = said.welcome.may_answer;
     show("connected", "connected");
+    for (const [id, words] of waiting) socket.send(JSON.stringify({ id, text: words }));
   } else if (said.speak) {
     const line = add("theirs", said.speak.utterance);
     if (said.speak.lang) line.lang = said.speak.lang;
   } else if (said.handled) {
-    setOpen(open - 1);
+    over(said.id);
   } else if (said.unmatched) {
     add("remark", "Nothing here understood that.");
   } else if (said.notice) {
@@ -133,13 +155,12 @@ function received(event) {
   } else if (said.answered) {
     answered(said.answered);
   } else if (said.error) {
-    setOpen(open - 1);
+    over(said.error.utterance_id);
     add("remark bad", SENTENCES[said.error.code] ?? "The bridge refused that (" + said.error.code + ").");
   }
 }
 
 function closed(event) {
-  setOpen(0);
   if (event.code === 4009) {
     show("closed", "open in another tab");
     return;
@@ -149,7 +170,7 @@ function closed(event) {
     return;
   }
   show("closed", "connection lost, trying again");
-  setTimeout(connect, wait);
+  setTimeout(connect, wait * (0.5 + Math.random()));
   wait = Math.min(wait * 2, 15000);
 }
 
@@ -167,8 +188,10 @@ form.addEventListener("submit", (event) => {
   const words = text.value.trim();
   if (!words || socket.readyState !== WebSocket.OPEN) return;
   add("mine", words);
-  if (!ANSWER.test(words)) setOpen(open + 1); // an answer to a pending item is not for the assistant
-  socket.send(JSON.stringify({ text: words }));
+  const id = crypto.getRandomValues(new Uint32Array(4)).join("-");
+  if (!ANSWER.test(words)) waiting.set(id, words); // an answer to a pending item is not for the assistant
+  showWaiting();
+  socket.send(JSON.stringify({ id, text: words }));
   text.value = "";
   grow();
 });
@@ -199,5 +222,6 @@ document.getElementById("theme").addEventListener("click", () => {
 
 // The link's token is used up; keep it out of the address bar, the history and screenshots.
 if (location.search) history.replaceState(null, "", "/chat");
+restore();
 connect();
 text.focus();

@@ -83,7 +83,7 @@ class RigHandler(Handler):
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply:
         from bridgehead.assembly.council.reviews import CouncilReviews
         from bridgehead.assembly.rigs.rig import make_rig
-        from bridgehead.rigs.operations.new import NewRequest, new
+        from bridgehead.rigs.operations.init import NewRequest, new
         from bridgehead.rigs.operations.send import SendRequest, send
 
         rig = make_rig(str(self._project), self._say, CouncilReviews)

@@ -45,6 +45,15 @@ SENTENCES: Final = {
     Kind.PARENT_UNKNOWN: "what it answers is not in this thread",
     Kind.NONCE_REPLAYED: "its nonce was used before: it may be a replay",
     Kind.ATTESTED_TIME_SKEW: "the time it names is not the time it was made",
+    Kind.SIGNATURE_MISSING: "it is not signed, though this rig has a key on record",
+    Kind.IDENTITY_MISMATCH: "it is signed with a key that does not belong to whom it says it is from",
+    Kind.KEY_RETIRED: "it is signed with a key that was retired by then, or was compromised",
+    Kind.SIGNER_UNBOUND: "it is signed by a person this clone trusts, whose key is not this rig's",
+    Kind.RELAY_UNATTESTED: "it speaks for a person without that person's signature",
+    Kind.MEMBERSHIP_REFUSED: "it would change who takes part, by somebody who may not",
+    Kind.COUNCIL_ABSENT: "it does not say which council reviewed it",
+    Kind.COUNCIL_UNREADABLE: "what it says about its review cannot be read",
+    Kind.COUNCIL_MISMATCH: "the review it names says something else",
 }
 PAGE_LENGTH: Final = 50
 MOST_BODY: Final = 20_000
@@ -262,7 +271,7 @@ def _waiting_by_thread(rig: Rig, waiting: Sequence[PendingItem]) -> dict[str, in
 def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:
     """Why an envelope stands as it does, at least one sentence."""
     if verification.state is VerificationState.VERIFIED:
-        return ("signed by a key this clone vouches for; the body is the one that was sealed",)
+        return ("signed by the key of whom it is from; the body is the one that was sealed",)
     if verification.kinds:
         return tuple(SENTENCES[kind] for kind in verification.kinds)
     if not committed:

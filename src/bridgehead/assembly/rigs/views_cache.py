@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
+from bridgehead.rigs.operations.identities import allowed_signers_file
 from bridgehead.rigs.operations.inbox import waiting_envelopes
 from bridgehead.rigs.operations.status import status_of
 from bridgehead.rigs.operations.thread import verify_listed
-from bridgehead.rigs.operations.verification import allowed_signers_file
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.output_cache import state_of

@@ -229,12 +229,14 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
     sender: str
     commit: str | None
     verification: str
+    due: str | None = None
     text: str
 
 
 class RigInboxResult(Result, frozen=True, kw_only=True):
     rig: str
     envelopes: list[InboxEntry]
+    delivered: list[InboxEntry] = []
     left_out: int
     next: str = ""
 

@@ -37,11 +37,13 @@ def status_of(rig: Rig, known: Catalogue) -> Status:
 
 def standing_freezes(rig: Rig) -> dict[str, Freeze]:
     """The freezes in force, as far as this clone knows."""
-    from bridgehead.rigs.threads.freeze import read_freeze
+    notes = rig.repository.freezes()
+    if not notes:
+        return {}
+    from bridgehead.rigs.operations.identities import in_force
 
-    now = rig.now_ms()
-    found = {thread: read_freeze(note.text) for thread, note in rig.repository.freezes().items()}
-    return {thread: freeze for thread, freeze in found.items() if freeze is not None and freeze.holds(now)}
+    found = {thread: in_force(rig, thread, note) for thread, note in notes.items()}
+    return {thread: freeze for thread, freeze in found.items() if freeze is not None}
 
 
 def _completed(rig: Rig, survey: Survey, threads: Sequence[ThreadSummary]) -> Status:

@@ -92,24 +92,32 @@ def test_a_member_signs_and_whoever_does_not_is_not_that_member(bridge: Bridge, 
 
 
 def test_an_unsigned_answer_in_a_members_name_discharges_nothing(bridge: Bridge, mac: Clone) -> None:
+    asked_at = mac.git("rev-parse", "HEAD")
     windows = bridge.clone("w", "windows-5080")
     windows.rig("send", "REQUEST", *SEND, "mac-m5max").ok()
     eve = bridge.clone("e", "mac-m5max")
     eve.rig("send", "RESPONSE", *SEND, "windows-5080", "--ref", windows.git("rev-parse", "HEAD")).ok()
 
     for policy in ("members", "relay", "none"):
-        with (mac.path / ".bridge" / "config.yaml").open("a") as config:
-            config.write(f"require_signed: {policy}\n" if policy == "members" else "")
-        text = (mac.path / ".bridge" / "config.yaml").read_text()
-        (mac.path / ".bridge" / "config.yaml").write_text(
-            "".join(line for line in text.splitlines(True) if not line.startswith("require_signed"))
-            + f"require_signed: {policy}\n"
-        )
-        if policy != "members":
-            mac.git("reset", "-q", "--hard", "HEAD~2")
+        mac.git("reset", "-q", "--hard", asked_at)
+        (mac.path / ".bridge" / "config.yaml").write_text(f"rig_id: mac-m5max\nrequire_signed: {policy}\n")
         mac.rig("sync", "--auto").ok()
         names = [one["filename"] for one in mac.rig("inbox", "--json").ok().json["envelopes"]]
         assert names == ["REQUEST-2.md"], policy
+
+
+def test_an_observer_asks_and_owes_nothing(bridge: Bridge, mac: Clone, mike: Clone) -> None:
+    eye = signed(bridge, "o", "eye")
+    key = str(eye.path / ".git" / "bridgehead" / "keys" / "eye-1.pub")
+    mike.rig("sync", "--auto").ok()
+    mike.rig("member", "add", "eye", key, "--role", "observer").ok()
+    eye.rig("sync", "--auto").ok()
+    eye.rig("send", "REQUEST", *SEND, "mac-m5max").ok()
+    mac.rig("sync", "--auto").ok()
+    mac.rig("send", "REQUEST", *SEND, "eye").ok()
+    eye.rig("sync", "--auto").ok()
+    for clone in (mac, eye):
+        assert clone.rig("inbox").ok().out == "rig-bridge: inbox waiting=0\n"
 
 
 def test_a_rig_without_a_key_goes_on_unsigned(bridge: Bridge, mac: Clone) -> None:
@@ -186,6 +194,16 @@ def test_a_relay_by_a_member_is_verified_and_its_freeze_is_bounded(
     until = mike.rig("relay", "--begin", "--thread", "demo-01", "--json").ok().json["expires"]
     refused = mac.rig("send", "STATE", *SEND, "windows-5080")
     assert refused.code == 1 and until in refused.err and "despite" not in refused.err
+    eve = bridge.clone("e", "mike-relay")
+    eve.git("fetch", "-q", "origin", "refs/bridge/frozen/*:refs/bridge/frozen/*")
+    refused = eve.rig("relay", "--abort", "--thread", "demo-01")
+    assert refused.code == 1 and "does not let mike-relay freeze or thaw" in refused.err
+    (eve.path / "other-01").mkdir()
+    eve.git("push", "-q", "origin", "refs/bridge/frozen/demo-01:refs/bridge/frozen/other-01")
+    (mac.path / "other-01").mkdir()
+    replayed = mac.rig("send", "STATE", "--thread", "other-01", "--to", "windows-5080").ok()
+    assert "the freeze of other-01 in the name of mike-relay does not count" in replayed.err
+    mike.rig("sync", "--auto").ok()
     mike.rig("relay", "DECISIONS", "--thread", "demo-01", "--in-reply-to", asked).ok()
     mac.rig("sync", "--auto").ok()
     assert set(states(mac).values()) == {"verified"}

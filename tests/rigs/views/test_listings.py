@@ -49,11 +49,15 @@ def test_rows_below_the_count() -> None:
     ]
     assert list(Inbox([]).lines()) == ["rig-bridge: inbox waiting=0"]
     all_of_it = Inbox([], [DEBT], [NOTICE], [DEBT], [(NOTICE.turn, NOTICE.turn)])
+    assert list(all_of_it.remarks()) == [
+        "others owe this rig 1 answers; inbox --owed lists them",
+        "thread demo-01 was closed more than once: REQUEST.md, REQUEST.md",
+        "the remote was last looked at never; sync --auto looks again",
+    ]
     assert list(all_of_it.lines(with_owed=True)) == [
-        "rig-bridge: inbox waiting=0 delivered=1 owed=1 escalated=1 conflicts=1",
+        "rig-bridge: inbox waiting=2",
         f"{ROW} state=delivered",
         f"{ROW} escalated=true debtor=win",
-        "thread=demo-01 conflict=closed_twice files=REQUEST.md,REQUEST.md",
         f"{ROW} owed_by=win",
     ]
 
@@ -79,7 +83,6 @@ def test_items_are_watch_events_with_a_summary() -> None:
                 "overdue": False,
             }
         ],
-        "delivered": [],
         "owed": [],
         "escalated": [],
         "conflicts": [],

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -12,7 +13,13 @@ import msgspec
 from bridgehead.assembly.rigs.clones import RigClone
 from bridgehead.assembly.rigs.inbox import envelope_item_id
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.assembly.rigs.views_cache import ThreadSnapshot, cached_status, cached_thread, verifications
+from bridgehead.assembly.rigs.views_cache import (
+    ThreadSnapshot,
+    cached_desk,
+    cached_status,
+    cached_thread,
+    verifications,
+)
 from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.record_words import PendingKind
 from bridgehead.errors import BridgeheadError, NotFound, UserError
@@ -69,6 +76,11 @@ class ThreadLine(NamedTuple):
     """Envelopes of it that wait for this rig."""
     frozen: Freeze | None
     known: Catalogue
+    owed: int = 0
+    """Questions of ours in it that others have to answer."""
+    delivered: int = 0
+    """Answers to us that nobody has looked at."""
+    overdue: bool = False
 
     @property
     def heads(self) -> int:
@@ -160,14 +172,26 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
         known, found = cached_status(rig)
         freezes = standing_freezes(rig)
         rig_id = str(rig.config.rig_id)
+        on_desk = cached_desk(rig)
     except BridgeheadError as error:
         return CloneView(clone, problem=error.message)
     counted = _waiting_by_thread(rig, waiting)
+    owed = Counter(debt.asked.turn.thread_id for debt in on_desk.owed)
+    delivered = Counter(notice.turn.thread_id for notice in on_desk.delivered)
+    late = {d.asked.turn.thread_id for d in (*on_desk.owes, *on_desk.owed) if d.owed.is_overdue(rig.now_ms())}
     return CloneView(
         clone,
         rig_id,
         tuple(
-            ThreadLine(one, counted.get(one.thread_id, 0), freezes.get(one.thread_id), known)
+            ThreadLine(
+                one,
+                counted.get(one.thread_id, 0),
+                freezes.get(one.thread_id),
+                known,
+                owed[one.thread_id],
+                delivered[one.thread_id],
+                one.thread_id in late,
+            )
             for one in found.threads
         ),
         len(found.dirty_files),

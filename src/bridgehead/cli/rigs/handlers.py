@@ -290,7 +290,8 @@ def inbox(console: RigConsole) -> int:
     else:
         with_owed = console.arguments.has("--owed")
         console.page(f"{line}\n" for line in found.lines(style=console.style(), with_owed=with_owed))
-    console.say(f"the remote was last looked at {found.remote_seen_at or 'never'}; sync --auto looks again")
+    for remark in found.remarks():
+        console.say(remark)
     return ExitCode.DONE
 
 

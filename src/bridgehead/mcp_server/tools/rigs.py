@@ -57,6 +57,7 @@ def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
         tldr=wanted.tldr,
         body=lambda: wanted.body,
         references=tuple(wanted.references),
+        by=wanted.by,
         push=wanted.push,
     )
     sent = send_envelope(make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews), request)

@@ -140,9 +140,26 @@ def settle(rig: Rig, arrival: Arrival, *, moved: bool) -> None:
         rig.ledger.received(arrival.taken_in)
         apart = {"quarantined": len(arrival.quarantined)} if arrival.quarantined else {}
         rig.announce("rig.pulled", commit=head, outcome="pulled", envelopes=len(arrival.taken_in), **apart)
+        _say_what_waits(rig, frozenset(arrival.taken_in))
     elif arrival.refusal is not None:
         rig.ledger.refused(str(arrival.refusal))
         rig.announce("rig.refused", commit=head, outcome=str(arrival.refusal))
+
+
+def _say_what_waits(rig: Rig, arrived: frozenset[str]) -> None:
+    """Say, and announce, what of it concerns this rig."""
+    if rig.settings is None or not arrived:
+        return
+    from bridgehead.rigs.operations.catalogue import catalogue
+    from bridgehead.rigs.operations.inbox import desk
+
+    found = desk(rig, catalogue(rig, with_findings=True))
+    asked = [debt.asked.turn for debt in found.owes if debt.asked.turn.path in arrived]
+    answers = [notice.turn for notice in found.delivered if notice.turn.path in arrived]
+    if asked or answers:
+        rig.tell(f"for this rig: {len(asked)} to answer, {len(answers)} answers; rig-bridge inbox shows them")
+        first = (*asked, *answers)[0]
+        rig.announce("rig.waiting", thread=first.thread_id, questions=len(asked), answers=len(answers))
 
 
 def narrate(rig: Rig, arrival: Arrival) -> None:

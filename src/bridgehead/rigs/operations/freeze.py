@@ -31,9 +31,10 @@ def freeze(rig: Rig, request: FreezeRequest) -> Frozen:
     thread_id = require_thread(rig, parse_thread_id(request.thread_id))
     since = rig.now_ms()
     until = since + int(rig.config.freeze_minutes * 60_000)
-    asked = Freeze(own, iso_timestamp(since), iso_timestamp(until), parent)
+    asked = Freeze(own, iso_timestamp(since), iso_timestamp(until), parent, thread_id)
     sign = rig.repository.signing_key_text() is not None
-    wanted = asked.as_allowed(Identities(rig).membership, {own} if sign else ())
+    who = Identities(rig)
+    wanted = asked.as_allowed(thread_id, who.membership, who.own_names())
     if wanted is None:
         raise MayNotFreeze(own)
     with rig.repository.lock():
@@ -66,13 +67,10 @@ def thaw(rig: Rig, request: FreezeRequest) -> Thawed:
     with rig.repository.lock():
         note = rig.repository.freezes().get(thread_id)
         standing = in_force(rig, thread_id, note) if note else None
-        if (
-            standing is not None
-            and standing.rig != own
-            and Freeze(own, standing.since, standing.expires).as_allowed(Identities(rig).membership, {own})
-            is None
-        ):
-            raise MayNotFreeze(own)
+        if standing is not None:
+            ours, who = standing._replace(rig=own, thread=thread_id), Identities(rig)
+            if ours.as_allowed(thread_id, who.membership, who.own_names()) is None:
+                raise MayNotFreeze(own)
         if not rig.repository.thaw(_wire(rig), thread_id):
             rig.tell(f'thread "{thread_id}" was not frozen')
     rig.announce("rig.thawed", thread=thread_id)

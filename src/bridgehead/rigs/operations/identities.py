@@ -32,6 +32,7 @@ from bridgehead.rigs.trust.membership import (
     Order,
     Pin,
     Place,
+    fingerprint_of,
     is_pinned,
     is_pinned_key,
     read_acts,
@@ -92,7 +93,17 @@ class Identities:
             with suppress(FileError):  # trust on first use: from now on it is this one
                 make_dir(founder.parent)
                 write_atomic(founder, membership.founded.blob + "\n")
+        if membership.founded is None and founder.exists():
+            self._rig.tell_once(
+                f"warning: the entry that founded the membership is gone from {MEMBERS_THREAD} or was changed, so "
+                "no member is known here; rig-bridge verify names what was changed"
+            )
         return Keyring(self.pins, membership)
+
+    def own_names(self) -> frozenset[str]:
+        """Return the members that the key of this clone speaks for now."""
+        key = self._rig.repository.signing_key_text()
+        return self.membership.holders(fingerprint_of(key) or "", NOW) if key else frozenset()
 
     def objection(self, sender: str, key: str, acts: Sequence[Act]) -> str | None:
         """Say what everybody would have against acts, if `sender` put them on record now with this key."""
@@ -239,7 +250,7 @@ def in_force(rig: Rig, thread_id: str, note: FreezeNote) -> Freeze | None:
         check = identities.check([note.object_id])[note.object_id]
         names = check.key_names if check.holds else ()
         signed_by = frozenset(who for name in names for who in identities.membership.holders(name, NOW))
-    allowed = freeze.as_allowed(identities.membership, signed_by)
+    allowed = freeze.as_allowed(thread_id, identities.membership, signed_by)
     if allowed is None:
         rig.tell_once(
             f"warning: the freeze of {thread_id} in the name of {freeze.rig} does not count: "

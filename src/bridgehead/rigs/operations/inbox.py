@@ -8,12 +8,14 @@ from typing import NamedTuple
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
+from bridgehead.rigs.operations.identities import Identities
 from bridgehead.rigs.operations.thread import is_kept_out, listed_verifier, place_of, subjects_of_listed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.crossings import Crossings, Seen
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.obligations import CLOSING_TYPE, Obligation, closings, deliveries, obligations
 from bridgehead.rigs.threads.thread import Turn
+from bridgehead.rigs.trust.membership import Role
 from bridgehead.rigs.trust.verification_kinds import Kind, Verification, VerificationState
 from bridgehead.rigs.views.listings import Debt, Inbox, Notice
 
@@ -45,25 +47,26 @@ def inbox(rig: Rig) -> Inbox:
     )
 
 
-def waiting_envelopes(rig: Rig, known: Catalogue | None = None) -> list[tuple[ListedEnvelope, Verification]]:
-    """What this rig owes, newest first, with everything the index knows; `known` must have findings."""
-    known = known or catalogue(rig, with_findings=True)
-    owes = desk(rig, known).owes
-    threads = dict.fromkeys(debt.asked.turn.thread_id for debt in owes)
+def listed_debts(known: Catalogue, debts: Sequence[Debt]) -> list[tuple[ListedEnvelope, Verification]]:
+    """The questions of debts with everything the index knows about them."""
+    threads = dict.fromkeys(debt.asked.turn.thread_id for debt in debts)
     by_path = {envelope.path: envelope for name in threads for envelope in known.listing(name).envelopes}
-    return [(by_path[debt.asked.turn.path], debt.asked.verification) for debt in owes]
+    return [(by_path[debt.asked.turn.path], debt.asked.verification) for debt in debts]
 
 
 def desk(rig: Rig, known: Catalogue) -> Desk:
     """Work out what concerns this rig from one look at the bridge, which must have findings."""
     own = str(rig.config.rig_id)
-    wards = _wards(rig, own)
+    identities = Identities(rig)
+    members = identities.membership.members
+    wards = frozenset(member.rig for member in members if member.human == own)
+    observers = frozenset(member.rig for member in members if member.role is Role.OBSERVER)
     unseen = Crossings(rig.repository.private_dir).with_turn
-    judge = _Judge(rig, known)
+    judge = _Judge(rig, known, identities)
     threads = [_turns(known, name) for name in known.thread_ids() if name != MEMBERS_THREAD]
 
     def concerns(debtor: str, creditor: str) -> bool:
-        return own in (debtor, creditor) or debtor in wards
+        return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint((debtor, creditor))
 
     judge.look_at(turn for thread in threads for turn in _concerned(thread, concerns))
     debts = [
@@ -117,12 +120,12 @@ def last_heard(known: Catalogue) -> dict[str, str]:
 class _Judge:
     """Verdicts on the turns that matter, asked for once each."""
 
-    def __init__(self, rig: Rig, known: Catalogue) -> None:
+    def __init__(self, rig: Rig, known: Catalogue, identities: Identities) -> None:
         self._rig = rig
         self._known = known
+        self._identities = identities
         self._verdicts: dict[str, Verification] = {}
         self._listed: dict[str, ListedEnvelope] = {}
-        self._must_sign: Callable[[Turn], bool] = lambda _turn: False
 
     def look_at(self, turns: Iterable[Turn]) -> None:
         fresh = dict.fromkeys(turn for turn in turns if turn.path not in self._verdicts)
@@ -132,15 +135,12 @@ class _Judge:
             for envelope in self._known.listing(name).envelopes
         }
         envelopes = [by_path[turn.path] for turn in fresh]
-        verifier = listed_verifier(self._rig, self._known, envelopes)
+        verifier = listed_verifier(self._rig, self._known, envelopes, self._identities)
         for envelope, found in zip(
             envelopes, verifier.judge(subjects_of_listed(self._rig, envelopes)), strict=True
         ):
             self._verdicts[envelope.path] = found
             self._listed[envelope.path] = envelope
-        ring = verifier.identities.keyring
-        if ring.knows_anybody:
-            self._must_sign = lambda turn: ring.must_sign(turn.sender, place_of(self._listed[turn.path]))
 
     def is_shown(self, turn: Turn) -> bool:
         """What came by a clone or a pull by hand met no gate: it is judged here at the latest."""
@@ -151,7 +151,9 @@ class _Judge:
         found = self._verdicts[turn.path]
         if not self.is_shown(turn) or Kind.RELAY_UNATTESTED in found.kinds:
             return False
-        return found.state is VerificationState.VERIFIED or not self._must_sign(turn)
+        place = place_of(self._listed[turn.path])
+        verified = found.state is VerificationState.VERIFIED
+        return verified or not self._identities.keyring.must_sign(turn.sender, place)
 
     def notice(self, turn: Turn) -> Notice:
         return Notice(turn, self._verdicts[turn.path])
@@ -173,15 +175,6 @@ def _concerned(thread: Sequence[Turn], concerns: Callable[[str, str], bool]) -> 
         if turn.commit_sha is not None
         and (turn.path in asked or turn.sender in debtors or turn.type == CLOSING_TYPE)
     ]
-
-
-def _wards(rig: Rig, own: str) -> frozenset[str]:
-    """The rigs this one, a human's, answers for."""
-    if not rig.config.rig_id.is_relay:
-        return frozenset()
-    from bridgehead.rigs.operations.identities import Identities
-
-    return frozenset(member.rig for member in Identities(rig).membership.members if member.human == own)
 
 
 def _turns(known: Catalogue, thread_id: str) -> list[Turn]:

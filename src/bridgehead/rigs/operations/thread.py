@@ -10,6 +10,7 @@ from typing import NamedTuple
 from bridgehead.errors import FileError
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, wanted_thread
+from bridgehead.rigs.operations.identities import Identities
 from bridgehead.rigs.operations.verification import Subject, Verifier
 from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.rig import Rig
@@ -90,8 +91,13 @@ def verify_listed(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope
     return listed_verifier(rig, known, envelopes).judge(subjects_of_listed(rig, envelopes))
 
 
-def listed_verifier(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> Verifier:
-    return Verifier(rig, earlier=lambda: _others(rig, known, envelopes))
+def listed_verifier(
+    rig: Rig,
+    known: Catalogue,
+    envelopes: Sequence[ListedEnvelope],
+    identities: Identities | None = None,
+) -> Verifier:
+    return Verifier(rig, lambda: _others(rig, known, envelopes), identities)
 
 
 def is_kept_out(known: Catalogue, envelope: ListedEnvelope, found: Verification) -> bool:

@@ -12,7 +12,7 @@ from bridgehead.rigs.envelope.frontmatter import ParseFailure
 from bridgehead.rigs.envelope.names import envelope_at
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.identities import Identities
-from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, SignatureCheck
+from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, Identity, SignatureCheck
 from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.threads.quarantine import HumanVerdict, KeptApart, Quarantine, read_verdicts
 from bridgehead.rigs.trust.attestation import (
@@ -269,24 +269,28 @@ class VerifyRequest(NamedTuple):
 
 
 def verify(rig: Rig, request: VerifyRequest) -> Verified:
-    """Check every committed envelope, of one thread if one is named. Nonces are compared over the whole repository."""
+    """Check every committed envelope, of one thread if one is named; only that one is read then.
+
+    Nonces of relay turns are compared over the whole repository.
+    """
     from bridgehead.rigs.views.results import Verified
 
     thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
-    history = rig.repository.history(rig.repository.head().commit).commits
-    envelopes = committed_envelopes(history)
+    envelopes = _committed_in(rig, thread_id) if thread_id else _committed_anywhere(rig)
     subjects = subjects_of(rig, envelopes, require_council=request.require_council or None)
-    judged = list(Verifier(rig).judge(subjects))
+
+    def others() -> list[Subject]:
+        elsewhere = [found for found in _committed_anywhere(rig) if found.path.partition("/")[0] != thread_id]
+        return subjects_of(rig, elsewhere, require_council=False)
+
+    judged = list(Verifier(rig, others if thread_id else tuple).judge(subjects))
     findings = findings_of(subjects, judged)
-    wanted = [found for found in findings if thread_id in (None, found.path.partition("/")[0])]
     quarantine = Quarantine(rig.repository.private_dir)
     known = {entry.path for entry in quarantine.entries}
     fresh = [
         KeptApart(found.path, found.blob, verdict.kinds, found.added_by.commit)
         for found, verdict in zip(envelopes, findings, strict=True)
-        if thread_id in (None, found.path.partition("/")[0])
-        and verdict.path not in known
-        and _belongs_apart(verdict.kinds)
+        if verdict.path not in known and _belongs_apart(verdict.kinds)
     ]
     verdicts = human_verdicts(rig, envelopes, subjects, judged)
     if fresh or verdicts:
@@ -295,12 +299,39 @@ def verify(rig: Rig, request: VerifyRequest) -> Verified:
             quarantine.change(fresh)
             quarantine.change(quarantine.decided(verdicts))
     apart = {entry.path for entry in quarantine.kept_apart}
-    for finding in wanted:
+    for finding in findings:
         if finding.path in apart:
             rig.tell(f"! {finding.path} (quarantined: {', '.join(finding.kinds)})")
         elif finding.kinds:
             rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")
-    return Verified(report_on(wanted, known), tuple(found for found in wanted if found.path in apart))
+    return Verified(report_on(findings, known), tuple(found for found in findings if found.path in apart))
+
+
+def _committed_anywhere(rig: Rig) -> list[Committed]:
+    return committed_envelopes(rig.repository.history(rig.repository.head().commit).commits)
+
+
+def _committed_in(rig: Rig, thread_id: str) -> list[Committed]:
+    """The committed envelopes of one thread, oldest first, as the index knows them."""
+    from bridgehead.rigs.operations.catalogue import catalogue
+
+    known = catalogue(rig, thread_id)
+    links = {path for path, file in known.survey.tracked().items() if file.is_symlink}
+    rows = sorted(known.committed(thread_id).values(), key=lambda row: row.position)
+    return [
+        Committed(
+            f"{thread_id}/{row.filename}",
+            row.blob,
+            f"{thread_id}/{row.filename}" in links,
+            CommitRecord(
+                row.commit, (), Identity("", row.author_email), row.committed_at, row.signed, "", ()
+            ),
+            row.rewritten,
+            row.position,
+        )
+        for row in rows
+        if row.commit
+    ]
 
 
 def _belongs_apart(kinds: Sequence[Kind]) -> bool:

@@ -131,6 +131,8 @@ def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
             if request.op == "sync":
                 yield from _synced(rig, events, request)
             news = events.update(_snapshot(rig, request), rig.now_ms())
+            for late in (event for event in news if event["event"] == "overdue"):
+                rig.announce("rig.overdue", thread=late["thread_id"], debtor=late["debtor"])
         except BridgeheadError as error:
             news = [events.error(type(error).__name__, error.message, rig.now_ms())]
         yield from news

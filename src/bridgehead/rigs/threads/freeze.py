@@ -20,6 +20,7 @@ class Freeze(NamedTuple):
     since: str
     expires: str
     in_reply_to: str | None = None
+    thread: str = ""  # empty in notes of earlier versions
 
     def holds(self, now_ms: int) -> bool:
         """Tell whether it is in force; one whose times cannot be read, or that has not begun, is not."""
@@ -33,15 +34,20 @@ class Freeze(NamedTuple):
             return self
         return self._replace(expires=iso_timestamp(min(end, begin + int(minutes * 60_000))))
 
-    def as_allowed(self, membership: Membership, signed_by: Collection[str]) -> Freeze | None:
-        """Return it as far as its author may ask for it; None for one who may not, or who did not sign it.
+    def as_allowed(self, thread_id: str, membership: Membership, signed_by: Collection[str]) -> Freeze | None:
+        """Return it as far as its author may ask for it; None for one who may not, or did not sign it for this thread.
 
         Where a bridge has no members it is anybody's word, for a day at most.
         """
         if membership.founded is None:
             return self.at_most(HUMAN_FREEZE_MINUTES)
         author = membership.member(self.rig)
-        if author is None or self.rig not in signed_by or not author.freeze_minutes:
+        if (
+            author is None
+            or not author.freeze_minutes
+            or self.rig not in signed_by
+            or self.thread != thread_id
+        ):
             return None
         return self.at_most(author.freeze_minutes)
 
@@ -57,7 +63,7 @@ class Freeze(NamedTuple):
         """Return the blob that the freeze ref points to."""
         from json import dumps
 
-        return dumps({**self.json_object(), "in_reply_to": self.in_reply_to}) + "\n"
+        return dumps({**self.json_object(), "in_reply_to": self.in_reply_to, "thread": self.thread}) + "\n"
 
 
 def read_freeze(text: str) -> Freeze | None:
@@ -74,7 +80,14 @@ def read_freeze(text: str) -> Freeze | None:
     if not (isinstance(rig, str) and isinstance(since, str) and isinstance(expires, str)):
         return None
     parent = stored.get("in_reply_to")
-    return Freeze(rig, since, expires, parent if isinstance(parent, str) else None)
+    thread = stored.get("thread")
+    return Freeze(
+        rig,
+        since,
+        expires,
+        parent if isinstance(parent, str) else None,
+        thread if isinstance(thread, str) else "",
+    )
 
 
 class ThreadFrozen(UserError):

@@ -94,6 +94,10 @@ def _wide_columns(thread: ThreadSummary, style: Style) -> Iterator[str]:
     yield f"body_hash={style.value(turn.body_hash) or '-'}"
     if thread.heads > 1:
         yield f"heads={thread.heads}"
+    if thread.owe:
+        yield f"owe={thread.owe}"
+    if thread.owed:
+        yield f"owed={thread.owed}"
 
 
 class ShownEnvelope(NamedTuple):
@@ -194,40 +198,44 @@ class Inbox(NamedTuple):
     last_heard: Mapping[str, str] = MappingProxyType({})
     now_ms: int = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many rows there are: to answer, to look at, and to see to."""
+        return len(self.owes) + len(self.delivered) + len(self.escalated)
+
     def lines(self, *, style: Style = PLAIN, with_owed: bool = False) -> Iterator[str]:
-        overdue = sum(debt.owed.is_overdue(self.now_ms) for debt in self.owes)
-        counts = {
-            "overdue": overdue,
-            "delivered": len(self.delivered),
-            "owed": len(self.owed),
-            "escalated": len(self.escalated),
-            "conflicts": len(self.conflicts),
-        }
-        more = "".join(f" {name}={count}" for name, count in counts.items() if count)
-        yield f"{LINE_PREFIX}inbox waiting={len(self.owes)}{more}"
+        yield f"{LINE_PREFIX}inbox waiting={self.waiting}"
         yield from (debt.line(self.now_ms, style) for debt in self.owes)
         yield from (f"{notice.line(style)} state=delivered" for notice in self.delivered)
         for debt in self.escalated:
             yield f"{debt.line(self.now_ms, style)} escalated=true debtor={style.value(debt.owed.debtor)}"
-        for ends in self.conflicts:
-            files = ",".join(style.value(turn.filename) for turn in ends)
-            yield f"thread={ends[0].thread_id} conflict=closed_twice files={files}"
         for debt in self.owed if with_owed else ():
             yield f"{debt.line(self.now_ms, style)} owed_by={style.value(debt.owed.debtor)}"
+
+    def remarks(self) -> Iterator[str]:
+        """What a reader should know beside the rows."""
+        if self.owed:
+            yield f"others owe this rig {len(self.owed)} answers; inbox --owed lists them"
+        for ends in self.conflicts:
+            files = ", ".join(turn.filename for turn in ends)
+            yield f"thread {ends[0].thread_id} was closed more than once: {files}"
+        yield f"the remote was last looked at {self.remote_seen_at or 'never'}; sync --auto looks again"
 
     def json_object(self) -> dict[str, object]:
         def debts(listed: Sequence[Debt]) -> list[dict[str, object]]:
             return [debt.json_object(self.now_ms) for debt in listed]
 
-        delivered = [{**notice.json_object(), "tldr": notice.turn.tldr or None} for notice in self.delivered]
+        delivered = [
+            {**notice.json_object(), "tldr": notice.turn.tldr or None, "state": "delivered"}
+            for notice in self.delivered
+        ]
         conflicts = [
             {"thread_id": ends[0].thread_id, "files": [turn.filename for turn in ends]}
             for ends in self.conflicts
         ]
         return stamped(
             "inbox",
-            envelopes=debts(self.owes),
-            delivered=delivered,
+            envelopes=[*debts(self.owes), *delivered],
             owed=debts(self.owed),
             escalated=debts(self.escalated),
             conflicts=conflicts,

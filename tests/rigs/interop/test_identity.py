@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.rigs.envelope.body_hash import body_hash
 from support.rig_bridges import Bridge, Clone, needs_reference, needs_ssh_keygen, with_signing_key
 
 pytestmark = needs_ssh_keygen
@@ -150,6 +151,35 @@ def test_what_a_compromised_key_signed_since_is_not_believed(bridge: Bridge, mac
     assert windows.rig("verify").code == 1
     assert "path=demo-01/STATE.md state=held kinds=key_retired" in windows.rig("quarantine", "list").out
     assert states(windows) == {"REQUEST.md": "verified"}
+
+
+def test_a_stolen_key_does_not_dodge_its_retirement_by_a_side_branch(bridge: Bridge, mac: Clone) -> None:
+    windows = bridge.clone("w", "windows-5080")
+    old = mac.git("config", "user.signingkey")
+    mac.rig("member", "rotate").ok()
+    windows.rig("sync", "--auto").ok()
+    eve = bridge.clone("e")
+    for name, value in (("gpg.format", "ssh"), ("user.signingkey", old)):
+        eve.git("config", name, value)
+    eve.git("checkout", "-q", "-b", "before", "HEAD~1")
+    said = "evil words\n"
+    (eve.path / "demo-01" / "EVIL.md").write_text(
+        "---\nfrom: mac-m5max\nto: windows-5080\ndate: 2026-05-16\nstatus: ▶ s\ntype: VERIFY\nthread: demo-01\n"
+        f"body_hash: {body_hash(said)}\n---\n{said}"
+    )
+    eve.git("add", ".")
+    eve.git("commit", "-q", "-S", "-m", "evil")
+    for first, second in (("main", "before"), ("before", "main")):
+        eve.git("checkout", "-q", first)
+        eve.git("merge", "-q", "--no-ff", "-m", "merge", second)
+    eve.git("push", "-q", "origin", "before:main")
+
+    done = windows.rig("sync", "--auto").ok()
+    assert "! demo-01/EVIL.md (quarantined: key_retired)" in done.err
+    fresh = bridge.clone("f", "windows-5080")
+    for clone in (windows, fresh):
+        assert "EVIL" not in clone.rig("inbox").ok().out
+        assert "evil words" not in clone.rig("thread", "demo-01").ok().out
 
 
 def test_only_members_let_others_in(bridge: Bridge, mac: Clone, mike: Clone) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
@@ -68,17 +68,16 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
     def concerns(debtor: str, creditor: str) -> bool:
         return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint((debtor, creditor))
 
-    judge.look_at(turn for thread in threads for turn in _concerned(thread, concerns))
+    def owed_in(thread: list[Turn], counts: Callable[[Turn], bool]) -> list[Obligation]:
+        is_closed = known.is_closed(thread[0].thread_id)
+        return obligations(thread, concerns=concerns, counts=counts, unseen=unseen, is_closed=is_closed)
+
+    at_first_sight = [(thread, owed) for thread in threads if (owed := owed_in(thread, lambda _turn: True))]
+    judge.look_at(turn for thread, owed in at_first_sight for turn in _concerned(thread, owed))
     debts = [
         one
-        for thread in threads
-        for one in obligations(
-            thread,
-            concerns=concerns,
-            counts=judge.counts,
-            unseen=unseen,
-            is_closed=known.is_closed(thread[0].thread_id),
-        )
+        for thread, owed in at_first_sight
+        for one in (owed_in(thread, judge.counts) if thread[0].thread_id in judge.doubtful else owed)
         if one.is_open and judge.is_shown(one.asked)
     ]
     now = rig.now_ms()
@@ -118,36 +117,43 @@ def last_heard(known: Catalogue) -> dict[str, str]:
 
 
 class _Judge:
-    """Verdicts on the turns that matter, asked for once each."""
+    """Verdicts on the turns that matter, asked for once each. Most are unsigned, and nothing can speak against them."""
 
     def __init__(self, rig: Rig, known: Catalogue, identities: Identities) -> None:
         self._rig = rig
         self._known = known
         self._identities = identities
         self._verdicts: dict[str, Verification] = {}
-        self._listed: dict[str, ListedEnvelope] = {}
+        self._listed: dict[str, ListedEnvelope] = {}  # those that had to be looked at
+        self.doubtful: set[str] = set()  # threads that hold one of them
 
     def look_at(self, turns: Iterable[Turn]) -> None:
-        fresh = dict.fromkeys(turn for turn in turns if turn.path not in self._verdicts)
-        by_path = {
-            envelope.path: envelope
-            for name in dict.fromkeys(turn.thread_id for turn in fresh)
+        wanted = {turn.path: turn.thread_id for turn in turns if turn.path not in self._verdicts}
+        everything = self._identities.judges_unsigned or self._identities.keyring.knows_anybody
+        listed = [
+            envelope
+            for name in dict.fromkeys(wanted.values())
             for envelope in self._known.listing(name).envelopes
-        }
-        envelopes = [by_path[turn.path] for turn in fresh]
-        verifier = listed_verifier(self._rig, self._known, envelopes, self._identities)
-        for envelope, found in zip(
-            envelopes, verifier.judge(subjects_of_listed(self._rig, envelopes)), strict=True
-        ):
+            if (everything or envelope.signed or envelope.is_relay or envelope.findings)
+            and envelope.path in wanted
+        ]
+        verifier = listed_verifier(self._rig, self._known, listed, self._identities)
+        verdicts = verifier.judge(subjects_of_listed(self._rig, listed))
+        self._verdicts |= dict.fromkeys(wanted, _NOTHING_AGAINST)
+        for envelope, found in zip(listed, verdicts, strict=True):
             self._verdicts[envelope.path] = found
             self._listed[envelope.path] = envelope
+            self.doubtful.add(envelope.turn.thread_id)
 
     def is_shown(self, turn: Turn) -> bool:
         """What came by a clone or a pull by hand met no gate: it is judged here at the latest."""
-        return not is_kept_out(self._known, self._listed[turn.path], self._verdicts[turn.path])
+        listed = self._listed.get(turn.path)
+        return listed is None or not is_kept_out(self._known, listed, self._verdicts[turn.path])
 
     def counts(self, turn: Turn) -> bool:
         """Tell whether a turn can settle anything: shown, and signed where that name has a key."""
+        if turn.path not in self._listed:
+            return True
         found = self._verdicts[turn.path]
         if not self.is_shown(turn) or Kind.RELAY_UNATTESTED in found.kinds:
             return False
@@ -162,19 +168,18 @@ class _Judge:
         return Debt(self.notice(one.asked), one)
 
 
-def _concerned(thread: Sequence[Turn], concerns: Callable[[str, str], bool]) -> list[Turn]:
+def _concerned(thread: Sequence[Turn], owed: Sequence[Obligation]) -> Iterator[Turn]:
     """The turns on which it depends what is owed: the questions, what their recipients said, and the end."""
-    owed = obligations(thread, concerns=concerns)
-    if not owed:
-        return []
     asked = {one.asked.path for one in owed}
     debtors = {one.debtor for one in owed}
-    return [
-        turn
-        for turn in thread
-        if turn.commit_sha is not None
-        and (turn.path in asked or turn.sender in debtors or turn.type == CLOSING_TYPE)
-    ]
+    for turn in thread:
+        if turn.commit_sha is not None and (
+            turn.sender in debtors or turn.type == CLOSING_TYPE or turn.path in asked
+        ):
+            yield turn
+
+
+_NOTHING_AGAINST = Verification(VerificationState.UNVERIFIED)
 
 
 def _turns(known: Catalogue, thread_id: str) -> list[Turn]:

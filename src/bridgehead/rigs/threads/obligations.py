@@ -93,7 +93,8 @@ def obligations(
         return []
     debtors = {one.debtor for one in owed}
     said = [turn for turn in turns if turn.sender in debtors and _effect(turn) is not None]
-    owed = _after_naming(owed, [turn for turn in said if _names_something(turn)], counts)
+    if named := [turn for turn in said if _names_something(turn)]:
+        owed = _after_naming(owed, named, counts)
     owed = _after_the_rest(owed, [turn for turn in said if not _names_something(turn)], counts, unseen)
     ends = [place(turn) for turn in turns if turn.type == CLOSING_TYPE and counts(turn)]
     if ends:

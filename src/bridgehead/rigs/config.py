@@ -7,7 +7,7 @@ ignored on reading and kept when the file is changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from bridgehead.errors import ConfigError
 from bridgehead.rigs.envelope.body_hash import BOM, unify_line_ends
@@ -20,6 +20,8 @@ MAX_CONFIG_BYTES = 1024 * 1024
 DEFAULT_REMOTE = "origin"
 DEFAULT_BRANCH = "main"
 DEFAULT_FREEZE_MINUTES = 15
+MustSign: TypeAlias = Literal["members", "all", "relay", "none"]
+MUST_SIGN: tuple[MustSign, ...] = ("members", "all", "relay", "none")
 
 
 class RigConfig(NamedTuple):
@@ -34,15 +36,22 @@ class RigConfig(NamedTuple):
     branch: str = DEFAULT_BRANCH
     remote: str = DEFAULT_REMOTE
     freeze_minutes: float = DEFAULT_FREEZE_MINUTES
+    require_signed: MustSign = "members"  # who must sign what this clone believes (rigs §9.4)
 
     @property
-    def paths_chosen(self) -> tuple[str, ...]:
-        """The keys that lead to other files, as far as they are set; `control_plane: true` stays in `.bridge/`."""
-        signers = ("allowed_signers",) if self.allowed_signers else ()
-        return (*signers, "control_plane") if isinstance(self.control_plane, str) else signers
+    def trust_chosen(self) -> tuple[str, ...]:
+        """The keys that lead to other files or loosen trust, as far as they are set; `control_plane: true` does not."""
+        chosen = {
+            "allowed_signers": self.allowed_signers is not None,
+            "control_plane": isinstance(self.control_plane, str),
+            "require_signed": self.require_signed != "members",
+        }
+        return tuple(name for name, is_set in chosen.items() if is_set)
 
-    def without_paths(self) -> RigConfig:
-        return self._replace(allowed_signers=None, control_plane=self.control_plane is True)
+    def without_trust(self) -> RigConfig:
+        return self._replace(
+            allowed_signers=None, control_plane=self.control_plane is True, require_signed="members"
+        )
 
 
 class ConfigMissing(ConfigError):
@@ -74,6 +83,7 @@ def parse_config(raw: bytes) -> RigConfig:
         branch=_text_or_null(values, "branch") or DEFAULT_BRANCH,
         remote=_text_or_null(values, "remote") or DEFAULT_REMOTE,
         freeze_minutes=_minutes(values, "freeze_minutes"),
+        require_signed=_must_sign(values),
     )
 
 
@@ -156,6 +166,14 @@ def _control_plane(values: Mapping[str, Value]) -> str | bool:
     if not isinstance(value, str | bool):
         raise ConfigBroken("control_plane must be a path or true")
     return value
+
+
+def _must_sign(values: Mapping[str, Value]) -> MustSign:
+    value = values.get("require_signed", "members")
+    for known in MUST_SIGN:
+        if value == known:
+            return known
+    raise ConfigBroken(f"require_signed must be one of {', '.join(MUST_SIGN)}")
 
 
 def _minutes(values: Mapping[str, Value], name: str) -> float:

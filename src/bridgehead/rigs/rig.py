@@ -147,14 +147,14 @@ class Rig:
             config = parse_config(self.repository.read_file(CONFIG_PATH, MAX_CONFIG_BYTES))
         except FileMissing:
             raise ConfigMissing from None
-        chosen = config.paths_chosen
+        chosen = config.trust_chosen
         if not chosen or not self.repository.is_tracked(CONFIG_PATH):
             return config
         self.tell_once(
             f"warning: {CONFIG_PATH} is tracked, so {', '.join(chosen)} in it is ignored; "
             f"git rm --cached {CONFIG_PATH} makes it yours"
         )
-        return config.without_paths()
+        return config.without_trust()
 
     @cached_property
     def settings(self) -> RigConfig | None:

@@ -111,7 +111,7 @@ def test_each_envelope_says_whether_it_is_verified_unverified_or_broken_and_why(
     mac, win = rigs.world.mac, rigs.world.win
     key = with_signing_key(win.clone, tmp_path)
     win.clone.git("config", "commit.gpgsign", "true")
-    (tmp_path / "signers").write_text(f"mike@example.com {key.read_text()}")
+    (tmp_path / "signers").write_text(f"win-5080 {key.read_text()}")
     mac.clone.git("config", "gpg.ssh.allowedSignersFile", str(tmp_path / "signers"))
     mac.open("marks")
     mac.send("REQUEST", "marks", "win-5080", "first\n")
@@ -125,7 +125,7 @@ def test_each_envelope_says_whether_it_is_verified_unverified_or_broken_and_why(
 
     marks = re.findall(r'class="label (verified|unverified|broken)".*?class="soft">(.*?)</span>', shown, re.S)
     assert [mark for mark, _ in marks] == ["unverified", "verified", "broken"]
-    assert "not signed" in marks[0][1] and "vouches" in marks[1][1]
+    assert "not signed" in marks[0][1] and "signed by the key of whom it is from" in marks[1][1]
     assert "changed after it was sealed" in marks[2][1] and "changed after it was committed" in marks[2][1]
     (tmp_path / "signers").write_text("")
     assert "nobody here vouches for" in rigs.page(f"{mac.address}/marks"), "the list of signers changed"

@@ -11,7 +11,7 @@ import pytest
 
 from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.rigs.operations.new import NewRequest, new
+from bridgehead.rigs.operations.init import NewRequest, new
 from bridgehead.rigs.operations.send import SendRequest, send
 from bridgehead.rigs.views.results import Sent
 from dashboard.support.hostile import CORPUS

@@ -58,6 +58,10 @@ def catch_up(repository: Repository) -> None:
     assert repository.fast_forward(repository.fetch(WIRE)) is None
 
 
+def note(repository: Repository, text: str, *, only_here: bool = False) -> FreezeNote:
+    return FreezeNote(text, only_here, repository.blob_id(text.encode()))
+
+
 class RepositorySuite:
     def test_a_turn_travels_from_one_clone_to_the_other(self, pair: Pair):
         commit = send(pair.here, "demo-01/REQUEST.md", b"hello\n")
@@ -320,16 +324,16 @@ class RepositorySuite:
             pair.alone.wire()
 
     def test_a_freeze_is_planted_once_seen_by_others_and_lifted(self, pair: Pair):
-        assert pair.here.freeze(WIRE, "demo-01", "ours") == FreezeNote("ours")
+        assert pair.here.freeze(WIRE, "demo-01", "ours") == note(pair.here, "ours")
         assert isinstance(pair.there.freeze(WIRE, "demo-01", "theirs"), Raced)
-        assert pair.there.ask_freeze(WIRE, "demo-01") == FreezeNote("ours")
-        assert pair.there.freezes() == {"demo-01": FreezeNote("ours")}
-        assert pair.there.freeze(WIRE, "demo-01", "theirs", replaces=FreezeNote("ours")) == FreezeNote(
-            "theirs"
+        assert pair.there.ask_freeze(WIRE, "demo-01") == note(pair.here, "ours")
+        assert pair.there.freezes() == {"demo-01": note(pair.here, "ours")}
+        assert pair.there.freeze(WIRE, "demo-01", "theirs", replaces=note(pair.here, "ours")) == note(
+            pair.here, "theirs"
         )
 
         pair.here.fetch(WIRE)
-        assert pair.here.freezes() == {"demo-01": FreezeNote("theirs")}
+        assert pair.here.freezes() == {"demo-01": note(pair.here, "theirs")}
         assert pair.here.thaw(WIRE, "demo-01")
         pair.there.fetch(WIRE)
         assert pair.there.freezes() == {}
@@ -337,16 +341,16 @@ class RepositorySuite:
 
     def test_a_freeze_the_remote_refuses_is_kept_here(self, pair: Pair):
         pair.refuse_freezes()
-        assert pair.here.freeze(WIRE, "demo-01", "n") == FreezeNote("n", only_here=True)
+        assert pair.here.freeze(WIRE, "demo-01", "n") == note(pair.here, "n", only_here=True)
         pair.here.fetch(WIRE)
-        assert pair.here.ask_freeze(WIRE, "demo-01") == FreezeNote("n", only_here=True)
+        assert pair.here.ask_freeze(WIRE, "demo-01") == note(pair.here, "n", only_here=True)
         assert pair.here.thaw(WIRE, "demo-01")
         assert pair.here.freezes() == {}
 
     def test_asking_about_a_freeze_without_a_line_gives_the_last_known_state(self, pair: Pair):
         pair.here.freeze(WIRE, "demo-01", "n")
         pair.cut_the_line()
-        assert pair.here.ask_freeze(WIRE, "demo-01") == FreezeNote("n")
+        assert pair.here.ask_freeze(WIRE, "demo-01") == note(pair.here, "n")
 
     def test_a_turn_that_must_be_signed_is_refused_without_a_key(self, pair: Pair):
         (Path(pair.here.root) / "demo-01").mkdir(exist_ok=True)
@@ -370,8 +374,9 @@ class RepositorySuite:
         assert known[plain].signature is Signature.NONE
         assert known[signed].signature is Signature.KNOWN
         assert known[signed].principal == "op1@example.com"
-        assert known[signed].fingerprint_for("somebody") == pair.signer == pair.here.signing_key()
+        assert known[signed].key_names[0] == pair.signer == pair.here.signing_key()
         assert stranger[signed].signature is Signature.STRANGER
+        assert known[signed].holds and stranger[signed].holds and not known[plain].holds
 
     def test_an_excluded_path_and_a_hook_are_installed_once(self, pair: Pair):
         assert pair.here.exclude(".bridge/")

@@ -39,4 +39,4 @@ def test_it_stops_ordinary_rigs_and_lets_relays_through() -> None:
 def test_the_error_names_who_and_until_when() -> None:
     error = ThreadFrozen("demo-01", FREEZE)
     assert "thread frozen by mike-relay until 2026-05-15T10:15:00.000Z" in error.message
-    assert "--despite-freeze" in (error.hint or "")
+    assert "--despite-freeze" not in (error.hint or "")

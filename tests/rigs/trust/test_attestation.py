@@ -16,25 +16,27 @@ from bridgehead.rigs.trust.attestation import (
     Witness,
     is_relay_turn,
     make_nonce,
+    names_key,
     nonce_time_ms,
     relay_findings,
-    signature_findings,
 )
+from bridgehead.rigs.trust.membership import Standing
 from bridgehead.rigs.trust.verification_kinds import Kind
 
+KEY = "SHA256:ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopq"
 ATTESTED_AT = "2026-05-15T10:30:00.000Z"
 MOMENT = timestamp_ms(ATTESTED_AT) or 0
 TURN: dict[str, Value] = {
     "from": "mike-relay",
     "in_reply_to": "0" * 64,
-    "attested_by": "SHA256:key",
+    "attested_by": KEY,
     "attested_at": ATTESTED_AT,
     "nonce": make_nonce(MOMENT, 7),
 }
 WITNESS = Witness(
     signature=Signature.KNOWN,
-    fingerprint="SHA256:key",
-    signed_by_author=True,
+    key_names=(KEY,),
+    standing=Standing(on_record=True, must_sign=True, owns=True, is_known=True),
     committed_at_ms=MOMENT + 2_000,
     parent_known=True,
     nonce_seen_before=False,
@@ -44,7 +46,7 @@ RANDOM = st.integers(0, 2**RANDOM_BITS - 1)
 
 
 def findings(turn: dict[str, Value], witness: Witness = WITNESS, *, signers_known: bool = True) -> list[Kind]:
-    return list(relay_findings(turn, witness, signers_known=signers_known))
+    return list(relay_findings(turn, witness, signers_known=signers_known, must_sign="members"))
 
 
 def test_nothing_speaks_against_a_turn_that_was_signed_by_its_attester() -> None:
@@ -61,9 +63,12 @@ def test_a_relay_turn_needs_all_its_fields(name: str) -> None:
     [
         ({"signature": Signature.NONE}, Kind.RELAY_UNSIGNED),
         ({"signature": Signature.BAD}, Kind.SIGNATURE_BAD),
-        ({"signature": Signature.STRANGER}, Kind.SIGNER_UNKNOWN),
-        ({"fingerprint": "SHA256:other"}, Kind.ATTESTER_MISMATCH),
-        ({"signed_by_author": False}, Kind.ATTESTER_MISMATCH),
+        ({"signature": Signature.STRANGER, "standing": Standing()}, Kind.SIGNER_UNKNOWN),
+        ({"signature": Signature.STRANGER, "standing": Standing(on_record=True)}, Kind.IDENTITY_MISMATCH),
+        ({"key_names": ("SHA256:other",)}, Kind.ATTESTER_MISMATCH),
+        ({"standing": Standing(owns=True, is_known=True, wrong_author=True)}, Kind.ATTESTER_MISMATCH),
+        ({"standing": Standing(is_known=True)}, Kind.IDENTITY_MISMATCH),
+        ({"standing": Standing(retired=True)}, Kind.KEY_RETIRED),
         ({"parent_known": False}, Kind.PARENT_UNKNOWN),
         ({"nonce_seen_before": True}, Kind.NONCE_REPLAYED),
         ({"committed_at_ms": MOMENT + 600_001}, Kind.ATTESTED_TIME_SKEW),
@@ -120,20 +125,26 @@ def test_what_makes_a_relay_turn(frontmatter: dict[str, Value], expected: bool) 
 
 
 @pytest.mark.parametrize(
-    ("signature", "signers_known", "kinds"),
+    ("said", "names", "expected"),
     [
-        (Signature.NONE, True, []),
-        (Signature.BAD, True, [Kind.SIGNATURE_BAD]),
-        (Signature.STRANGER, True, [Kind.SIGNER_UNKNOWN]),
-        (Signature.KNOWN, True, []),
-        (Signature.BAD, False, []),
-        (Signature.STRANGER, False, []),
+        ("/home/mike/.ssh/id_ed25519.pub", [KEY], True),  # what the reference writes: it names no key
+        ("~/key with blanks", [KEY], True),
+        (KEY, [KEY], True),
+        ("SHA256:other", [KEY], False),
+        ("0xDEADBEEF", ["AAAA1111DEADBEEF"], True),
+        ("deadbeef!", ["AAAA1111DEADBEEF"], True),
+        ("0123456789ABCDEF", ["AAAA1111DEADBEEF"], False),
+        ("key::ssh-ed25519 AAAA", [KEY], False),
     ],
 )
-def test_an_ordinary_turn_need_not_be_signed(
-    signature: Signature, signers_known: bool, kinds: list[Kind]
-) -> None:
-    assert list(signature_findings(signature, relay=False, signers_known=signers_known)) == kinds
+def test_an_attester_names_the_key_or_none(said: str, names: list[str], expected: bool) -> None:
+    assert names_key(said, names) is expected
+
+
+def test_without_a_demand_an_unattested_turn_is_named_and_never_ok() -> None:
+    unsigned = WITNESS._replace(signature=Signature.NONE, key_names=())
+    found = list(relay_findings({"from": "mike-relay"}, unsigned, signers_known=True, must_sign="none"))
+    assert found == [Kind.RELAY_UNATTESTED]
 
 
 @settings(deadline=None)

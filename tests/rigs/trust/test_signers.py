@@ -7,11 +7,11 @@ import subprocess
 import pytest
 
 from bridgehead.errors import NotFound, UserError
+from bridgehead.rigs.trust.membership import Pin
 from bridgehead.rigs.trust.signers import (
     KeyInvalid,
     PrincipalInvalid,
     SignerKnown,
-    covers,
     parse_public_key,
     signers,
     with_signer,
@@ -110,7 +110,7 @@ def test_what_is_not_one_public_key_is_refused_and_never_echoed(text):
     ],
 )
 def test_principals_are_patterns_as_openssh_reads_them(principals, email, expected):
-    assert covers(principals, email) is expected
+    assert Pin("SHA256:x", tuple(principals.split(","))).covers(email) is expected
 
 
 def test_what_we_write_is_what_ssh_keygen_accepts(make_key, tmp_path):

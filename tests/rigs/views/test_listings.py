@@ -5,9 +5,18 @@ from __future__ import annotations
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.freeze import Freeze
+from bridgehead.rigs.threads.obligations import Obligation
 from bridgehead.rigs.threads.thread import ThreadSummary, turn_of
 from bridgehead.rigs.trust.verification_kinds import Kind, Verification, VerificationState
-from bridgehead.rigs.views.listings import Inbox, Notice, ShownEnvelope, Status, thread_blocks, thread_object
+from bridgehead.rigs.views.listings import (
+    Debt,
+    Inbox,
+    Notice,
+    ShownEnvelope,
+    Status,
+    thread_blocks,
+    thread_object,
+)
 from bridgehead.rigs.views.terminal import Style
 
 NOTICE = Notice(
@@ -29,16 +38,32 @@ NOTICE = Notice(
 )
 
 
+ROW = "thread=demo-01 type=REQUEST from=mac last=2026-05-15 file=REQUEST.md verification=verified"
+DEBT = Debt(NOTICE, Obligation(NOTICE.turn, "win"))
+
+
 def test_rows_below_the_count() -> None:
-    assert list(Inbox([NOTICE]).lines()) == [
+    assert list(Inbox([DEBT]).lines()) == [
         "rig-bridge: inbox waiting=1",
-        "thread=demo-01 type=REQUEST from=mac last=2026-05-15 file=REQUEST.md verification=verified",
+        ROW,
     ]
     assert list(Inbox([]).lines()) == ["rig-bridge: inbox waiting=0"]
+    all_of_it = Inbox([], [DEBT], [NOTICE], [DEBT], [(NOTICE.turn, NOTICE.turn)])
+    assert list(all_of_it.remarks()) == [
+        "others owe this rig 1 answers; inbox --owed lists them",
+        "thread demo-01 was closed more than once: REQUEST.md, REQUEST.md",
+        "the remote was last looked at never; sync --auto looks again",
+    ]
+    assert list(all_of_it.lines(with_owed=True)) == [
+        "rig-bridge: inbox waiting=2",
+        f"{ROW} state=delivered",
+        f"{ROW} escalated=true debtor=win",
+        f"{ROW} owed_by=win",
+    ]
 
 
 def test_items_are_watch_events_with_a_summary() -> None:
-    assert Inbox([NOTICE]).json_object() == {
+    assert Inbox([DEBT]).json_object() == {
         "schema_version": "1.0",
         "op": "inbox",
         "envelopes": [
@@ -52,8 +77,16 @@ def test_items_are_watch_events_with_a_summary() -> None:
                 "commit_sha": "1" * 40,
                 "verification": {"state": "verified", "kinds": []},
                 "tldr": "fans?",
+                "debtor": "win",
+                "state": "open",
+                "due": None,
+                "overdue": False,
             }
         ],
+        "owed": [],
+        "escalated": [],
+        "conflicts": [],
+        "rigs": [],
     }
 
 

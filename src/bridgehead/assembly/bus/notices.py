@@ -14,7 +14,7 @@ from typing import Final
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.pending import pending_list
 from bridgehead.bus.interfaces import Notice
-from bridgehead.contract.events import RecordedEvent
+from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.record_words import PendingKind, PendingState
 from bridgehead.control_plane.records import EventFilter, PendingFilter
@@ -25,8 +25,10 @@ _log: Final = logging.getLogger("bridgehead.bus")
 
 PENDING: Final = "pending"
 PULLED: Final = "rig.pulled"
+WAITING: Final = "rig.waiting"
+OVERDUE: Final = "rig.overdue"
 FOLLOWED: Final = EventFilter(
-    kinds=("notice", "pending.opened", "pending.answered", "pending.withdrawn", PULLED)
+    kinds=("notice", "pending.opened", "pending.answered", "pending.withdrawn", PULLED, WAITING, OVERDUE)
 )
 MAX_OPEN: Final = 20
 RETRY_S: Final = 5.0
@@ -82,6 +84,8 @@ class RecordNotices:
         event = recorded.event
         if event.kind == PULLED:
             return [_waiting(item) for item in self._new_envelopes(store)]
+        if event.kind in (WAITING, OVERDUE):
+            return _of_rig(event)
         if event.kind == "notice":
             kind, run_id, title, status = (str(event.data.get(key, "")) for key in _NOTICE_KEYS)
             return [Notice(kind=kind, id=run_id, title=title, status=status)]
@@ -98,6 +102,18 @@ class RecordNotices:
 
     def _open(self, store: Store) -> list[PendingItem]:
         return pending_list(self._assembly, store, _log.warning).items(PendingFilter(), limit=MAX_OPEN)
+
+
+def _of_rig(event: Event) -> list[Notice]:
+    """Answers that arrived, and answers that did not; the questions themselves are pending items."""
+    thread, debtor = str(event.data.get("thread", "")), event.data.get("debtor")
+    if event.kind == OVERDUE:
+        return [
+            Notice(kind="rig", id=thread, title=f"{debtor} is overdue in thread {thread}", status="needs_you")
+        ]
+    if not event.data.get("answers"):
+        return []
+    return [Notice(kind="rig", id=thread, title=f"an answer arrived in thread {thread}", status="finished")]
 
 
 def _waiting(item: PendingItem) -> Notice:

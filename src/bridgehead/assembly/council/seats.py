@@ -44,7 +44,7 @@ from bridgehead.council.seating.seating import LocalSeats
 from bridgehead.errors import BridgeheadError, NotFound
 from bridgehead.host.clock import Clock, SystemClock, parse_iso
 from bridgehead.rigs.operations.catalogue import catalogue
-from bridgehead.rigs.operations.new import NewRequest, new
+from bridgehead.rigs.operations.init import NewRequest, new
 from bridgehead.rigs.operations.send import SendRequest, send
 from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.operations.thread import thread

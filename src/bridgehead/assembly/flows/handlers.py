@@ -191,7 +191,7 @@ class RigHandler(Handler):
         return make_rig(str(self._project), say, CouncilReviews)
 
     def _ask_once(self, thread_id: str, request: AgentRequest) -> None:
-        from bridgehead.rigs.operations.new import NewRequest, new
+        from bridgehead.rigs.operations.init import NewRequest, new
         from bridgehead.rigs.operations.send import SendRequest, send
 
         rig = self._rig(self._say)

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -20,12 +22,17 @@ from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
 from bridgehead.contract.words import Trust
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.errors import BridgeheadError, FileError
+from bridgehead.errors import BridgeheadError, FileError, UserError
+from bridgehead.host.process import Command, run
 from bridgehead.rigs.envelope.text import iso_timestamp
-from bridgehead.rigs.operations.inbox import waiting_envelopes
+from bridgehead.rigs.operations.catalogue import catalogue
+from bridgehead.rigs.operations.inbox import desk
 from bridgehead.rigs.operations.send import SendRequest, send
 from bridgehead.rigs.rig import Reviews, Rig
+from bridgehead.rigs.threads.crossings import Seen
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.obligations import DebtState, Obligation, due_of
+from bridgehead.rigs.threads.thread import Turn
 from bridgehead.rigs.trust.verification_kinds import Verification, VerificationState
 from bridgehead.rigs.views.listings import Notice
 from bridgehead.rigs.views.result_format import stamped
@@ -52,13 +59,15 @@ class FencedEnvelope(NamedTuple):
     id: str
     notice: Notice
     text: str
+    debt: Obligation | None = None  # None: an answer or an end, which asks for nothing
 
     def block(self) -> str:
         turn = self.notice.turn
-        return (
-            f"{turn.type} in thread {turn.thread_id}, commit {turn.commit_sha}. "
-            f"To answer it: bridgehead answer {self.id} --file <your answer>\n{self.text}"
-        )
+        head = f"{turn.type} in thread {turn.thread_id}, commit {turn.commit_sha}."
+        if self.debt is None:
+            return f"{head} Delivered to you; it asks for no answer.\n{self.text}"
+        due = f" Due by {self.debt.due}." if self.debt.due else ""
+        return f"{head}{due} To answer it: bridgehead answer {self.id} --file <your answer>\n{self.text}"
 
 
 class EnvelopesForAgent(NamedTuple):
@@ -68,28 +77,42 @@ class EnvelopesForAgent(NamedTuple):
     preamble: str  # explains the marker; belongs before the first fenced text
     envelopes: Sequence[FencedEnvelope]
     left_out: int = 0  # older ones that wait too
+    delivered: Sequence[FencedEnvelope] = ()  # answers nobody here has seen before
 
     def prompt(self) -> str:
         """Everything in one text; the empty inbox is one sentence."""
         count = len(self.envelopes) + self.left_out
-        if not count:
+        if not count and not self.delivered:
             return f"No envelope waits for rig {self.rig_id}.\n"
         opening = f"{count} {'envelope waits' if count == 1 else 'envelopes wait'} for rig {self.rig_id}."
         if self.left_out:
             opening += f" The newest {len(self.envelopes)} follow."
-        return "\n\n".join([opening, self.preamble, *(fenced.block() for fenced in self.envelopes)]) + "\n"
+        if self.delivered:
+            opening += (
+                f" {len(self.delivered)} {'was' if len(self.delivered) == 1 else 'were'} delivered to it."
+            )
+        blocks = [fenced.block() for fenced in (*self.envelopes, *self.delivered)]
+        return "\n\n".join([opening, self.preamble, *blocks]) + "\n"
 
     def json_object(self) -> dict[str, object]:
-        items = [
-            {
-                "id": fenced.id,
-                **fenced.notice.json_object(),
-                "tldr": fenced.notice.turn.tldr or None,
-                "text": fenced.text,
-            }
-            for fenced in self.envelopes
-        ]
-        return stamped("inbox", envelopes=items, left_out=self.left_out, prompt=self.prompt())
+        return stamped(
+            "inbox",
+            envelopes=list(map(_fenced_object, self.envelopes)),
+            delivered=list(map(_fenced_object, self.delivered)),
+            left_out=self.left_out,
+            prompt=self.prompt(),
+        )
+
+
+def _fenced_object(fenced: FencedEnvelope) -> dict[str, object]:
+    turn = fenced.notice.turn
+    return {
+        "id": fenced.id,
+        **fenced.notice.json_object(),
+        "tldr": turn.tldr or None,
+        "due": fenced.debt.due or None if fenced.debt else None,
+        "text": fenced.text,
+    }
 
 
 def envelopes_for_agent(
@@ -102,13 +125,80 @@ def envelopes_for_agent(
 
     A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile is left out with a warning.
     """
-    waiting = [Notice(envelope.turn, verdict) for envelope, verdict in waiting_envelopes(rig)]
+    found = desk(rig, catalogue(rig, with_findings=True))
     fence = Fence(choose)
-    fenced = [found for notice in waiting[:most] if (found := _fenced(rig, fence, notice))]
-    return EnvelopesForAgent(rig.config.rig_id, fence.preamble, fenced, max(0, len(waiting) - most))
+    waiting = [_fenced(rig, fence, debt.asked, debt.owed) for debt in found.owes[:most]]
+    delivered = [_fenced(rig, fence, notice) for notice in found.delivered[:most]]
+    shown = [one for one in delivered if one is not None]
+    Seen(rig.repository.private_dir).note(one.notice.turn.path for one in shown)
+    return EnvelopesForAgent(
+        rig.config.rig_id,
+        fence.preamble,
+        [one for one in waiting if one is not None],
+        max(0, len(found.owes) - most),
+        shown,
+    )
 
 
-def _fenced(rig: Rig, fence: Fence, notice: Notice) -> FencedEnvelope | None:
+class ArrivalRunner:
+    """Runs a command of the operator's for each envelope that waits for a rig: once in this run, one at a time.
+
+    The envelope is on its standard input, fenced; what it prints goes to our stderr. It may take `timeout_seconds`.
+    """
+
+    def __init__(
+        self, rig: Rig, typed: str, timeout_seconds: float, thread_id: str | None, environ: Mapping[str, str]
+    ) -> None:
+        try:
+            self._argv = shlex.split(typed)
+        except ValueError as error:
+            raise UserError(f"watch: --exec cannot be split into words: {error}") from error
+        if not self._argv:
+            raise UserError("watch: --exec <command> is empty")
+        self._rig = rig
+        self._timeout_seconds = timeout_seconds
+        self._thread_id = thread_id
+        self._environ = environ
+        self._done: set[str] = set()
+
+    def run(self) -> Iterator[dict[str, object]]:
+        """Yield one object for each run, for whoever reads the events."""
+        found = desk(self._rig, catalogue(self._rig, with_findings=True))
+        waiting = [(debt.asked, debt.owed) for debt in found.owes if debt.owed.state is DebtState.OPEN]
+        delivered: list[tuple[Notice, Obligation | None]] = [(notice, None) for notice in found.delivered]
+        for notice, debt in reversed([*waiting, *delivered]):
+            turn = notice.turn
+            if turn.path in self._done or self._thread_id not in (None, turn.thread_id):
+                continue
+            self._done.add(turn.path)
+            fence = Fence(secrets.choice)
+            if fenced := _fenced(self._rig, fence, notice, debt):
+                yield self._run_one(turn, f"{fence.preamble}\n\n{fenced.block()}\n")
+
+    def _run_one(self, turn: Turn, prompt: str) -> dict[str, object]:
+        env = {**self._environ, "BRIDGEHEAD_THREAD": turn.thread_id, "BRIDGEHEAD_ENVELOPE": turn.path}
+        command = Command(self._argv, stdin=prompt, env=env, cwd=self._rig.repository.root)
+        result = run(command, timeout_seconds=self._timeout_seconds, idle_seconds=None, on_output=_to_stderr)
+        if result.exit_code == 0:
+            Seen(self._rig.repository.private_dir).note([turn.path])
+        elif result.reason:
+            self._rig.tell(f"warning: {self._argv[0]} was not started: {result.reason}")
+        return stamped(
+            "sync",
+            event="ran",
+            thread_id=turn.thread_id,
+            filename=turn.filename,
+            ended=str(result.ended),
+            exit_code=result.exit_code,
+        )
+
+
+def _to_stderr(_stream: str, chunk: bytes) -> None:
+    sys.stderr.buffer.write(chunk)
+    sys.stderr.buffer.flush()
+
+
+def _fenced(rig: Rig, fence: Fence, notice: Notice, debt: Obligation | None = None) -> FencedEnvelope | None:
     turn, verification = notice
     try:
         text = rig.repository.read_file(turn.path).decode("utf-8", "replace")
@@ -120,7 +210,7 @@ def _fenced(rig: Rig, fence: Fence, notice: Notice) -> FencedEnvelope | None:
             f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more characters in the file]"
         )
     inside = fence.wrap(text, origin=f"rig {turn.sender}, {turn.path}", trust=_TRUST[verification.state])
-    return FencedEnvelope(envelope_item_id(rig.repository.root, turn.path), notice, inside)
+    return FencedEnvelope(envelope_item_id(rig.repository.root, turn.path), notice, inside, debt)
 
 
 class PendingEnvelopes:
@@ -173,6 +263,11 @@ class PendingEnvelopes:
             return ()
 
 
+def _due(turn: Turn) -> str:
+    due = due_of(turn.status)
+    return f", due {due}" if due else ""
+
+
 def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification) -> PendingItem:
     turn, root = envelope.turn, rig.repository.root
     question = Question(
@@ -180,7 +275,7 @@ def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification) -> Pen
         kind=PendingKind.ENVELOPE,
         part=Part.RIGS,
         origin=f"rig {turn.sender}",
-        title=f'{turn.type} {turn.thread_id} "{turn.tldr or turn.status}" ({verification.state})',
+        title=f'{turn.type} {turn.thread_id} "{turn.tldr or turn.status}" ({verification.state}{_due(turn)})',
         prompt=rig.repository.read_file(turn.path).decode("utf-8", "replace"),
         project=root,
         context={

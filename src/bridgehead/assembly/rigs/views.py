@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -12,7 +13,13 @@ import msgspec
 from bridgehead.assembly.rigs.clones import RigClone
 from bridgehead.assembly.rigs.inbox import envelope_item_id
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.assembly.rigs.views_cache import ThreadSnapshot, cached_status, cached_thread, verifications
+from bridgehead.assembly.rigs.views_cache import (
+    ThreadSnapshot,
+    cached_desk,
+    cached_status,
+    cached_thread,
+    verifications,
+)
 from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.record_words import PendingKind
 from bridgehead.errors import BridgeheadError, NotFound, UserError
@@ -45,6 +52,15 @@ SENTENCES: Final = {
     Kind.PARENT_UNKNOWN: "what it answers is not in this thread",
     Kind.NONCE_REPLAYED: "its nonce was used before: it may be a replay",
     Kind.ATTESTED_TIME_SKEW: "the time it names is not the time it was made",
+    Kind.SIGNATURE_MISSING: "it is not signed, though this rig has a key on record",
+    Kind.IDENTITY_MISMATCH: "it is signed with a key that does not belong to whom it says it is from",
+    Kind.KEY_RETIRED: "it is signed with a key that was retired by then, or was compromised",
+    Kind.SIGNER_UNBOUND: "it is signed by a person this clone trusts, whose key is not this rig's",
+    Kind.RELAY_UNATTESTED: "it speaks for a person without that person's signature",
+    Kind.MEMBERSHIP_REFUSED: "it would change who takes part, by somebody who may not",
+    Kind.COUNCIL_ABSENT: "it does not say which council reviewed it",
+    Kind.COUNCIL_UNREADABLE: "what it says about its review cannot be read",
+    Kind.COUNCIL_MISMATCH: "the review it names says something else",
 }
 PAGE_LENGTH: Final = 50
 MOST_BODY: Final = 20_000
@@ -60,6 +76,11 @@ class ThreadLine(NamedTuple):
     """Envelopes of it that wait for this rig."""
     frozen: Freeze | None
     known: Catalogue
+    owed: int = 0
+    """Questions of ours in it that others have to answer."""
+    delivered: int = 0
+    """Answers to us that nobody has looked at."""
+    overdue: bool = False
 
     @property
     def heads(self) -> int:
@@ -151,14 +172,26 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
         known, found = cached_status(rig)
         freezes = standing_freezes(rig)
         rig_id = str(rig.config.rig_id)
+        on_desk = cached_desk(rig)
     except BridgeheadError as error:
         return CloneView(clone, problem=error.message)
     counted = _waiting_by_thread(rig, waiting)
+    owed = Counter(debt.asked.turn.thread_id for debt in on_desk.owed)
+    delivered = Counter(notice.turn.thread_id for notice in on_desk.delivered)
+    late = {d.asked.turn.thread_id for d in (*on_desk.owes, *on_desk.owed) if d.owed.is_overdue(rig.now_ms())}
     return CloneView(
         clone,
         rig_id,
         tuple(
-            ThreadLine(one, counted.get(one.thread_id, 0), freezes.get(one.thread_id), known)
+            ThreadLine(
+                one,
+                counted.get(one.thread_id, 0),
+                freezes.get(one.thread_id),
+                known,
+                owed[one.thread_id],
+                delivered[one.thread_id],
+                one.thread_id in late,
+            )
             for one in found.threads
         ),
         len(found.dirty_files),
@@ -262,7 +295,7 @@ def _waiting_by_thread(rig: Rig, waiting: Sequence[PendingItem]) -> dict[str, in
 def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:
     """Why an envelope stands as it does, at least one sentence."""
     if verification.state is VerificationState.VERIFIED:
-        return ("signed by a key this clone vouches for; the body is the one that was sealed",)
+        return ("signed by the key of whom it is from; the body is the one that was sealed",)
     if verification.kinds:
         return tuple(SENTENCES[kind] for kind in verification.kinds)
     if not committed:

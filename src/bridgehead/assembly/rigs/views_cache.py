@@ -8,11 +8,12 @@ from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
-from bridgehead.rigs.operations.inbox import waiting_envelopes
+from bridgehead.rigs.operations.identities import allowed_signers_file
+from bridgehead.rigs.operations.inbox import Desk, desk, listed_debts
 from bridgehead.rigs.operations.status import status_of
 from bridgehead.rigs.operations.thread import verify_listed
-from bridgehead.rigs.operations.verification import allowed_signers_file
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.output_cache import state_of
@@ -76,7 +77,7 @@ class ThreadSnapshot(NamedTuple):
 
 _clones: Cache[str, Catalogue] = Cache(MOST_CLONES)
 _statuses: Cache[str, Status] = Cache(MOST_CLONES)
-_inboxes: Cache[str, Inbox] = Cache(MOST_INBOXES)
+_desks: Cache[str, Desk] = Cache(MOST_INBOXES)
 _threads: Cache[tuple[str, str], ThreadSnapshot] = Cache(MOST_THREADS)
 _verdicts: Cache[tuple[str, str], Verification] = Cache(MOST_VERDICTS)
 
@@ -92,11 +93,21 @@ def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
 
 def cached_inbox(rig: Rig) -> Inbox:
     """What waits for a rig, newest first."""
+    known, _ = _cached_catalogue(rig)
+    return listed_debts(known, cached_desk(rig).owes)
+
+
+def cached_desk(rig: Rig) -> Desk:
+    """Everything that concerns a rig; what is overdue, and what was looked at, may have changed since."""
     known, state = _cached_catalogue(rig)
     if state is None:
-        return waiting_envelopes(rig, known)
-    verified_with = (state, _stamp(allowed_signers_file(rig)))
-    return _inboxes.get_or_make(rig.repository.root, verified_with, lambda: waiting_envelopes(rig, known))
+        return desk(rig, known)
+    verified_with = (
+        state,
+        _stamp(allowed_signers_file(rig)),
+        _stamp_of(rig.repository.private_dir / "seen.json"),
+    )
+    return _desks.get_or_make(rig.repository.root, verified_with, lambda: desk(rig, known))
 
 
 def _cached_catalogue(rig: Rig) -> tuple[Catalogue, str | None]:
@@ -129,10 +140,12 @@ def verifications(
     """What speaks for and against envelopes of a thread, in the order given."""
     root, head = rig.repository.root, thread.known.survey.head
     signers = _stamp(allowed_signers_file(rig))
+    has_members = rig.repository.has_directory(MEMBERS_THREAD)
 
     def state_for(envelope: ListedEnvelope) -> Hashable:
-        # A relay turn is judged against the whole repository: its nonce must be new, its parent known.
-        return (envelope, signers, head if envelope.is_relay else None)
+        # A relay turn is judged against the whole repository: its nonce must be new, its parent known. Where there
+        # are members, everything is.
+        return (envelope, signers, head if envelope.is_relay or has_members else None)
 
     found = {one.path: _verdicts.get((root, one.path), state_for(one)) for one in envelopes}
     missing = [envelope for envelope in envelopes if found[envelope.path] is None]
@@ -155,6 +168,10 @@ def _thread_snapshot(known: Catalogue, thread_id: str) -> ThreadSnapshot:
         known.is_closed(thread_id),
         listing.unreadable,
     )
+
+
+def _stamp_of(path: Path) -> str:
+    return _stamp(path) if path.exists() else ""
 
 
 def _stamp(path: Path | None) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
 
+MAX_BODY_BYTES = 50 * 1024 * 1024
 SHARED_FLAGS = frozenset({"--json", "--no-color", "--debug", "--help"})
 
 
@@ -79,3 +82,28 @@ def _next_value(flag: str, rest: list[str]) -> str:
     if not rest or rest[0].startswith("--"):
         raise ArgumentRefused(f"flag {flag} requires a value")
     return rest.pop(0)
+
+
+def body_reader(typed: str | None) -> Callable[[], str] | None:
+    """Reads the body when its turn in the checks has come; `-` is standard input."""
+    if typed is None:
+        return None
+    return lambda: _read_body(typed)
+
+
+def _read_body(typed: str) -> str:
+    raw = sys.stdin.buffer.read(MAX_BODY_BYTES + 1) if typed == "-" else _read_file(typed)
+    if len(raw) > MAX_BODY_BYTES:
+        raise UserError(f"--body-file {typed} is larger than the 50 MiB an envelope may have")
+    return raw.decode("utf-8", "replace")
+
+
+def _read_file(typed: str) -> bytes:
+    """Read a file, or a pipe with a name, as `<(command)` is."""
+    from bridgehead.host.file_errors import translated
+
+    with translated(typed, "read"):
+        if not typed or not Path(typed).exists():
+            raise UserError(f"--body-file not found: {typed}")
+        with Path(typed).open("rb") as file:
+            return file.read(MAX_BODY_BYTES + 1)

@@ -31,15 +31,17 @@ def _flags(
 
 COMMANDS: dict[str, RigCommand] = {
     "init": RigCommand(
-        _flags({"--force"}, {"--rig-id", "--display-name"}),
-        "--rig-id <id> [--display-name <name>] [--force]",
+        _flags({"--force", "--sign"}, {"--rig-id", "--display-name", "--signing-key"}),
+        "--rig-id <id> [--display-name <name>] [--sign | --signing-key <file>] [--force]",
         "Give this clone its identity.",
         (
             ("--rig-id <id>", "lowercase letters, digits, hyphens; names ending in -relay speak for a human"),
             ("--display-name <name>", "shown beside the id, at most 80 characters"),
+            ("--sign", "make a key of its own, or use a person's where the rig speaks for one, and sign"),
+            ("--signing-key <file>", "sign with this SSH key"),
             ("--force", "overwrite an identity and the commit-msg hook"),
         ),
-        ("rig-bridge init --rig-id mac-m5max",),
+        ("rig-bridge init --rig-id mac-m5max --sign",),
     ),
     "new": RigCommand(
         _flags({"--force"}, positionals=1),
@@ -51,7 +53,7 @@ COMMANDS: dict[str, RigCommand] = {
     "send": RigCommand(
         _flags(
             _POSTING | {"--despite-freeze", "--unattested"},
-            {"--thread", "--status", "--tldr", "--body-file", "--council"},
+            {"--thread", "--status", "--tldr", "--body-file", "--council", "--by"},
             {"--to", "--ref"},
             positionals=1,
         ),
@@ -64,6 +66,7 @@ COMMANDS: dict[str, RigCommand] = {
             ("--status <text>", "begins with ▶ ⏸ 🎯 ✅ or ❌; default: ▶ <TYPE> sent"),
             ("--tldr <text>", "one line that says it, at most 280 characters"),
             ("--body-file <path>", "the body; - reads standard input"),
+            ("--by <time>", "when it is to be done; of an ACK, when it will be: a time, or 30m, 2h, 3d"),
             ("--ref <sha|auto>", "a commit this answers, or the heads of the thread; repeatable"),
             (
                 "--council <id>",
@@ -155,10 +158,13 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge verify", "rig-bridge verify cuda-build-03 --json"),
     ),
     "inbox": RigCommand(
-        _flags({"--prompt"}),
-        "[--prompt]",
-        "What is addressed to this rig and not answered yet.",
-        (("--prompt", "print the envelopes themselves, fenced as foreign text, to put before an agent"),),
+        _flags({"--prompt", "--owed"}),
+        "[--owed | --prompt]",
+        "What this rig owes, and what was delivered to it and not seen.",
+        (
+            ("--owed", "also what others owe this rig"),
+            ("--prompt", "print the envelopes themselves, fenced as foreign text, to put before an agent"),
+        ),
         ("rig-bridge inbox", "rig-bridge inbox --prompt | claude -p"),
     ),
     "quarantine": RigCommand(
@@ -174,16 +180,69 @@ COMMANDS: dict[str, RigCommand] = {
     "trust": RigCommand(
         _flags(positionals=3),
         "list | add <principal> <key or .pub file> | remove <principal>",
-        "Whose signatures count.",
-        (),
-        ("rig-bridge trust add mike@example.com ~/keys/mike.pub", "rig-bridge trust list"),
+        "Whose signatures count in this clone, pinned by hand.",
+        (("<principal>", "a person's e-mail address (mike@… speaks as mike and mike-relay), or a rig id"),),
+        (
+            "rig-bridge trust add mike@example.com ~/keys/mike.pub",
+            "rig-bridge trust add windows-5080 ~/keys/windows.pub",
+            "rig-bridge trust list",
+        ),
+    ),
+    "member": RigCommand(
+        _flags(
+            {"--no-push", "--no-retry"}, {"--role", "--human", "--freeze-minutes", "--since"}, positionals=3
+        ),
+        "list | add [<rig> [<key>]] | rotate [<rig>] [<key>] | remove <rig> | leave",
+        "Who takes part in this bridge, with which keys: signed, shared, dated.",
+        (
+            ("list", "members, their keys, and who asks to be let in"),
+            ("add", "join with this rig's key; add <rig> lets in who asked, add <rig> <key> a key you have"),
+            (
+                "rotate",
+                "sign with another key from now on (a new one, or the file given); the old one is retired",
+            ),
+            ("remove <rig>, leave", "end a membership; what was signed before stays verified"),
+            ("--role <role>", "human, rig or observer; a human's rig ends in -relay"),
+            ("--human <rig>", "who hears of it when this rig is overdue"),
+            ("--freeze-minutes <n>", "the longest freeze this member may ask for; 0 for none"),
+            ("--since <time>", "with rotate and remove: what the old key signed from then on does not count"),
+        ),
+        (
+            "rig-bridge member add",
+            "rig-bridge member add windows-5080",
+            "rig-bridge member rotate --since 2026-11-15T10:00:00Z",
+        ),
     ),
     "watch": RigCommand(
-        _flags({"--auto", "--no-heartbeat"}, {"--interval"}, positionals=1),
-        "[<thread-id>] [--auto] [--interval <s>] [--no-heartbeat]",
+        _flags({"--auto", "--no-heartbeat"}, {"--interval", "--exec", "--timeout"}, positionals=1),
+        "[<thread-id>] [--auto] [--exec <command> [--timeout <time>]] [--interval <s>] [--no-heartbeat]",
         "Fetch again and again, one JSON object per line and event.",
-        (("--auto", "also pull what may be pulled"),),
-        ("rig-bridge watch --auto | jq .event",),
+        (
+            ("--auto", "also pull what may be pulled"),
+            (
+                "--exec <command>",
+                "pull, and run this for each envelope that waits for this rig, one at a time",
+            ),
+            ("--timeout <time>", "how long one run may take, default 10m"),
+        ),
+        ("rig-bridge watch --auto | jq .event", "rig-bridge watch --exec 'claude -p'"),
+    ),
+    "wait": RigCommand(
+        _flags(values={"--thread", "--for", "--timeout", "--interval"}),
+        "[--thread <id>] [--for <TYPE>[,<TYPE>…]] [--timeout <time>] [--interval <s>]",
+        "Wait until something is there for this rig: a question, or an answer nobody has seen.",
+        (
+            ("--for <TYPE>", "wait for envelopes of these types only"),
+            ("--timeout <time>", "at most so long, default 10m; 0 looks once. Nothing by then: exit 1"),
+        ),
+        ("rig-bridge wait --thread cuda-build-03 --for RESULT --timeout 30m",),
+    ),
+    "push": RigCommand(
+        _flags(),
+        "",
+        "Bring what is committed here to the others, on top of what they have pushed.",
+        (),
+        ("rig-bridge push",),
     ),
     "reconcile": RigCommand(
         _flags(values={"--thread"}),

@@ -7,13 +7,11 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from bridgehead.cli.rigs.arguments import ArgumentRefused, Arguments
+from bridgehead.cli.rigs.arguments import ArgumentRefused, Arguments, body_reader
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
-from bridgehead.host.file_errors import translated
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.terminal import EncodedText, Style, uses_colour
 
@@ -22,13 +20,18 @@ if TYPE_CHECKING:
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
 
-MAX_BODY_BYTES = 50 * 1024 * 1024
-
-
 class Result(Protocol):
     """What an operation returns when one line says it."""
 
     def line(self) -> str: ...
+
+    def json_object(self) -> dict[str, object]: ...
+
+
+class Listing(Protocol):
+    """What an operation returns when it takes a few lines."""
+
+    def lines(self) -> list[str]: ...
 
     def json_object(self) -> dict[str, object]: ...
 
@@ -60,6 +63,12 @@ class RigConsole(NamedTuple):
         else:
             self.put(result.line() + "\n")
 
+    def emit_lines(self, result: Listing) -> None:
+        if self.as_json:
+            self.put_object(result.json_object())
+        else:
+            self.put("\n".join(result.lines()) + "\n")
+
     def style(self) -> Style:
         terminal = sys.stdout.isatty()
         colour = uses_colour(
@@ -86,50 +95,33 @@ def _put_out(text: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def body_reader(typed: str | None) -> Callable[[], str] | None:
-    """Reads the body when its turn in the checks has come; `-` is standard input."""
-    if typed is None:
-        return None
-    return lambda: _read_body(typed)
-
-
-def _read_body(typed: str) -> str:
-    raw = sys.stdin.buffer.read(MAX_BODY_BYTES + 1) if typed == "-" else _read_file(typed)
-    if len(raw) > MAX_BODY_BYTES:
-        raise UserError(f"--body-file {typed} is larger than the 50 MiB an envelope may have")
-    return raw.decode("utf-8", "replace")
-
-
-def _read_file(typed: str) -> bytes:
-    """Read a file, or a pipe with a name, as `<(command)` is."""
-    with translated(typed, "read"):
-        if not typed or not Path(typed).exists():
-            raise UserError(f"--body-file not found: {typed}")
-        with Path(typed).open("rb") as file:
-            return file.read(MAX_BODY_BYTES + 1)
-
-
 def init(console: RigConsole) -> int:
     from bridgehead.rigs.operations.init import InitRequest, check_identity
     from bridgehead.rigs.operations.init import init as give_identity
 
     arguments = console.arguments
     request = InitRequest(
-        arguments.value("--rig-id"), arguments.value("--display-name"), arguments.has("--force")
+        arguments.value("--rig-id"),
+        arguments.value("--display-name"),
+        arguments.has("--force"),
+        arguments.has("--sign"),
+        arguments.value("--signing-key"),
     )
     identity = check_identity(request)
     rig = console.make_rig()
-    placed = give_identity(rig.repository, identity, force=request.force)
+    placed = give_identity(rig.repository, identity, request)
     console.emit(placed.result)
     console.say(f"initialized rig {identity.rig_id}")
     console.say("config .bridge/config.yaml, kept out of commits by .git/info/exclude")
     console.say(f"hook {placed.hook_path}")
+    if placed.result.signing_key:
+        console.say("git signs in this clone from now on; `member add` puts the key on record for the others")
     return ExitCode.DONE
 
 
 def new(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.new import NewRequest
-    from bridgehead.rigs.operations.new import new as open_thread
+    from bridgehead.rigs.operations.init import NewRequest
+    from bridgehead.rigs.operations.init import new as open_thread
 
     request = NewRequest(console.arguments.positional(0), console.arguments.has("--force"))
     result = open_thread(console.make_rig(), request)
@@ -159,6 +151,7 @@ def send(console: RigConsole) -> int:
             despite_freeze=arguments.has("--despite-freeze"),
             unattested=arguments.has("--unattested"),
             allow_secret=arguments.has("--allow-secret"),
+            by=arguments.value("--by"),
             council=_council_finder(rig, arguments.value("--council")),
         ),
     )
@@ -295,7 +288,35 @@ def inbox(console: RigConsole) -> int:
     if console.as_json:
         console.put_object(found.json_object())
     else:
-        console.page(f"{line}\n" for line in found.lines(style=console.style()))
+        with_owed = console.arguments.has("--owed")
+        console.page(f"{line}\n" for line in found.lines(style=console.style(), with_owed=with_owed))
+    for remark in found.remarks():
+        console.say(remark)
+    return ExitCode.DONE
+
+
+def wait(console: RigConsole) -> int:
+    from bridgehead.rigs.envelope.fields import parse_message_type, parse_thread_id
+    from bridgehead.rigs.operations.watch import WaitRequest, parse_interval, parse_timeout
+    from bridgehead.rigs.operations.watch import wait as wait_for_envelope
+
+    arguments = console.arguments
+    thread_id, types = arguments.value("--thread"), arguments.value("--for")
+    request = WaitRequest(
+        parse_thread_id(thread_id) if thread_id is not None else None,
+        frozenset(map(parse_message_type, types.split(",")) if types is not None else ()),
+        parse_timeout(arguments.value("--timeout")),
+        parse_interval(arguments.value("--interval"), fetching=True),
+    )
+    found = wait_for_envelope(console.make_rig(), request)
+    console.emit_lines(found)
+    return ExitCode.DONE if found.arrived else ExitCode.USER
+
+
+def push(console: RigConsole) -> int:
+    from bridgehead.rigs.operations.posting import push_unsent
+
+    console.emit(push_unsent(console.make_rig()))
     return ExitCode.DONE
 
 
@@ -317,11 +338,7 @@ def quarantine(console: RigConsole) -> int:
     if verb not in ("list", "show") or (verb == "list" and path is not None):
         raise ArgumentRefused("quarantine: list, or show <path>")
     rig = console.make_rig()
-    found = list_quarantine(rig) if verb == "list" else show_quarantine(rig, path)
-    if console.as_json:
-        console.put_object(found.json_object())
-    else:
-        console.put("\n".join(found.lines()) + "\n")
+    console.emit_lines(list_quarantine(rig) if verb == "list" else show_quarantine(rig, path))
     return ExitCode.DONE
 
 
@@ -339,12 +356,42 @@ def trust(console: RigConsole) -> int:
         found = trusting.remove_signer(rig, first)
     else:
         raise ArgumentRefused("trust: list, add <principal> <key or .pub file>, or remove <principal>")
-    if console.as_json:
-        console.put_object(found.json_object())
-    else:
-        console.put("\n".join(found.lines()) + "\n")
+    console.emit_lines(found)
     if found.file:
         console.say(f"file {found.file}")
+    return ExitCode.DONE
+
+
+def member(console: RigConsole) -> int:
+    from bridgehead.rigs.operations.trust import MemberRequest
+    from bridgehead.rigs.operations.trust import member as change_members
+
+    arguments = console.arguments
+    verb, first, second = (arguments.positional(number) for number in range(3))
+    most = {"list": 0, "leave": 0, "remove": 1, "add": 2, "rotate": 2}.get(verb or "")
+    if most is None or len(arguments.positionals) - 1 > most:
+        raise ArgumentRefused(
+            "member: list, add [<rig> [<key>]], rotate [<rig>] [<key>], remove <rig> or leave"
+        )
+    if verb == "rotate" and second is None:
+        first, second = None, first
+    request = MemberRequest(
+        verb,
+        first,
+        second,
+        arguments.value("--role"),
+        arguments.value("--human"),
+        arguments.value("--freeze-minutes"),
+        arguments.value("--since"),
+        push=not arguments.has("--no-push"),
+        retry=not arguments.has("--no-retry"),
+    )
+    found = change_members(console.make_rig(), request)
+    console.emit_lines(found)
+    if found.landed:
+        _say_posted(
+            console, f"member {verb}", found.landed.path, found.landed.commit, pushed=found.landed.pushed
+        )
     return ExitCode.DONE
 
 
@@ -386,9 +433,32 @@ def _watch(console: RigConsole, op: str, thread_id: str | None) -> int:
     )
     rig = console.make_rig()
     rig.sleep = _sleep_while_read
+    on_arrival = _arrival_runner(console, rig, request.thread_id)
+    if on_arrival is not None:
+        request = request._replace(sync=request.sync._replace(auto=True))
     for event in follow(rig, request):
         console.put_object(event)
+        if on_arrival is not None and event["event"] in ("snapshot", "pulled", "envelope"):
+            on_arrival()
     return ExitCode.DONE
+
+
+def _arrival_runner(console: RigConsole, rig: Rig, thread_id: str | None) -> Callable[[], None] | None:
+    """Runs the command of --exec for what waits for this rig, each envelope once."""
+    typed = console.arguments.value("--exec")
+    if typed is None:
+        return None
+    from bridgehead.assembly.rigs.inbox import ArrivalRunner
+    from bridgehead.rigs.operations.watch import parse_timeout
+
+    timeout = parse_timeout(console.arguments.value("--timeout"))
+    runner = ArrivalRunner(rig, typed, timeout, thread_id, console.environ)
+
+    def run() -> None:
+        for outcome in runner.run():
+            console.put_object(outcome)
+
+    return run
 
 
 def _sleep_while_read(seconds: float) -> None:
@@ -425,5 +495,5 @@ def _refuse_type_with(begin: bool, abort: bool, message_type: str | None) -> Non
 
 
 def _say_posted(console: RigConsole, what: str, path: str, commit: str, *, pushed: bool) -> None:
-    where = "pushed" if pushed else "not pushed yet: git push"
+    where = "pushed" if pushed else "not pushed yet: rig-bridge push"
     console.say(f"{what} as {path}, commit {commit[:7]}, {where}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridgehead.assembly.council.reviews import CouncilReviews
-from bridgehead.assembly.rigs.inbox import envelopes_for_agent
+from bridgehead.assembly.rigs.inbox import FencedEnvelope, envelopes_for_agent
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.mcp_server.tools.call import Caller, ToolReply
 from bridgehead.mcp_server.tools.schemas import (
@@ -20,28 +20,31 @@ HOW_TO_ANSWER = "Answer an envelope with the tool `answer` and its id, or start 
 
 
 def inbox(caller: Caller, wanted: RigInboxArguments) -> ToolReply:
-    """What waits for the rig of this clone, fenced."""
+    """What waits for the rig of this clone and what was delivered to it, fenced."""
     waiting = envelopes_for_agent(make_rig(str(caller.assembly.cwd), caller.warn), most=wanted.limit)
-    entries = [
-        InboxEntry(
-            id=fenced.id,
-            thread=fenced.notice.turn.thread_id,
-            type=fenced.notice.turn.type,
-            sender=str(fenced.notice.turn.sender),
-            commit=fenced.notice.turn.commit_sha,
-            verification=fenced.notice.verification.state.value,
-            text=fenced.text,
-        )
-        for fenced in waiting.envelopes
-    ]
     result = RigInboxResult(
         note=waiting.preamble,
         rig=str(waiting.rig_id),
-        envelopes=entries,
+        envelopes=list(map(_entry, waiting.envelopes)),
+        delivered=list(map(_entry, waiting.delivered)),
         left_out=waiting.left_out,
-        next=HOW_TO_ANSWER if entries else "",
+        next=HOW_TO_ANSWER if waiting.envelopes else "",
     )
     return ToolReply(result, waiting.prompt())
+
+
+def _entry(fenced: FencedEnvelope) -> InboxEntry:
+    turn = fenced.notice.turn
+    return InboxEntry(
+        id=fenced.id,
+        thread=turn.thread_id,
+        type=turn.type,
+        sender=str(turn.sender),
+        commit=turn.commit_sha,
+        verification=fenced.notice.verification.state.value,
+        due=fenced.debt.due or None if fenced.debt else None,
+        text=fenced.text,
+    )
 
 
 def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
@@ -54,6 +57,7 @@ def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
         tldr=wanted.tldr,
         body=lambda: wanted.body,
         references=tuple(wanted.references),
+        by=wanted.by,
         push=wanted.push,
     )
     sent = send_envelope(make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews), request)

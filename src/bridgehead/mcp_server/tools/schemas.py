@@ -124,6 +124,10 @@ class RigSendArguments(Arguments, frozen=True, kw_only=True):
     status: Annotated[Name | None, Meta(description="Status marker, where the type has one.")] = None
     tldr: Annotated[Name | None, Meta(description="One sentence for the listing.")] = None
     references: Annotated[Names, Meta(description="Commits it answers; `auto` finds them.")] = []
+    by: Annotated[
+        Name | None,
+        Meta(description="With a question or an ACK: when it is to be done; a time, or 30m, 2h, 3d."),
+    ] = None
     push: Annotated[bool, Meta(description="Also push it.")] = True
 
 
@@ -231,12 +235,14 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
     sender: str
     commit: str | None
     verification: str
+    due: str | None = None
     text: str
 
 
 class RigInboxResult(Result, frozen=True, kw_only=True):
     rig: str
     envelopes: list[InboxEntry]
+    delivered: list[InboxEntry] = []
     left_out: int
     next: str = ""
 

@@ -25,6 +25,7 @@ RELAY_TYPES = ("DECISIONS", "RESPONSE", "ACK")
 TLDR_SOFT_CAP = 280
 REVIEWED_TYPE = "RESULT"  # what a council may have looked at before it is handed on (design §1)
 DISPLAY_NAME_CAP = 80
+MEMBERS_THREAD = "bridge-members"  # holds who takes part (rigs §10); nobody opens it or writes to it by hand
 UNLISTED_DIRECTORIES = frozenset({"node_modules", "dist"})  # rigs §2: build folders, never threads
 _THREAD_ID = re.compile("[a-z0-9][a-z0-9-]*[a-z0-9]")
 _COMMIT_REF = re.compile("[0-9a-f]{7,40}")
@@ -126,10 +127,20 @@ def parse_thread_id(typed: str) -> str:
 
 
 def parse_new_thread_id(typed: str) -> str:
-    """Return the id of a thread that may be opened: valid, and not a name that listings skip."""
+    """Return the id of a thread that may be opened: valid, and neither ours nor a name that listings skip."""
     if parse_thread_id(typed) in UNLISTED_DIRECTORIES:
         raise ThreadIdReserved(typed)
+    refuse_members_thread(typed)
     return typed
+
+
+def refuse_members_thread(thread_id: str) -> None:
+    """Keep turns of people and agents out of the thread that says who takes part."""
+    if thread_id == MEMBERS_THREAD:
+        raise UserError(
+            f'thread-id "{MEMBERS_THREAD}" is reserved: it holds who takes part in the bridge',
+            hint="rig-bridge member list; rig-bridge member --help",
+        )
 
 
 def parse_message_type(typed: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.errors import UserError
+from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.envelope.names import arrives_as_envelope
 from bridgehead.rigs.repositories.records import CommitRecord, Incoming
 from bridgehead.rigs.rig import Rig
@@ -21,6 +22,7 @@ from bridgehead.rigs.trust.incoming_changes import (
     SyncReport,
     report_changes,
 )
+from bridgehead.rigs.trust.membership import ARRIVING, Place
 from bridgehead.rigs.trust.verification_kinds import (
     PathFindings,
     VerificationReport,
@@ -30,11 +32,12 @@ from bridgehead.rigs.trust.verification_kinds import (
 )
 
 if TYPE_CHECKING:
+    from bridgehead.rigs.operations.identities import Identities
     from bridgehead.rigs.operations.verification import Committed, Subject
 
 REMEDIES = {
     Refusal.NON_APPEND: "the remote did not only append; look at the changes before you merge anything by hand",
-    Refusal.BOTH_AHEAD: "both sides have new commits; git pull --rebase, then git push",
+    Refusal.BOTH_AHEAD: "both sides have new commits; rig-bridge push takes theirs in and puts yours on top",
     Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
 }
 TAKE_NON_ENVELOPES = "files that are no envelopes: rig-bridge sync --auto --accept-non-envelope takes them"
@@ -97,7 +100,8 @@ def inspect(rig: Rig, remote_head: str, accepted: Acceptance, *, rebuilds: bool 
     history = rig.repository.commits_between(incoming.base, incoming.remote_head)
     arriving = _arriving(rig, incoming, history)
     subjects = subjects_of(rig, arriving)
-    judged = list(Verifier(rig, earlier=lambda: _committed_here(rig)).judge(subjects))
+    identities = _identities(rig, arriving, history)
+    judged = list(Verifier(rig, lambda: _committed_here(rig), identities).judge(subjects))
     findings = findings_of(subjects, judged)
     report = _with_hidden_changes(report, findings, history)
     refusal = report.refusal(accept_non_envelope=accepted.non_envelope, rebuilds=rebuilds)
@@ -136,9 +140,26 @@ def settle(rig: Rig, arrival: Arrival, *, moved: bool) -> None:
         rig.ledger.received(arrival.taken_in)
         apart = {"quarantined": len(arrival.quarantined)} if arrival.quarantined else {}
         rig.announce("rig.pulled", commit=head, outcome="pulled", envelopes=len(arrival.taken_in), **apart)
+        _say_what_waits(rig, frozenset(arrival.taken_in))
     elif arrival.refusal is not None:
         rig.ledger.refused(str(arrival.refusal))
         rig.announce("rig.refused", commit=head, outcome=str(arrival.refusal))
+
+
+def _say_what_waits(rig: Rig, arrived: frozenset[str]) -> None:
+    """Say, and announce, what of it concerns this rig."""
+    if rig.settings is None or not arrived:
+        return
+    from bridgehead.rigs.operations.catalogue import catalogue
+    from bridgehead.rigs.operations.inbox import desk
+
+    found = desk(rig, catalogue(rig, with_findings=True))
+    asked = [debt.asked.turn for debt in found.owes if debt.asked.turn.path in arrived]
+    answers = [notice.turn for notice in found.delivered if notice.turn.path in arrived]
+    if asked or answers:
+        rig.tell(f"for this rig: {len(asked)} to answer, {len(answers)} answers; rig-bridge inbox shows them")
+        first = (*asked, *answers)[0]
+        rig.announce("rig.waiting", thread=first.thread_id, questions=len(asked), answers=len(answers))
 
 
 def narrate(rig: Rig, arrival: Arrival) -> None:
@@ -195,8 +216,28 @@ def _arriving(rig: Rig, incoming: Incoming, history: list[CommitRecord]) -> list
     known = {path: entry.blob for path, entry in before.items()}
     return [
         found._replace(rewritten=found.rewritten or known.get(found.path, found.blob) != found.blob)
-        for found in committed_envelopes(history, counts=arrives_as_envelope)
+        for found in committed_envelopes(history, arrives_as_envelope, first_position=ARRIVING)
     ]
+
+
+def _identities(rig: Rig, arriving: list[Committed], history: list[CommitRecord]) -> Identities:
+    """Who is who for what arrives: the membership here, and then what comes with it, each at its own place."""
+    from bridgehead.rigs.operations.identities import Identities, RawEntry
+
+    entries = [
+        RawEntry(
+            found.path,
+            found.blob,
+            Place(found.added_by.commit, found.position, found.added_by.committed_at),
+            found.added_by.signed,
+        )
+        for found in arriving
+        if found.path.startswith(f"{MEMBERS_THREAD}/") and not found.is_symlink
+    ]
+    is_graph = any(len(commit.parents) > 1 for commit in history)
+    return Identities(
+        rig, entries, {commit.commit: commit.parents for commit in history} if is_graph else None
+    )
 
 
 def _with_hidden_changes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.envelope import Envelope
@@ -12,7 +12,7 @@ from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Causality
 from bridgehead.rigs.threads.index import EnvelopeIndex, ThreadListing
-from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.index_rows import HistoryRow, ListedEnvelope
 from bridgehead.rigs.threads.thread import Turn, in_order
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
 
@@ -83,6 +83,19 @@ class Catalogue:
         """Every envelope, thread by thread."""
         return [envelope for listing in self._listings.values() for envelope in listing.envelopes]
 
+    def committed(self, thread_id: str) -> dict[str, HistoryRow]:
+        """How the files of a thread came into HEAD, by name, whatever the work tree holds."""
+        return self._index.committed(thread_id)
+
+    @property
+    def commits(self) -> int:
+        """How many commits HEAD has."""
+        return self._index.commits
+
+    def parents(self) -> Mapping[str, tuple[str, ...]] | None:
+        """The parents of every commit; None while history is one line."""
+        return None if self._index.is_linear else self._repository.ancestry()
+
     def read(self, envelopes: Sequence[ListedEnvelope]) -> Iterator[Envelope | None]:
         """What envelopes of one thread hold, in the order given; None for one that went away meanwhile."""
         return self._index.read(envelopes)
@@ -119,8 +132,7 @@ class Catalogue:
 
     def causality(self, thread_id: str) -> Causality:
         """Who knew what in a thread."""
-        parents = None if self._index.is_linear else self._repository.ancestry()
-        return Causality((envelope.turn for envelope in self.listing(thread_id).envelopes), parents)
+        return Causality((envelope.turn for envelope in self.listing(thread_id).envelopes), self.parents())
 
 
 def catalogue(

@@ -1,105 +1,200 @@
-"""What waits for this rig: questions put to it that none of its turns has taken in yet (rigs §8 inbox)."""
+"""What concerns this rig: what it owes, what it is owed, what was delivered and not seen (rigs §8 inbox)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from bridgehead.rigs.envelope.fields import StatusClass, status_class
+from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
+from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
-from bridgehead.rigs.operations.thread import is_kept_out, verify_listed
+from bridgehead.rigs.operations.identities import Identities
+from bridgehead.rigs.operations.thread import is_kept_out, listed_verifier, place_of, subjects_of_listed
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads.crossings import Crossings
+from bridgehead.rigs.threads.crossings import Crossings, Seen
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.obligations import CLOSING_TYPE, Obligation, closings, deliveries, obligations
 from bridgehead.rigs.threads.thread import Turn
-from bridgehead.rigs.trust.verification_kinds import Verification
-from bridgehead.rigs.views.listings import Inbox, Notice
+from bridgehead.rigs.trust.membership import Role
+from bridgehead.rigs.trust.verification_kinds import Kind, Verification, VerificationState
+from bridgehead.rigs.views.listings import Debt, Inbox, Notice
 
-ASKING_TYPES = frozenset({"REQUEST", "HANDOFF", "VERIFY", "DECISIONS"})
-ANSWERING_TYPES = frozenset({"RESPONSE", "RESULT"})
-NEVER_ANSWERS = frozenset({"ACK", "STATE"})  # an ACK takes a question on and keeps it
+
+class Desk(NamedTuple):
+    """Everything that concerns one rig, newest first; what is kept out of its threads is not in it."""
+
+    owes: Sequence[Debt]
+    owed: Sequence[Debt]
+    delivered: Sequence[Notice]  # and not seen
+    escalated: Sequence[Debt]  # overdue debts of rigs that the rig's human answers for
+    conflicts: Sequence[tuple[Turn, ...]]  # threads that were closed more than once
 
 
 def inbox(rig: Rig) -> Inbox:
-    """Questions put to this rig that none of its turns has taken in yet, newest first."""
-    return Inbox([Notice(envelope.turn, verification) for envelope, verification in waiting_envelopes(rig)])
+    """The desk of this rig, with when the remote was last looked at and who was heard of when."""
+    known = catalogue(rig, with_findings=True)
+    found = desk(rig, known)
+    looked_at = rig.repository.last_fetch_ms()
+    return Inbox(
+        found.owes,
+        found.owed,
+        found.delivered,
+        found.escalated,
+        found.conflicts,
+        iso_timestamp(looked_at) if looked_at is not None else None,
+        last_heard(known),
+        rig.now_ms(),
+    )
 
 
-def waiting_envelopes(rig: Rig, known: Catalogue | None = None) -> list[tuple[ListedEnvelope, Verification]]:
-    """The same with everything the index knows; a look that was taken already must have findings."""
-    own = rig.config.rig_id
-    known = known or catalogue(rig, with_findings=True)
-    threads = [_open_thread(known, name) for name in known.thread_ids() if not known.is_closed(name)]
-    turns = waiting_for(own, threads, Crossings(rig.repository.private_dir).with_turn)
-    concerned = dict.fromkeys(turn.thread_id for turn in turns)
-    by_path = {envelope.path: envelope for name in concerned for envelope in known.listing(name).envelopes}
-    waiting = [by_path[turn.path] for turn in turns]
-    judged = zip(waiting, verify_listed(rig, known, waiting), strict=True)
-    # What came by a clone or a pull by hand met no gate: it is judged here at the latest.
-    return [(envelope, found) for envelope, found in judged if not is_kept_out(known, envelope, found)]
+def listed_debts(known: Catalogue, debts: Sequence[Debt]) -> list[tuple[ListedEnvelope, Verification]]:
+    """The questions of debts with everything the index knows about them."""
+    threads = dict.fromkeys(debt.asked.turn.thread_id for debt in debts)
+    by_path = {envelope.path: envelope for name in threads for envelope in known.listing(name).envelopes}
+    return [(by_path[debt.asked.turn.path], debt.asked.verification) for debt in debts]
 
 
-def _open_thread(known: Catalogue, thread_id: str) -> list[Turn]:
+def desk(rig: Rig, known: Catalogue) -> Desk:
+    """Work out what concerns this rig from one look at the bridge, which must have findings."""
+    own = str(rig.config.rig_id)
+    identities = Identities(rig)
+    members = identities.membership.members
+    wards = frozenset(member.rig for member in members if member.human == own)
+    observers = frozenset(member.rig for member in members if member.role is Role.OBSERVER)
+    unseen = Crossings(rig.repository.private_dir).with_turn
+    judge = _Judge(rig, known, identities)
+    threads = [_turns(known, name) for name in known.thread_ids() if name != MEMBERS_THREAD]
+
+    def concerns(debtor: str, creditor: str) -> bool:
+        return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint((debtor, creditor))
+
+    def owed_in(thread: list[Turn], counts: Callable[[Turn], bool]) -> list[Obligation]:
+        is_closed = known.is_closed(thread[0].thread_id)
+        return obligations(thread, concerns=concerns, counts=counts, unseen=unseen, is_closed=is_closed)
+
+    at_first_sight = [(thread, owed) for thread in threads if (owed := owed_in(thread, lambda _turn: True))]
+    judge.look_at(turn for thread, owed in at_first_sight for turn in _concerned(thread, owed))
+    debts = [
+        one
+        for thread, owed in at_first_sight
+        for one in (owed_in(thread, judge.counts) if thread[0].thread_id in judge.doubtful else owed)
+        if one.is_open and judge.is_shown(one.asked)
+    ]
+    now = rig.now_ms()
+    arrived = [turn for thread in threads for turn in unseen_deliveries(rig, known, thread, own)]
+    judge.look_at(arrived)
+    return Desk(
+        _newest_first(judge.debt(one) for one in debts if one.debtor == own),
+        _newest_first(judge.debt(one) for one in debts if one.asked.sender == own),
+        [judge.notice(turn) for turn in sorted(arrived, key=_by_time, reverse=True) if judge.is_shown(turn)],
+        _newest_first(judge.debt(one) for one in debts if one.debtor in wards and one.is_overdue(now)),
+        [tuple(ends) for thread in threads if len(ends := closings(thread)) > 1 and own in _named_in(thread)],
+    )
+
+
+def unseen_deliveries(rig: Rig, known: Catalogue, thread: Sequence[Turn], own: str) -> list[Turn]:
+    """Answers to this rig that none of its turns takes up and that nobody here has looked at.
+
+    A clone that never looked at anything counts what lies in closed threads as seen.
+    """
+    found = deliveries(thread, own)
+    if not found:
+        return []
+    seen = Seen(rig.repository.private_dir)
+    if seen.is_new and known.is_closed(found[0].thread_id):
+        found = [turn for turn in found if turn.type == CLOSING_TYPE][-1:]
+    return [turn for turn in found if turn.path not in seen.paths]
+
+
+def last_heard(known: Catalogue) -> dict[str, str]:
+    """When each rig last wrote, as its commits say, by name."""
+    heard: dict[str, int] = {}
+    for envelope in known.envelopes():
+        sender, at = envelope.turn.sender, envelope.committed_at
+        if at is not None and at > heard.get(sender, -1):
+            heard[sender] = at
+    return {sender: iso_timestamp(heard[sender] * 1000) for sender in sorted(heard)}
+
+
+class _Judge:
+    """Verdicts on the turns that matter, asked for once each. Most are unsigned, and nothing can speak against them."""
+
+    def __init__(self, rig: Rig, known: Catalogue, identities: Identities) -> None:
+        self._rig = rig
+        self._known = known
+        self._identities = identities
+        self._verdicts: dict[str, Verification] = {}
+        self._listed: dict[str, ListedEnvelope] = {}  # those that had to be looked at
+        self.doubtful: set[str] = set()  # threads that hold one of them
+
+    def look_at(self, turns: Iterable[Turn]) -> None:
+        wanted = {turn.path: turn.thread_id for turn in turns if turn.path not in self._verdicts}
+        everything = self._identities.judges_unsigned or self._identities.keyring.knows_anybody
+        listed = [
+            envelope
+            for name in dict.fromkeys(wanted.values())
+            for envelope in self._known.listing(name).envelopes
+            if (everything or envelope.signed or envelope.is_relay or envelope.findings)
+            and envelope.path in wanted
+        ]
+        verifier = listed_verifier(self._rig, self._known, listed, self._identities)
+        verdicts = verifier.judge(subjects_of_listed(self._rig, listed))
+        self._verdicts |= dict.fromkeys(wanted, _NOTHING_AGAINST)
+        for envelope, found in zip(listed, verdicts, strict=True):
+            self._verdicts[envelope.path] = found
+            self._listed[envelope.path] = envelope
+            self.doubtful.add(envelope.turn.thread_id)
+
+    def is_shown(self, turn: Turn) -> bool:
+        """What came by a clone or a pull by hand met no gate: it is judged here at the latest."""
+        listed = self._listed.get(turn.path)
+        return listed is None or not is_kept_out(self._known, listed, self._verdicts[turn.path])
+
+    def counts(self, turn: Turn) -> bool:
+        """Tell whether a turn can settle anything: shown, and signed where that name has a key."""
+        if turn.path not in self._listed:
+            return True
+        found = self._verdicts[turn.path]
+        if not self.is_shown(turn) or Kind.RELAY_UNATTESTED in found.kinds:
+            return False
+        place = place_of(self._listed[turn.path])
+        verified = found.state is VerificationState.VERIFIED
+        return verified or not self._identities.keyring.must_sign(turn.sender, place)
+
+    def notice(self, turn: Turn) -> Notice:
+        return Notice(turn, self._verdicts[turn.path])
+
+    def debt(self, one: Obligation) -> Debt:
+        return Debt(self.notice(one.asked), one)
+
+
+def _concerned(thread: Sequence[Turn], owed: Sequence[Obligation]) -> Iterator[Turn]:
+    """The turns on which it depends what is owed: the questions, what their recipients said, and the end."""
+    asked = {one.asked.path for one in owed}
+    debtors = {one.debtor for one in owed}
+    for turn in thread:
+        if turn.commit_sha is not None and (
+            turn.sender in debtors or turn.type == CLOSING_TYPE or turn.path in asked
+        ):
+            yield turn
+
+
+_NOTHING_AGAINST = Verification(VerificationState.UNVERIFIED)
+
+
+def _turns(known: Catalogue, thread_id: str) -> list[Turn]:
     """In no order: what waits is sorted once it is found, which in most threads is nothing."""
     return [envelope.turn for envelope in known.listing(thread_id).envelopes]
 
 
-def waiting_for(
-    rig_id: str,
-    threads: Iterable[Sequence[Turn]],
-    unseen: Callable[[str], Collection[str]] = lambda _path: (),
-) -> list[Turn]:
-    """Return the turns of open threads that wait for this rig, newest first.
-
-    `unseen` names, for the path of a turn of ours, what came in while it was on its way.
-    """
-    waiting = [turn for thread in threads for turn in _waiting_in(rig_id, thread, unseen)]
-    waiting.sort(key=lambda turn: turn.thread_id)
-    return sorted(waiting, key=Turn.order_key, reverse=True)
+def _named_in(thread: Sequence[Turn]) -> set[str]:
+    return {rig for turn in thread for rig in (turn.sender, *turn.recipients)}
 
 
-def _waiting_in(rig_id: str, thread: Sequence[Turn], unseen: Callable[[str], Collection[str]]) -> list[Turn]:
-    waiting = sorted((turn for turn in thread if _asks(turn, rig_id)), key=_place)
-    if not waiting:
-        return []
-    own = [turn for turn in thread if turn.sender == rig_id and turn.commit_sha is not None]
-    for answer in sorted(own, key=_place):
-        answered = _answered(answer, waiting, unseen)
-        waiting = [turn for turn in waiting if turn not in answered]
-    return waiting
+def _newest_first(debts: Iterable[Debt]) -> list[Debt]:
+    by_thread = sorted(debts, key=lambda debt: debt.asked.turn.thread_id)
+    return sorted(by_thread, key=lambda debt: debt.asked.turn.order_key(), reverse=True)
 
 
-def _answered(answer: Turn, waiting: Sequence[Turn], unseen: Callable[[str], Collection[str]]) -> list[Turn]:
-    """What a turn of ours answers: what it names; if it names nothing, the newest question of a recipient."""
-    declines = status_class(answer.status) is StatusClass.CANCELLED
-    if answer.type in NEVER_ANSWERS and not declines:
-        return []
-    if answer.references or answer.in_reply_to:
-        return [turn for turn in waiting if _names(answer, turn)]
-    if answer.type not in ANSWERING_TYPES and not declines:
-        return []
-    crossed = unseen(answer.path)
-    before = [
-        turn
-        for turn in waiting
-        if turn.sender in answer.recipients and _place(turn) < _place(answer) and turn.path not in crossed
-    ]
-    return before[-1:]
-
-
-def _names(answer: Turn, asked: Turn) -> bool:
-    commit = asked.commit_sha or ""
-    named = any(reference and commit.startswith(reference) for reference in answer.references)
-    return named or (bool(asked.body_hash) and answer.in_reply_to == asked.body_hash)
-
-
-def _place(turn: Turn) -> int:
-    return turn.position or 0
-
-
-def _asks(turn: Turn, rig_id: str) -> bool:
-    return (
-        turn.type in ASKING_TYPES
-        and turn.commit_sha is not None
-        and turn.sender != rig_id
-        and rig_id in turn.recipients
-    )
+def _by_time(turn: Turn) -> tuple[object, ...]:
+    return turn.order_key()

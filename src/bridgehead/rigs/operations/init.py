@@ -1,15 +1,20 @@
-"""Give a clone its identity (rigs §8 init)."""
+"""Give a clone its identity and a key, a thread its first draft (rigs §8 init, new)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.errors import UserError
+from bridgehead.host.directories import make_dir
 from bridgehead.rigs.config import new_config, write_config
-from bridgehead.rigs.envelope.fields import DISPLAY_NAME_CAP
-from bridgehead.rigs.envelope.names import CONFIG_PATH, RigId
+from bridgehead.rigs.envelope.fields import DISPLAY_NAME_CAP, parse_new_thread_id
+from bridgehead.rigs.envelope.names import CONFIG_PATH, REQUEST_FILE, RigId
 from bridgehead.rigs.repositories.base import Repository
-from bridgehead.rigs.views.results import Initialised
+from bridgehead.rigs.views.results import Initialised, Scaffolded
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.rig import Rig
 
 HOOK = b"#!/bin/sh\n# Your own checks of envelope commit messages go here.\nexit 0\n"
 EXCLUDED = ".bridge/"
@@ -21,6 +26,8 @@ class InitRequest(NamedTuple):
     rig_id: str | None
     display_name: str | None = None
     force: bool = False
+    sign: bool = False
+    signing_key: str | None = None  # names one instead of making it
 
 
 class NewIdentity(NamedTuple):
@@ -60,15 +67,76 @@ class Placed(NamedTuple):
     hook_path: str
 
 
-def init(repository: Repository, identity: NewIdentity, *, force: bool) -> Placed:
-    """Write the configuration and the placeholder hook; commit nothing."""
+def init(repository: Repository, identity: NewIdentity, request: InitRequest) -> Placed:
+    """Write the configuration and the placeholder hook, see to a key if one is wanted; commit nothing."""
     with repository.lock():
-        if repository.has_file(CONFIG_PATH) and not force:
+        if repository.has_file(CONFIG_PATH) and not request.force:
             raise AlreadyThere(CONFIG_PATH)
-        if repository.has_commit_msg_hook() and not force:
+        if repository.has_commit_msg_hook() and not request.force:
             raise AlreadyThere("the commit-msg hook")
+        key = None
+        if request.sign or request.signing_key is not None:
+            key = _see_to_key(repository, identity.rig_id, request.signing_key)
         text = write_config(new_config(identity.rig_id, identity.display_name))
         repository.write_file(CONFIG_PATH, text.encode(), replace=True)
         repository.exclude(EXCLUDED)
         hook_path = repository.install_commit_msg_hook(HOOK)
-    return Placed(Initialised(identity.rig_id, repository.name, identity.display_name), hook_path)
+    return Placed(Initialised(identity.rig_id, repository.name, identity.display_name, key), hook_path)
+
+
+def _see_to_key(repository: Repository, rig_id: RigId, named: str | None) -> str | None:
+    """Make git sign with the key that is named, with a person's own where the rig speaks for one, or with a new one."""
+    own = repository.signing_key_text() if rig_id.is_relay and named is None else None
+    if own is None:
+        sign_with(repository, named_key(named) if named is not None else new_key(repository, rig_id))
+    repository.configure({"commit.gpgsign": "true"})
+    return repository.signing_key()
+
+
+def named_key(named: str) -> Path:
+    """Return the absolute path of a key somebody named, or raise KeyInvalid."""
+    from bridgehead.rigs.trust.signers import KeyInvalid, ssh_key_text
+
+    path = Path(named).expanduser().absolute()
+    if ssh_key_text(str(path)) is None:
+        raise KeyInvalid(f"{named} is not there, or not one")
+    return path
+
+
+def new_key(repository: Repository, rig_id: str) -> Path:
+    """Make a key pair beside the clone's other private files, where no commit ever reaches."""
+    from bridgehead.rigs.trust.signers import make_ssh_key
+
+    directory = repository.private_dir / "keys"
+    make_dir(directory)
+    taken = {path.name for path in directory.iterdir()}
+    name = next(name for number in range(1, 10_000) if (name := f"{rig_id}-{number}") not in taken)
+    make_ssh_key(directory / name, rig_id)
+    return directory / f"{name}.pub"
+
+
+def sign_with(repository: Repository, key: Path) -> None:
+    """Make git sign with a key, in this clone."""
+    repository.configure({"gpg.format": "ssh", "user.signingkey": str(key)})
+
+
+class NewRequest(NamedTuple):
+    thread_id: str | None
+    force: bool = False
+
+
+def new(rig: Rig, request: NewRequest) -> Scaffolded:
+    """Write REQUEST.md of a new thread; it is neither tracked nor sent."""
+    from bridgehead.rigs.operations.drafts import draft_scaffold
+
+    if not request.thread_id:
+        raise UserError("new: <thread-id> is required")
+    thread_id = parse_new_thread_id(request.thread_id)
+    draft = draft_scaffold(rig.author, thread_id, rig.today)
+    path = f"{thread_id}/{REQUEST_FILE}"
+    with rig.repository.lock():
+        there = rig.repository.has_file(path) or rig.repository.has_directory(path)
+        if there and not request.force:
+            raise AlreadyThere(path)
+        rig.repository.write_file(path, draft.text.encode(), replace=True)
+    return Scaffolded(thread_id, path)

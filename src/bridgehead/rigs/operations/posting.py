@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
-from bridgehead.errors import UserError
+from bridgehead.errors import FileError, UserError
+from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileTaken
-from bridgehead.rigs.envelope.envelope import MAX_ENVELOPE_BYTES
+from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.rigs.envelope.envelope import MAX_ENVELOPE_BYTES, parse_frontmatter
+from bridgehead.rigs.envelope.fields import refuse_members_thread
+from bridgehead.rigs.envelope.frontmatter import ParseFailure
+from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.drafts import Draft
 from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
 from bridgehead.rigs.repositories.records import Identity, Pushed, Rebuilt, Wire
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads.freeze import ThreadFrozen, read_freeze
+from bridgehead.rigs.views.results import PushedTurns
 
 PUSH_TRIES = 5
 _FIRST_BACKOFF_SECONDS = 0.1
 _LARGE_FILE_BYTES = 25 * 1000 * 1000
 _JITTER_BITS = 16
+PUSH_COMMAND = "rig-bridge push"
+_OUTGOING = "outgoing.json"
+_MAX_OUTGOING_BYTES = 1 << 20
+_MOST_OUTGOING = 1000
+# What makes two envelopes the same word twice; when it was said, and what was known then, does not.
+_INTENT = ("from", "to", "status", "type", "thread", "in_reply_to", "tldr", "body_hash")
 LANDED_LOCALLY = "commit landed locally but push failed."
 
 
@@ -49,7 +62,7 @@ class ArrivalRefused(PushFailed):
 
     def __init__(self, wire: Wire, git_says: str, refusal: str, advice: str) -> None:
         super().__init__(wire.remote, wire.branch, git_says)
-        self.hint = f"what the remote has was refused ({refusal}): {advice}; then git push"
+        self.hint = f"what the remote has was refused ({refusal}): {advice}; then {PUSH_COMMAND}"
 
 
 class EnvelopeTooLarge(UserError):
@@ -75,6 +88,7 @@ def require_thread(rig: Rig, thread_id: str) -> str:
     inside = not thread_id.startswith("/") and ".." not in thread_id.split("/")
     if not inside or not rig.repository.has_directory(thread_id):
         raise ThreadMissing(thread_id)
+    refuse_members_thread(thread_id)
     return thread_id
 
 
@@ -84,7 +98,12 @@ def refuse_if_frozen(rig: Rig, thread_id: str, wire: Wire | None, *, push: bool)
         note = rig.repository.ask_freeze(wire, thread_id)
     else:
         note = rig.repository.freezes().get(thread_id)
-    freeze = read_freeze(note.text) if note else None
+    if note is None:
+        return
+    from bridgehead.rigs.operations.identities import in_force
+    from bridgehead.rigs.threads.freeze import ThreadFrozen
+
+    freeze = in_force(rig, thread_id, note)
     if freeze is not None and freeze.forbids(rig.config.rig_id, rig.now_ms()):
         raise ThreadFrozen(thread_id, freeze)
 
@@ -96,11 +115,22 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
         raise EnvelopeTooLarge(len(text))
     if len(text) > _LARGE_FILE_BYTES:
         rig.tell(f"warning: the envelope has {len(text) // 1_000_000} MB; others must download it")
-    path, commit = _commit(rig, what, text)
     if not what.push or wire is None:
-        return Landed(path, commit, pushed=False)
+        return Landed(*_commit(rig, what, text), pushed=False)
+    outgoing = Outgoing(rig.repository.private_dir)
+    intent = intent_of(what.draft.frontmatter)
+    landed = _unsent(rig, what.thread_id, intent) if outgoing.has(intent) else None
+    if landed is not None:
+        rig.tell(
+            f"{landed.path} says the same and was never pushed: that one is pushed, nothing is written twice"
+        )
+    else:
+        outgoing.change(add=intent)
+        landed = Landed(*_commit(rig, what, text), pushed=False)
     try:
-        return _push(rig, wire, Landed(path, commit, pushed=False), retry=what.retry)
+        landed = _push(rig, wire, landed, retry=what.retry)
+        outgoing.change(drop=intent)
+        return landed
     except GitFailed as error:
         if isinstance(error, ArrivalRefused):
             rig.tell(LANDED_LOCALLY)
@@ -110,6 +140,79 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
     except UserError:  # files in the way; it names them
         rig.tell(LANDED_LOCALLY)
         raise
+
+
+def push_unsent(rig: Rig) -> PushedTurns:
+    """Bring what is committed here and not on the wire to the others; what they have pushed comes in first."""
+    with rig.repository.lock():
+        rig.repository.recover()
+        wire = rig.repository.wire(rig.config.remote, rig.config.branch)
+        unpushed, head = rig.repository.unpushed(), rig.repository.head().commit
+        if wire is None or head is None or not unpushed:
+            return PushedTurns(0, head or "")
+        landed = _push(rig, wire, Landed("", head, pushed=False), retry=True)
+        Outgoing(rig.repository.private_dir).clear()
+    rig.announce("rig.pushed", commit=landed.commit, envelopes=len(unpushed))
+    return PushedTurns(len(unpushed), landed.commit)
+
+
+def intent_of(frontmatter: Mapping[str, Value]) -> str:
+    """Return what an envelope is meant to say, to whom, in how many words ever: the same text means the same."""
+    from hashlib import sha256
+    from json import dumps
+
+    said = [frontmatter.get(name) for name in _INTENT]
+    return sha256(dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Outgoing:
+    """What was to be pushed and, as far as this clone knows, is not yet."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _OUTGOING
+
+    def has(self, intent: str) -> bool:
+        return intent in self._read()
+
+    def change(self, *, add: str | None = None, drop: str | None = None) -> None:
+        """Called under the lock. Not being able to write costs the next sender the look at what is unpushed."""
+        kept = [one for one in self._read() if one not in (add, drop)]
+        self._write([*kept, *([add] if add else [])])
+
+    def clear(self) -> None:
+        self._write([])
+
+    def _read(self) -> list[str]:
+        from json import loads
+
+        try:
+            return [str(one) for one in loads(read_bounded(self._path, _MAX_OUTGOING_BYTES))]
+        except (FileError, ValueError, TypeError):
+            return []
+
+    def _write(self, intents: Sequence[str]) -> None:
+        from json import dumps
+
+        with suppress(FileError):
+            make_dir(self._path.parent)
+            write_atomic(self._path, dumps(intents[-_MOST_OUTGOING:]))
+
+
+def _unsent(rig: Rig, thread_id: str, intent: str) -> Landed | None:
+    """The unpushed envelope of a thread that says this already; pushing it takes along what lies on top of it."""
+    unpushed = rig.repository.unpushed()
+    added = [
+        (record.commit, change)
+        for record in unpushed
+        for change in record.changes
+        if change.status == "A" and change.path.startswith(f"{thread_id}/")
+    ]
+    blobs = rig.repository.read_blobs([change.blob for _, change in added])
+    for commit, change in added:
+        read = parse_frontmatter(blobs.get(change.blob) or b"")
+        if not isinstance(read, ParseFailure) and intent_of(read) == intent:
+            return Landed(change.path, commit, pushed=False)
+    return None
 
 
 def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
@@ -198,5 +301,4 @@ def _moved(rig: Rig, landed: Landed, rebuilt: list[Rebuilt]) -> Landed:
 
 def _advise_recovery(rig: Rig) -> None:
     rig.tell(LANDED_LOCALLY)
-    rig.tell(f"to recover: cd {rig.repository.root}; git pull --rebase; git push")
-    rig.tell("or repeat with --no-push to leave the push for later")
+    rig.tell(f"to bring it to the others: cd {rig.repository.root}; {PUSH_COMMAND}")

@@ -9,11 +9,14 @@ from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.envelope.fields import (
     REVIEWED_TYPE,
+    StatusClass,
     listed_status_class,
     parse_message_type,
     parse_status,
+    status_class,
 )
 from bridgehead.rigs.envelope.names import REQUEST_FILE, RigId, next_filename, parse_recipients
+from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.operations.drafts import (
     draft_send,
     edited_scaffold_body,
@@ -24,9 +27,13 @@ from bridgehead.rigs.operations.drafts import (
 )
 from bridgehead.rigs.operations.posting import Landed, Post, post, refuse_if_frozen, require_thread
 from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.index_store import mentions
+from bridgehead.rigs.threads.obligations import ASKING_TYPES, UNNAMED_ANSWERS, obligations, with_due
 from bridgehead.rigs.views.results import Sent
 
 if TYPE_CHECKING:
+    from bridgehead.rigs.operations.catalogue import Catalogue
+    from bridgehead.rigs.threads.thread import Turn
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
 AUTO = "auto"
@@ -47,6 +54,7 @@ class SendRequest(NamedTuple):
     despite_freeze: bool = False
     unattested: bool = False
     allow_secret: bool = False
+    by: str | None = None  # when it is to be done or, of an ACK, when it will be
     council: Callable[[], CouncilMark] | None = None  # looks up the council that reviewed a result
 
 
@@ -83,7 +91,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
     if rig.config.rig_id.is_relay and not request.unattested:
         raise RelayMaySendOnlySigned(rig.config.rig_id)
     thread_id = require_thread(rig, request.thread_id)
-    status = None if request.status is None else parse_status(request.status)
+    status = _status(rig, request, message_type)
     body = request.body() if request.body else None
     mark = request.council() if request.council else None
     warn_of_long_tldr(rig, request.tldr)
@@ -94,7 +102,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         scaffold = _scaffold(rig, thread_id) if message_type == "REQUEST" else None
         if body is None and scaffold is not None:
             body = edited_scaffold_body(scaffold, thread_id)
-        references, automatic = _references(rig, thread_id, request.references)
+        references, automatic = _references(rig, thread_id, request, status, recipients)
         draft = draft_send(
             rig.author,
             message_type,
@@ -109,6 +117,9 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         )
         if not request.allow_secret:
             refuse_secrets(draft)
+        _warn_of_strangers(rig, recipients)
+        if request.unattested:
+            _warn_of_quarantine(rig)
         wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=request.push)
         if not request.despite_freeze:
             refuse_if_frozen(rig, thread_id, wire, push=request.push)
@@ -152,19 +163,91 @@ def _scaffold(rig: Rig, thread_id: str) -> Envelope | None:
     return found if isinstance(found, Envelope) and is_scaffold(found) else None
 
 
-def _references(rig: Rig, thread_id: str, typed: Sequence[str]) -> tuple[list[str], bool]:
-    """The commits to reference; `auto`, or the configuration, stands for the heads of the thread (rigs §9.6)."""
+def _status(rig: Rig, request: SendRequest, message_type: str) -> str | None:
+    status = None if request.status is None else parse_status(request.status)
+    if request.by is None:
+        return status
+    if message_type not in (*ASKING_TYPES, "ACK"):
+        raise UserError(f"send: --by goes with a question or an ACK (got {message_type})")
+    moment = iso_timestamp(parse_moment(request.by, rig.now_ms()))
+    return with_due(f"▶ {message_type} sent" if status is None else status, f"{moment[:19]}Z")
+
+
+def parse_moment(typed: str, now_ms: int) -> int:
+    """Return a time given as a date with a time, or as `30m`, `2h`, `3d` from now."""
+    units = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+    number, unit = typed[:-1], typed[-1:]
+    if number.isdecimal() and number.isascii() and unit in units and len(number) < 6:
+        return now_ms + int(number) * units[unit]
+    moment = timestamp_ms(typed)
+    if moment is None:
+        raise UserError(
+            f'--by must be a time like 2026-05-15T10:30Z, or 30m, 2h, 3d from now (got "{typed}")'
+        )
+    return moment
+
+
+def _references(
+    rig: Rig, thread_id: str, request: SendRequest, status: str | None, recipients: Sequence[str]
+) -> tuple[list[str], bool]:
+    """The commits to reference; `auto`, or the configuration, stands for the heads of the thread (rigs §9.6).
+
+    An answer names the question it answers, so that all clones take it for the same.
+    """
+    typed = request.references
     given = [reference for reference in typed if reference != AUTO]
     automatic = len(given) < len(typed) or (rig.config.auto_references and not typed)
-    if not automatic:
+    answers = request.message_type in UNNAMED_ANSWERS or status_class(status) is StatusClass.CANCELLED
+    if not automatic and (typed or not answers):
         return given, False
     from bridgehead.rigs.operations.catalogue import catalogue
 
-    heads = catalogue(rig, thread_id).causality(thread_id).heads()
+    known = catalogue(rig, thread_id)
     unpushed = {record.commit for record in rig.repository.unpushed()}
+    asked = _question(rig, known.turns(), recipients) if answers else []
+    if not automatic and not any(turn.commit_sha not in unpushed for turn in asked):
+        return given, False
     # A push retry rewrites unpushed commits, so their ids must not be named.
-    shared = [turn.commit_sha for turn in heads if turn.commit_sha and turn.commit_sha not in unpushed]
-    return list(dict.fromkeys([*given, *shared])), True
+    named = [turn.commit_sha for turn in (*asked, *known.causality(thread_id).heads())]
+    shared = [commit for commit in named if commit and commit not in unpushed]
+    return list(dict.fromkeys([*given, *shared])), automatic
+
+
+def _question(rig: Rig, turns: Sequence[Turn], recipients: Sequence[str]) -> list[Turn]:
+    """The newest open question of a recipient in this thread."""
+    own = str(rig.config.rig_id)
+    owed = obligations(turns, concerns=lambda debtor, creditor: debtor == own and creditor in recipients)
+    return [one.asked for one in owed if one.is_open][-1:]
+
+
+def _warn_of_strangers(rig: Rig, recipients: Sequence[str]) -> None:
+    """Say so when a recipient was never heard of in this bridge, with the nearest name that was."""
+    others = set(recipients) - {str(rig.config.rig_id)}
+    unknown = [name for name in others if not mentions(rig.repository.private_dir, name)]
+    if not unknown:
+        return
+    from difflib import get_close_matches
+
+    from bridgehead.rigs.operations.catalogue import catalogue
+
+    known = _names_in(catalogue(rig))
+    for name in sorted(set(unknown) - known):
+        near = get_close_matches(name, sorted(known), 1)
+        rig.tell(
+            f"warning: nobody called {name} has written or been written to in this bridge"
+            + (f'. Did you mean "{near[0]}"?' if near else "")
+        )
+
+
+def _names_in(known: Catalogue) -> set[str]:
+    return {name for turn in known.turns() for name in (turn.sender, *turn.recipients)}
+
+
+def _warn_of_quarantine(rig: Rig) -> None:
+    rig.tell(
+        "warning: nobody can tell that this is the human's word; every rig puts it into quarantine, "
+        "except those that say require_signed: none, where it shows as relay_unattested"
+    )
 
 
 def _concurrent_with(rig: Rig, landed: Landed) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -37,11 +38,13 @@ def status_of(rig: Rig, known: Catalogue) -> Status:
 
 def standing_freezes(rig: Rig) -> dict[str, Freeze]:
     """The freezes in force, as far as this clone knows."""
-    from bridgehead.rigs.threads.freeze import read_freeze
+    notes = rig.repository.freezes()
+    if not notes:
+        return {}
+    from bridgehead.rigs.operations.identities import in_force
 
-    now = rig.now_ms()
-    found = {thread: read_freeze(note.text) for thread, note in rig.repository.freezes().items()}
-    return {thread: freeze for thread, freeze in found.items() if freeze is not None and freeze.holds(now)}
+    found = {thread: in_force(rig, thread, note) for thread, note in notes.items()}
+    return {thread: freeze for thread, freeze in found.items() if freeze is not None}
 
 
 def _completed(rig: Rig, survey: Survey, threads: Sequence[ThreadSummary]) -> Status:
@@ -74,9 +77,21 @@ def _summaries(rig: Rig, survey: Survey, *, wide: bool, with_findings: bool) -> 
     is_large = len(survey.tracked()) >= WORTH_A_SHORT_CUT
     known = catalogue(rig, survey=survey, with_findings=with_findings, with_history=wide or not is_large)
     threads = _summed_up(known, _latest(rig, known), wide=wide)
+    if wide and rig.settings is not None:
+        threads = _with_debts(rig, threads)
     if sum(thread.envelope_count for thread in threads) >= WORTH_CACHING:
         cache.store(state, summaries_as_text(threads))
     return threads
+
+
+def _with_debts(rig: Rig, threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
+    """Add what this rig owes and is owed in each thread."""
+    from bridgehead.rigs.operations.catalogue import catalogue
+    from bridgehead.rigs.operations.inbox import desk
+
+    found = desk(rig, catalogue(rig, with_findings=True))
+    owe, owed = (Counter(debt.asked.turn.thread_id for debt in debts) for debts in (found.owes, found.owed))
+    return [thread._replace(owe=owe[thread.thread_id], owed=owed[thread.thread_id]) for thread in threads]
 
 
 def _latest(rig: Rig, known: Catalogue) -> dict[str, ListedEnvelope]:

@@ -27,6 +27,7 @@ class SyncRequest(NamedTuple):
     accept_unverified: bool = False
     accept_non_envelope: bool = False
     told: str | None = None  # a remote head whose refusal somebody has heard of already
+    quiet: bool = False  # say nothing while nothing comes
 
 
 def sync(rig: Rig, request: SyncRequest) -> Synced:
@@ -44,7 +45,8 @@ def sync(rig: Rig, request: SyncRequest) -> Synced:
     outcome = Synced(arrival.report, arrival.refusal, pulled, arrival.verification, arrival.quarantined)
     if outcome.refusal is None or arrival.report.remote_head != request.told:
         settle(rig, arrival, moved=outcome.moved)
-        _narrate(rig, arrival, auto=request.auto)
+        if arrival.report.remote_ahead or not request.quiet:
+            _narrate(rig, arrival, auto=request.auto)
     if outcome.moved:
         _tell_divergences(rig, sorted({path.partition("/")[0] for path in arrival.taken_in}))
     return outcome
@@ -114,7 +116,7 @@ def _tell_checks(rig: Rig, checked: Checked) -> None:
         ("remote", checked.remote, "it cannot be reached: check the network, then git fetch"),
         ("clean", checked.clean, "the work tree is not clean: git status"),
         ("behind", not checked.behind, f"{checked.behind} commits to pull: rig-bridge sync --auto"),
-        ("ahead", not checked.ahead, f"{checked.ahead} commits to push: git push"),
+        ("ahead", not checked.ahead, f"{checked.ahead} commits to push: rig-bridge push"),
         ("index", checked.indexed, "the control plane is behind: rig-bridge reconcile"),
     )
     for name, passed, problem in checks:

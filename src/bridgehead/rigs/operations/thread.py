@@ -10,6 +10,7 @@ from typing import NamedTuple
 from bridgehead.errors import FileError
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, wanted_thread
+from bridgehead.rigs.operations.identities import Identities
 from bridgehead.rigs.operations.verification import Subject, Verifier
 from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.rig import Rig
@@ -17,6 +18,8 @@ from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.output_cache import WORTH_CACHING, OutputCache, state_of
 from bridgehead.rigs.threads.quarantine import quarantine_state
+from bridgehead.rigs.threads.thread import Turn
+from bridgehead.rigs.trust.membership import Place
 from bridgehead.rigs.trust.verification_kinds import Verification, quarantines
 from bridgehead.rigs.views.listings import ShownEnvelope
 from bridgehead.rigs.views.terminal import PLAIN, EncodedText, Style
@@ -42,11 +45,13 @@ def thread(rig: Rig, thread_id: str, survey: Survey | None = None) -> ShownThrea
         heads = ", ".join(turn.filename for turn in divergence.heads)
         rig.tell(f"warning: the thread diverged at {divergence.name}; heads: {heads}")
     envelopes = sorted(known.listing(thread_id).envelopes, key=lambda envelope: envelope.turn.order_key())
-    judged = list(zip(envelopes, verify_listed(rig, known, envelopes), strict=True))
+    verifier = listed_verifier(rig, known, envelopes)
+    judged = list(zip(envelopes, verifier.judge(subjects_of_listed(rig, envelopes)), strict=True))
     shown = [(envelope, found) for envelope, found in judged if not is_kept_out(known, envelope, found)]
     for envelope, found in judged if len(shown) < len(judged) else ():
         if is_kept_out(known, envelope, found):
             rig.tell(f"! {envelope.path} (quarantined: {', '.join(found.kinds)}); not shown")
+    _note_seen(rig, [envelope.turn for envelope, _ in shown])
     if not shown:
         rig.tell(f'thread "{thread_id}" holds no envelope yet')
     return ShownThread(
@@ -54,7 +59,8 @@ def thread(rig: Rig, thread_id: str, survey: Survey | None = None) -> ShownThrea
         len(shown),
         (divergence,) if divergence else (),
         _shown(rig, known, shown),
-        is_self_contained=not any(envelope.signed or envelope.is_relay for envelope in envelopes),
+        is_self_contained=not verifier.identities.judges_unsigned
+        and not any(envelope.signed or envelope.is_relay for envelope in envelopes),
     )
 
 
@@ -82,8 +88,16 @@ def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: St
 
 def verify_listed(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> Iterator[Verification]:
     """Judge envelopes of the work tree, in the order given; needs findings."""
-    subjects = [_subject(rig, envelope) for envelope in envelopes]
-    return Verifier(rig, earlier=lambda: _others(rig, known, envelopes)).judge(subjects)
+    return listed_verifier(rig, known, envelopes).judge(subjects_of_listed(rig, envelopes))
+
+
+def listed_verifier(
+    rig: Rig,
+    known: Catalogue,
+    envelopes: Sequence[ListedEnvelope],
+    identities: Identities | None = None,
+) -> Verifier:
+    return Verifier(rig, lambda: _others(rig, known, envelopes), identities)
 
 
 def is_kept_out(known: Catalogue, envelope: ListedEnvelope, found: Verification) -> bool:
@@ -109,11 +123,16 @@ def _shown(
             )
 
 
+def subjects_of_listed(rig: Rig, envelopes: Sequence[ListedEnvelope]) -> list[Subject]:
+    return [_subject(rig, envelope) for envelope in envelopes]
+
+
 def _subject(rig: Rig, listed: ListedEnvelope) -> Subject:
     relay = _read(rig, listed.path) if listed.is_relay else None
     return Subject(
         listed.path,
         listed.findings,
+        sender=listed.turn.sender,
         body_hash=listed.turn.body_hash,
         nonce=listed.nonce,
         relay=relay.frontmatter if relay else None,
@@ -139,6 +158,20 @@ def _others(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> 
         for envelope in catalogue(rig).envelopes()
         if envelope.path not in judged and envelope.turn.commit_sha
     ]
+
+
+def place_of(envelope: ListedEnvelope) -> Place:
+    return Place(envelope.turn.commit_sha or "", _position(envelope), envelope.committed_at or 0)
+
+
+def _note_seen(rig: Rig, turns: Sequence[Turn]) -> None:
+    """Whoever looks at a thread has seen the answers in it."""
+    from bridgehead.rigs.threads.obligations import deliveries
+
+    if rig.settings and (found := deliveries(turns, rig.settings.rig_id)):
+        from bridgehead.rigs.threads.crossings import Seen
+
+        Seen(rig.repository.private_dir).note(turn.path for turn in found)
 
 
 def _position(envelope: ListedEnvelope) -> int:

@@ -1,26 +1,45 @@
-"""Who may sign: list, add and remove entries of the allowed-signers file (rigs §8 trust)."""
+"""Who may sign: keys pinned by hand, and the membership all rigs share (rigs §8 trust, §10)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.errors import ConfigError, UserError
+from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.config import read_values, write_config
-from bridgehead.rigs.envelope.names import CONFIG_PATH
-from bridgehead.rigs.operations.verification import tracked_path
+from bridgehead.rigs.envelope.fields import MEMBERS_THREAD, TLDR_SOFT_CAP
+from bridgehead.rigs.envelope.names import CONFIG_PATH, RELAY_SUFFIX, RigId, next_filename
+from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
+from bridgehead.rigs.operations.catalogue import catalogue
+from bridgehead.rigs.operations.drafts import draft_send, send_subject
+from bridgehead.rigs.operations.identities import Identities, tracked_path
+from bridgehead.rigs.operations.init import named_key, new_key, sign_with
+from bridgehead.rigs.operations.posting import Landed, Post, post
 from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.trust.membership import (
+    MOST_FREEZE_MINUTES,
+    Act,
+    ActKind,
+    Member,
+    Membership,
+    Role,
+    acts_block,
+    fingerprint_of,
+)
 from bridgehead.rigs.trust.signers import (
     KeyInvalid,
     Signer,
     parse_public_key,
     public_key_fingerprint,
     signers,
+    ssh_key_text,
     with_signer,
     without_signer,
 )
-from bridgehead.rigs.views.result_format import LINE_PREFIX, stamped
+from bridgehead.rigs.views.result_format import LINE_PREFIX, short, stamped
 
 DEFAULT_FILE = ".bridge/allowed_signers"
 MAX_BYTES = 1 << 20
@@ -59,7 +78,7 @@ def add_signer(rig: Rig, principal: str | None, key: str | None) -> Trusted:
     with rig.repository.lock():
         path = _configured(rig) or _name_default_file(rig)
         _refuse_tracked(rig, path)
-        write_atomic(path, with_signer(_text(path), principal, public_key))
+        write_atomic(path, with_signer(_text(path), principal, public_key, catalogue(rig).commits))
     return _shown(path)
 
 
@@ -118,3 +137,205 @@ def _shown(path: Path | None) -> Trusted:
 def _described(signer: Signer) -> tuple[str, str, str]:
     fingerprint = public_key_fingerprint(str(signer.key)) or "unreadable"
     return signer.principals, signer.key.key_type, fingerprint
+
+
+class MemberRequest(NamedTuple):
+    """What was asked for, as typed; `verb` is list, add, rotate, remove or leave."""
+
+    verb: str | None
+    rig_id: str | None = None
+    key: str | None = None
+    role: str | None = None
+    human: str | None = None
+    freeze_minutes: str | None = None
+    since: str | None = None
+    push: bool = True
+    retry: bool = True
+
+
+class Members(NamedTuple):
+    """Who takes part, who asks to, and what was put on record, if anything was."""
+
+    founder: str | None
+    members: tuple[tuple[Member, tuple[str, ...]], ...]  # each with the fingerprints that count now
+    requests: tuple[tuple[str, str], ...] = ()  # rig, fingerprint
+    landed: Landed | None = None
+
+    def lines(self) -> list[str]:
+        done = f" file={self.landed.path} commit={short(self.landed.commit)}" if self.landed else ""
+        head = f"{LINE_PREFIX}member members={len(self.members)} asking={len(self.requests)}{done}"
+        rows = [
+            f"rig={member.rig} role={member.role} keys={','.join(keys) or '-'} human={member.human or '-'} "
+            f"freeze_minutes={member.freeze_minutes}"
+            for member, keys in self.members
+        ]
+        return [head, *rows, *(f"asks rig={rig} key={key}" for rig, key in self.requests)]
+
+    def json_object(self) -> dict[str, object]:
+        members = [
+            {
+                "rig_id": member.rig,
+                "role": str(member.role),
+                "keys": list(keys),
+                "human": member.human or None,
+                "freeze_minutes": member.freeze_minutes,
+            }
+            for member, keys in self.members
+        ]
+        asking = [{"rig_id": rig, "key": key} for rig, key in self.requests]
+        landed = self.landed
+        return stamped(
+            "member",
+            founder=self.founder,
+            members=members,
+            asking=asking,
+            file_path=landed.path if landed else None,
+            commit_sha=landed.commit if landed else None,
+            pushed=landed.pushed if landed else None,
+        )
+
+
+def member(rig: Rig, request: MemberRequest) -> Members:
+    """List who takes part, or put a change of it on record: one signed envelope in the reserved thread."""
+    if request.verb == "list":
+        return _listed(rig)
+    key = rig.repository.signing_key_text()
+    if key is None:
+        raise UserError(
+            f"member {request.verb}: rig '{rig.config.rig_id}' has no SSH key to sign with; nothing was written",
+            hint="rig-bridge init --force --sign makes one; rig-bridge init --force --signing-key <file> names one",
+        )
+    signs_with = fingerprint_of(key) or ""
+    with rig.repository.lock():
+        rig.repository.recover()
+        identities = Identities(rig)
+        acts, next_key = _acts(rig, request, key, identities.membership)
+        own = str(rig.config.rig_id)
+        if reason := identities.objection(own, signs_with, acts):
+            raise UserError(f"member {request.verb}: refused, because {reason}; nothing was written")
+        landed = _put_on_record(rig, request, acts, identities.membership)
+        if next_key is not None:
+            _switch_key(rig, next_key, pushed=landed.pushed)
+    rig.announce(
+        "rig.sent", thread=MEMBERS_THREAD, path=landed.path, commit=landed.commit, pushed=landed.pushed
+    )
+    return _listed(rig)._replace(landed=landed)
+
+
+def _listed(rig: Rig) -> Members:
+    membership = Identities(rig).membership
+    for path, reason in membership.refused.items():
+        rig.tell(f"! {path} changes nothing: {reason}")
+    valid = {
+        one.rig: tuple(key.fingerprint for key in membership.keys_of(one.rig) if key.retired is None)
+        for one in membership.members
+    }
+    return Members(
+        membership.founded.sender if membership.founded else None,
+        tuple((one, valid[one.rig]) for one in membership.members),
+        tuple((act.rig, fingerprint_of(act.key) or "") for act in membership.requests.values()),
+    )
+
+
+def _acts(
+    rig: Rig, request: MemberRequest, own_key: str, membership: Membership
+) -> tuple[list[Act], Path | None]:
+    """What is to be put on record, and the key to sign with afterwards where that changes."""
+    own = str(rig.config.rig_id)
+    who = str(RigId.parse(request.rig_id)) if request.rig_id else own
+    since = _moment(request.since)
+    if request.verb == "add":
+        return [_join(request, who, _key_to_add(request, who, own, own_key, membership))], None
+    if request.verb == "rotate":
+        return _rotation(rig, request, who, since, membership)
+    if request.verb in ("leave", "remove"):
+        if (request.verb == "remove") != (who != own):
+            raise UserError("member: leave is for this rig, remove <rig> for another")
+        return [Act(ActKind.LEAVE, who, since=since)], None
+    raise UserError("member: list, add, rotate, remove <rig> or leave", hint="rig-bridge member --help")
+
+
+def _join(request: MemberRequest, who: str, key: str) -> Act:
+    if request.role is not None and request.role not in set(Role):
+        raise UserError(f"member add: --role must be one of {', '.join(Role)}")
+    role = Role(request.role) if request.role else None
+    if role is not None and (role is Role.HUMAN) != who.endswith(RELAY_SUFFIX):
+        raise UserError(f"member add: a human speaks through a rig whose name ends in {RELAY_SUFFIX}")
+    minutes = request.freeze_minutes
+    if minutes is not None and (not minutes.isdecimal() or int(minutes) > MOST_FREEZE_MINUTES):
+        raise UserError(f"member add: --freeze-minutes must be a number up to {MOST_FREEZE_MINUTES}")
+    human = str(RigId.parse(request.human)) if request.human else ""
+    return Act(ActKind.JOIN, who, key, role, human, None if minutes is None else int(minutes))
+
+
+def _key_to_add(request: MemberRequest, who: str, own: str, own_key: str, membership: Membership) -> str:
+    if request.key is not None:
+        key = parse_public_key(_key_text(request.key))
+        return f"{key.key_type} {key.blob}"
+    if who in membership.requests:
+        return membership.requests[who].key
+    keys = [key.key for key in membership.keys_of(who) if key.retired is None]
+    if who == own or keys:
+        return own_key if who == own else keys[-1]
+    raise UserError(
+        f"member add: {who} has not asked to join, so its key is not known; nothing was written",
+        hint=f"rig-bridge member add {who} <key or .pub file>, or `rig-bridge member add` on that rig first",
+    )
+
+
+def _rotation(
+    rig: Rig, request: MemberRequest, who: str, since: str, membership: Membership
+) -> tuple[list[Act], Path | None]:
+    old = [key for key in membership.keys_of(who) if key.retired is None]
+    if who == rig.config.rig_id:
+        path = named_key(request.key) if request.key else new_key(rig.repository, who)
+        text = ssh_key_text(str(path)) or ""
+    elif request.key is None:
+        raise UserError("member rotate: <rig> needs its new key beside it; nothing was written")
+    else:
+        path, key = None, parse_public_key(_key_text(request.key))
+        text = f"{key.key_type} {key.blob}"
+    retired = [Act(ActKind.RETIRE_KEY, who, key.fingerprint, since=since) for key in old if key.key != text]
+    return [Act(ActKind.ADD_KEY, who, text), *retired], path
+
+
+def _put_on_record(rig: Rig, request: MemberRequest, acts: Sequence[Act], membership: Membership) -> Landed:
+    own = str(rig.config.rig_id)
+    others = [one.rig for one in membership.members if one.rig != own]
+    said = "; ".join(f"{act.kind.replace('_', ' ')} {act.rig}" for act in acts)
+    body = f"# Membership: {said}\n\n{acts_block(acts)}"
+    draft = draft_send(
+        rig.author, "STATE", MEMBERS_THREAD, others or [own], rig.today, tldr=said[:TLDR_SOFT_CAP], body=body
+    )
+    wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=request.push)
+    make_dir(Path(rig.repository.root, MEMBERS_THREAD), root=Path(rig.repository.root))
+    return post(
+        rig,
+        wire,
+        Post(
+            MEMBERS_THREAD,
+            draft,
+            name=lambda taken: next_filename("STATE", taken),
+            subject=lambda path: send_subject("STATE", path, said[:TLDR_SOFT_CAP]),
+            push=request.push,
+            retry=request.retry,
+            must_sign=True,
+        ),
+    )
+
+
+def _switch_key(rig: Rig, key: Path, *, pushed: bool) -> None:
+    """Sign with the new key from now on: not before the others can have it, or a rebuilt turn would not hold."""
+    if pushed:
+        sign_with(rig.repository, key)
+    else:
+        rig.tell(f"once it is pushed (rig-bridge push): git config user.signingkey {key}")
+
+
+def _moment(typed: str | None) -> str:
+    if typed is None:
+        return ""
+    moment = timestamp_ms(typed)
+    if moment is None:
+        raise UserError(f'--since must be a date, alone or with a time (got "{typed}")')
+    return iso_timestamp(moment)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
-from bridgehead.rigs.envelope.fields import parse_thread_id
+from bridgehead.rigs.envelope.fields import MEMBERS_THREAD, parse_thread_id
 from bridgehead.rigs.envelope.frontmatter import ParseFailure
 from bridgehead.rigs.envelope.names import envelope_at
 from bridgehead.rigs.envelope.yaml_core import Value
-from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, SignatureCheck
+from bridgehead.rigs.operations.identities import Identities
+from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, Identity, SignatureCheck
 from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.threads.quarantine import HumanVerdict, KeptApart, Quarantine, read_verdicts
 from bridgehead.rigs.trust.attestation import (
@@ -23,6 +23,7 @@ from bridgehead.rigs.trust.attestation import (
     signature_findings,
 )
 from bridgehead.rigs.trust.envelope_problems import check_envelope, file_findings
+from bridgehead.rigs.trust.membership import Place
 from bridgehead.rigs.trust.verification_kinds import (
     OF_COUNCILS,
     Kind,
@@ -46,6 +47,7 @@ class Subject(NamedTuple):
 
     path: str
     findings: tuple[Kind, ...]
+    sender: str = ""
     body_hash: str = ""
     nonce: str = ""
     relay: Mapping[str, Value] | None = None  # frontmatter of a relay turn
@@ -60,6 +62,10 @@ class Subject(NamedTuple):
     def thread_id(self) -> str:
         return self.path.partition("/")[0]
 
+    @property
+    def place(self) -> Place:
+        return Place(self.commit or "", self.position, self.committed_at)
+
 
 class Committed(NamedTuple):
     """An envelope in history: its last content, the commit that added it, whether it had other content before."""
@@ -69,18 +75,19 @@ class Committed(NamedTuple):
     is_symlink: bool
     added_by: CommitRecord
     rewritten: bool
+    position: int = 0  # of the commit that added it, in the history that was given
 
 
 def committed_envelopes(
-    history: Sequence[CommitRecord], counts: Callable[[str], object] = envelope_at
+    history: Sequence[CommitRecord], counts: Callable[[str], object] = envelope_at, *, first_position: int = 0
 ) -> list[Committed]:
     """Follow every envelope through a history, given parents first; what was deleted again is left out.
 
-    `counts` tells from its path whether a file is one.
+    `counts` tells from its path whether a file is one; `first_position` is that of the first commit.
     """
     found: dict[str, Committed] = {}
     gone: set[str] = set()
-    for commit in history:
+    for position, commit in enumerate(history, first_position):
         for change in commit.changes:
             if not counts(change.path):
                 continue
@@ -89,7 +96,9 @@ def committed_envelopes(
                 gone.update([change.path] if found.pop(change.path, None) else ())
             elif known is None:
                 again = change.path in gone
-                found[change.path] = Committed(change.path, change.blob, change.is_symlink, commit, again)
+                found[change.path] = Committed(
+                    change.path, change.blob, change.is_symlink, commit, again, position
+                )
             elif change.blob != known.blob:
                 found[change.path] = known._replace(
                     blob=change.blob, is_symlink=change.is_symlink, rewritten=True
@@ -116,6 +125,7 @@ def _subject(found: Committed, raw: bytes | None, reviews: Reviews | None) -> Su
         author_email=commit.author.email,
         committed_at=commit.committed_at,
         signed=commit.signed,
+        position=found.position,
     )
     if found.is_symlink:
         return origin
@@ -128,6 +138,7 @@ def _subject(found: Committed, raw: bytes | None, reviews: Reviews | None) -> Su
             kinds += _review_findings(parsed, reviews)
     return origin._replace(
         findings=(*kinds, Kind.REWRITTEN) if found.rewritten else kinds,
+        sender=_text(frontmatter, "from"),
         body_hash=_text(frontmatter, "body_hash"),
         nonce=_text(frontmatter, "nonce"),
         relay=frontmatter if is_relay_turn(frontmatter) else None,
@@ -149,54 +160,62 @@ def _text(frontmatter: Mapping[str, Value], name: str) -> str:
 class Verifier:
     """Judges envelopes of one repository. `earlier` gives those that were there before the ones to be judged."""
 
-    def __init__(self, rig: Rig, earlier: Callable[[], Sequence[Subject]] = tuple) -> None:
-        self._rig = rig
+    def __init__(
+        self, rig: Rig, earlier: Callable[[], Sequence[Subject]] = tuple, identities: Identities | None = None
+    ) -> None:
         self._read_earlier = earlier
-        self._signers = allowed_signers_file(rig)
+        self.identities = identities or Identities(rig)
 
     def judge(self, subjects: Sequence[Subject]) -> Iterator[Verification]:
         """Judge envelopes, given oldest first; one verdict each, in the same order."""
-        commits = list(dict.fromkeys(s.commit for s in subjects if s.commit and s.signed))
-        checks = self._rig.repository.check_signatures(commits, self._signers) if commits else {}
-        unsigned = signature_findings(
-            UNSIGNED.signature, relay=False, signers_known=self._signers is not None
-        )
-        nothing_found = sum_up(unsigned, known_signer=False)
+        who = self.identities
+        checks = who.check(s.commit for s in subjects if s.commit and s.signed)
+        nothing_found = sum_up((), known_signer=False)
         for subject in subjects:
-            if not subject.findings and not subject.signed and subject.relay is None:
+            unsigned = not subject.signed and subject.relay is None and subject.thread_id != MEMBERS_THREAD
+            if unsigned and not subject.findings and not who.judges_unsigned:
                 yield nothing_found
                 continue
-            check = checks.get(subject.commit or "", UNSIGNED)
-            kinds = tuple(dict.fromkeys(self._findings(subject, check, subjects)))
-            known = self._signers is not None and check.signature is Signature.KNOWN
-            yield sum_up(kinds, known_signer=known)
+            witness = self._witness(subject, checks.get(subject.commit or "", UNSIGNED), subjects)
+            kinds = tuple(dict.fromkeys(self._findings(subject, witness)))
+            is_act = subject.thread_id == MEMBERS_THREAD and subject.path in who.membership.carried_out
+            yield sum_up(kinds, known_signer=is_act or (who.signers_known and witness.is_signed_by_sender))
 
-    def _findings(
-        self, subject: Subject, check: SignatureCheck, together: Sequence[Subject]
-    ) -> Iterator[Kind]:
-        signed_by_known = self._signers is not None and check.signature is Signature.KNOWN
+    def _findings(self, subject: Subject, witness: Witness) -> Iterator[Kind]:
         # Whom this machine trusts may vouch for a council that was held elsewhere.
-        vouched = {Kind.COUNCIL_UNCONFIRMED} if signed_by_known else set()
+        vouched = {Kind.COUNCIL_UNCONFIRMED} if witness.is_signed_by_sender else set()
         yield from (kind for kind in subject.findings if kind not in vouched)
         if Kind.SYMLINK in subject.findings:
             return
-        signers_known = self._signers is not None
-        if subject.relay is None:
-            yield from signature_findings(check.signature, relay=False, signers_known=signers_known)
+        who = self.identities
+        if subject.thread_id == MEMBERS_THREAD:
+            if subject.path in who.membership.refused:
+                yield Kind.MEMBERSHIP_REFUSED
+            elif subject.path not in who.membership.carried_out:
+                yield Kind.SIGNER_UNKNOWN  # somebody asks to be let in
+        elif subject.relay is None:
+            if subject.commit is None:
+                return  # it is being written
+            yield from signature_findings(
+                witness, relay=False, signers_known=who.signers_known, must_sign=who.must_sign
+            )
         else:
-            witness = self._witness(subject, subject.relay, check, together)
-            yield from relay_findings(subject.relay, witness, signers_known=signers_known)
+            yield from relay_findings(
+                subject.relay, witness, signers_known=who.signers_known, must_sign=who.must_sign
+            )
 
-    def _witness(
-        self, subject: Subject, relay: Mapping[str, Value], check: SignatureCheck, together: Sequence[Subject]
-    ) -> Witness:
-        from bridgehead.rigs.trust.signers import covers
-
-        parent = _text(relay, "in_reply_to")
-        return Witness(
-            signature=check.signature,
-            fingerprint=check.fingerprint_for(_text(relay, "attested_by")),
-            signed_by_author=check.principal is not None and covers(check.principal, subject.author_email),
+    def _witness(self, subject: Subject, check: SignatureCheck, together: Sequence[Subject]) -> Witness:
+        keys = check.key_names if check.holds else ()
+        person = check.principal if check.signature is Signature.KNOWN else None
+        standing = self.identities.keyring.standing(
+            subject.sender, subject.place, keys, person, subject.author_email
+        )
+        known = check.holds and standing.is_known
+        witness = Witness(Signature.KNOWN if known else check.signature, keys, standing)
+        if subject.relay is None:
+            return witness
+        parent = _text(subject.relay, "in_reply_to")
+        return witness._replace(
             committed_at_ms=subject.committed_at * 1000,
             parent_known=bool(parent) and self._has_turn(subject, parent, together),
             nonce_seen_before=bool(subject.nonce)
@@ -219,33 +238,6 @@ class Verifier:
         everyone = (*self._earlier, *together)
         same = (other for other in everyone if other.nonce == subject.nonce)
         return min(same, key=lambda other: other.position).path
-
-
-def allowed_signers_file(rig: Rig) -> Path | None:
-    """The file of the rig's configuration, else the one git's configuration names; None if there is no such file.
-
-    A tracked file is not used: whoever may push would choose who is trusted.
-    """
-    named = rig.settings.allowed_signers if rig.settings else None
-    path = Path(rig.repository.root, named).expanduser() if named else rig.repository.allowed_signers()
-    if path is None or not path.is_file():
-        return None
-    if tracked := tracked_path(rig, path):
-        rig.tell_once(
-            f"warning: the signers in {tracked} are tracked, so they came from the others and are not trusted; "
-            "rig-bridge trust add <principal> <key> trusts one of them here"
-        )
-        return None
-    return path
-
-
-def tracked_path(rig: Rig, path: Path) -> str | None:
-    """Return the path in the repository, of the file or of what a link leads to, if git tracks it."""
-    root = Path(rig.repository.root)
-    for place, top in ((path, root), (path.resolve(), root.resolve())):
-        if place.is_relative_to(top) and rig.repository.is_tracked(place.relative_to(top).as_posix()):
-            return place.relative_to(top).as_posix()
-    return None
 
 
 def findings_of(subjects: Sequence[Subject], verdicts: Iterable[Verification]) -> list[PathFindings]:
@@ -279,24 +271,28 @@ class VerifyRequest(NamedTuple):
 
 
 def verify(rig: Rig, request: VerifyRequest) -> Verified:
-    """Check every committed envelope, of one thread if one is named. Nonces are compared over the whole repository."""
+    """Check every committed envelope, of one thread if one is named; only that one is read then.
+
+    Nonces of relay turns are compared over the whole repository.
+    """
     from bridgehead.rigs.views.results import Verified
 
     thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
-    history = rig.repository.history(rig.repository.head().commit).commits
-    envelopes = committed_envelopes(history)
+    envelopes = _committed_in(rig, thread_id) if thread_id else _committed_anywhere(rig)
     subjects = subjects_of(rig, envelopes, require_council=request.require_council or None)
-    judged = list(Verifier(rig).judge(subjects))
+
+    def others() -> list[Subject]:
+        elsewhere = [found for found in _committed_anywhere(rig) if found.path.partition("/")[0] != thread_id]
+        return subjects_of(rig, elsewhere, require_council=False)
+
+    judged = list(Verifier(rig, others if thread_id else tuple).judge(subjects))
     findings = findings_of(subjects, judged)
-    wanted = [found for found in findings if thread_id in (None, found.path.partition("/")[0])]
     quarantine = Quarantine(rig.repository.private_dir)
     known = {entry.path for entry in quarantine.entries}
     fresh = [
         KeptApart(found.path, found.blob, verdict.kinds, found.added_by.commit)
         for found, verdict in zip(envelopes, findings, strict=True)
-        if thread_id in (None, found.path.partition("/")[0])
-        and verdict.path not in known
-        and _belongs_apart(verdict.kinds)
+        if verdict.path not in known and _belongs_apart(verdict.kinds)
     ]
     verdicts = human_verdicts(rig, envelopes, subjects, judged)
     if fresh or verdicts:
@@ -305,12 +301,39 @@ def verify(rig: Rig, request: VerifyRequest) -> Verified:
             quarantine.change(fresh)
             quarantine.change(quarantine.decided(verdicts))
     apart = {entry.path for entry in quarantine.kept_apart}
-    for finding in wanted:
+    for finding in findings:
         if finding.path in apart:
             rig.tell(f"! {finding.path} (quarantined: {', '.join(finding.kinds)})")
         elif finding.kinds:
             rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")
-    return Verified(report_on(wanted, known), tuple(found for found in wanted if found.path in apart))
+    return Verified(report_on(findings, known), tuple(found for found in findings if found.path in apart))
+
+
+def _committed_anywhere(rig: Rig) -> list[Committed]:
+    return committed_envelopes(rig.repository.history(rig.repository.head().commit).commits)
+
+
+def _committed_in(rig: Rig, thread_id: str) -> list[Committed]:
+    """The committed envelopes of one thread, oldest first, as the index knows them."""
+    from bridgehead.rigs.operations.catalogue import catalogue
+
+    known = catalogue(rig, thread_id)
+    links = {path for path, file in known.survey.tracked().items() if file.is_symlink}
+    rows = sorted(known.committed(thread_id).values(), key=lambda row: row.position)
+    return [
+        Committed(
+            f"{thread_id}/{row.filename}",
+            row.blob,
+            f"{thread_id}/{row.filename}" in links,
+            CommitRecord(
+                row.commit, (), Identity("", row.author_email), row.committed_at, row.signed, "", ()
+            ),
+            row.rewritten,
+            row.position,
+        )
+        for row in rows
+        if row.commit
+    ]
 
 
 def _belongs_apart(kinds: Sequence[Kind]) -> bool:

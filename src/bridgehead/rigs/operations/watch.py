@@ -2,26 +2,99 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, wanted_thread
+from bridgehead.rigs.operations.inbox import desk
 from bridgehead.rigs.operations.status import standing_freezes, status_of
 from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.operations.thread import thread, verify_listed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.freeze import Freeze
-from bridgehead.rigs.views.listings import Notice, thread_object
-from bridgehead.rigs.views.result_format import SCHEMA_VERSION
+from bridgehead.rigs.threads.obligations import DebtState
+from bridgehead.rigs.views.listings import Debt, Notice, thread_object
+from bridgehead.rigs.views.result_format import LINE_PREFIX, SCHEMA_VERSION, stamped
+from bridgehead.rigs.views.terminal import PLAIN, Style
 
 HEARTBEAT_MS = 30_000
 Event: TypeAlias = dict[str, object]
 DEFAULT_INTERVAL = 2.0
 LEAST_INTERVAL = 0.2
 LEAST_FETCH_INTERVAL = 5.0
+DEFAULT_TIMEOUT = 600.0
+MOST_TIMEOUT = 86_400
+
+
+class WaitRequest(NamedTuple):
+    """Until what is to be waited; all of it is limited by the time."""
+
+    thread_id: str | None = None
+    types: frozenset[str] = frozenset()  # empty: any
+    timeout_seconds: float = DEFAULT_TIMEOUT
+    interval_seconds: float = LEAST_FETCH_INTERVAL
+
+
+class Waited(NamedTuple):
+    """What there was to wait for: questions to this rig that it has not taken on, and answers nobody looked at."""
+
+    arrived: tuple[Notice, ...]
+    problem: str | None = None  # why the remote could not be asked, the last time
+
+    def lines(self, style: Style = PLAIN) -> list[str]:
+        return [
+            f"{LINE_PREFIX}wait arrived={len(self.arrived)}",
+            *(notice.line(style) for notice in self.arrived),
+        ]
+
+    def json_object(self) -> dict[str, object]:
+        return stamped("wait", envelopes=[notice.json_object() for notice in self.arrived])
+
+
+def wait(rig: Rig, request: WaitRequest) -> Waited:
+    """Look, fetch and look again until something is there for this rig, or until the time is over."""
+    deadline = rig.now_ms() + int(request.timeout_seconds * 1000)
+    problem: str | None = None
+    while True:
+        try:
+            sync(rig, SyncRequest(auto=True, quiet=True))
+            problem = None
+        except BridgeheadError as error:
+            if error.message != problem:
+                rig.tell(f"warning: {error.message}")
+            problem = error.message
+        arrived = _for_this_rig(rig, request)
+        left = (deadline - rig.now_ms()) / 1000
+        if arrived or left <= 0:
+            return Waited(tuple(arrived), problem)
+        rig.sleep(min(request.interval_seconds, left))
+
+
+def _for_this_rig(rig: Rig, request: WaitRequest) -> list[Notice]:
+    found = desk(rig, catalogue(rig, with_findings=True))
+    fresh = [*found.delivered, *(debt.asked for debt in found.owes if debt.owed.state is DebtState.OPEN)]
+    return [
+        notice
+        for notice in fresh
+        if request.thread_id in (None, notice.turn.thread_id)
+        and (not request.types or notice.turn.type in request.types)
+    ]
+
+
+def parse_timeout(typed: str | None) -> float:
+    """Seconds to wait at most, also given as `30m` or `2h`."""
+    if typed is None:
+        return DEFAULT_TIMEOUT
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, factor = (typed[:-1], units[typed[-1]]) if typed[-1:] in units else (typed, 1)
+    if not number.isdecimal() or not number.isascii() or int(number) * factor > MOST_TIMEOUT:
+        raise UserError(f'--timeout must be seconds, or like 30m or 2h, up to a day (got "{typed}")')
+    return float(int(number) * factor)
 
 
 class WatchRequest(NamedTuple):
@@ -58,13 +131,15 @@ def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
             if request.op == "sync":
                 yield from _synced(rig, events, request)
             news = events.update(_snapshot(rig, request), rig.now_ms())
+            for late in (event for event in news if event["event"] == "overdue"):
+                rig.announce("rig.overdue", thread=late["thread_id"], debtor=late["debtor"])
         except BridgeheadError as error:
             news = [events.error(type(error).__name__, error.message, rig.now_ms())]
         yield from news
 
 
 def _synced(rig: Rig, events: Watch, request: WatchRequest) -> Iterator[Event]:
-    outcome = sync(rig, request.sync._replace(told=events.refused_head))
+    outcome = sync(rig, request.sync._replace(told=events.refused_head, quiet=True))
     if outcome.moved:
         yield events.pulled(outcome.json_object(), rig.now_ms())
     elif outcome.refusal is not None and outcome.report.remote_head != events.refused_head:
@@ -92,12 +167,22 @@ def _snapshot(rig: Rig, request: WatchRequest) -> Snapshot:
         envelopes=_notices(rig, known),
         closed=frozenset(name for name in known.thread_ids() if known.is_closed(name)),
         divergences={name: found for name, found in divergences.items() if found is not None},
+        overdue=_overdue(rig, known),
         freezes={
             name: freeze
             for name, freeze in standing_freezes(rig).items()
             if request.thread_id in (None, name)
         },
     )
+
+
+def _overdue(rig: Rig, known: Catalogue) -> dict[str, Debt]:
+    """Debts past their time that this rig has, or answers for, by question and debtor."""
+    if rig.settings is None:
+        return {}
+    found = desk(rig, known)
+    late = [debt for debt in found.owes if debt.owed.is_overdue(rig.now_ms())]
+    return {f"{debt.asked.turn.path} {debt.owed.debtor}": debt for debt in (*late, *found.escalated)}
 
 
 def _notices(rig: Rig, known: Catalogue) -> dict[str, Notice]:
@@ -169,6 +254,9 @@ class Watch:
         for thread_id, divergence in sorted(snapshot.divergences.items()):
             if divergence != self._seen.divergences.get(thread_id):
                 yield "divergence", {"thread_id": thread_id, **divergence.json_object()}
+        for what, debt in sorted(snapshot.overdue.items()):
+            if self._is_first("overdue", what):
+                yield "overdue", debt.json_object(sys.maxsize)
         yield from _freeze_news(self._seen.freezes, snapshot.freezes)
 
     def _is_first(self, name: str, subject: str) -> bool:
@@ -185,6 +273,7 @@ class Snapshot(NamedTuple):
     closed: frozenset[str]  # thread ids
     divergences: Mapping[str, Divergence]  # by thread id
     freezes: Mapping[str, Freeze]  # by thread id
+    overdue: Mapping[str, Debt] = MappingProxyType({})  # by question and debtor
 
 
 _EMPTY = Snapshot({}, frozenset(), {}, {})

@@ -194,6 +194,18 @@ class Repository(ABC, Files):
         """Return the path of the allowed-signers file git's own configuration names."""
 
     @abstractmethod
+    def revoked_keys(self) -> str:
+        """Return a text that changes when other keys are revoked; empty where git is told of none."""
+
+    @abstractmethod
+    def configure(self, values: Mapping[str, str]) -> None:
+        """Set values of git's configuration, for this clone only."""
+
+    @abstractmethod
+    def signing_key_text(self) -> str | None:
+        """Return the SSH public key that signs here, as `type blob`; None without one, or one of another kind."""
+
+    @abstractmethod
     def exclude(self, pattern: str) -> bool:
         """Keep a path out of commits without telling other clones; False if it was excluded already."""
 
@@ -292,6 +304,10 @@ class Repository(ABC, Files):
         """Fetch the wire branch and the freezes, nothing else, and return the branch's commit; or FetchFailed."""
 
     @abstractmethod
+    def last_fetch_ms(self) -> int | None:
+        """Return when the remote was last asked what it has; None if never."""
+
+    @abstractmethod
     def compare(self, remote_head: str) -> Incoming:
         """Say what a fetched commit would bring."""
 
@@ -318,7 +334,13 @@ class Repository(ABC, Files):
 
     @abstractmethod
     def freeze(
-        self, wire: Wire | None, thread: str, note: str, *, replaces: FreezeNote | None = None
+        self,
+        wire: Wire | None,
+        thread: str,
+        note: str,
+        *,
+        replaces: FreezeNote | None = None,
+        sign: bool = False,
     ) -> FreezeNote | Raced:
         """Plant a note where there is none, or in place of exactly `replaces`; kept here if the remote refuses."""
 

@@ -166,6 +166,8 @@ class FreezeNote(NamedTuple):
 
     text: str
     only_here: bool = False
+    object_id: str = ""
+    signed: bool = False  # the object is a commit, whose signature says whose note it is
 
 
 class SignatureCheck(NamedTuple):
@@ -174,12 +176,7 @@ class SignatureCheck(NamedTuple):
     signature: Signature
     principal: str | None = None  # whose key it is, as the file or the key itself says
     key_names: tuple[str, ...] = ()  # fingerprint first, then other spellings that mean the same key
-
-    def fingerprint_for(self, attested_by: str) -> str | None:
-        """Return `attested_by` if it is one of the key's names, else the fingerprint."""
-        if attested_by in self.key_names:
-            return attested_by
-        return self.key_names[0] if self.key_names else None
+    holds: bool = False  # the key named here did sign this, whoever it belongs to
 
 
 UNSIGNED = SignatureCheck(Signature.NONE)

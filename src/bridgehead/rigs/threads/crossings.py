@@ -1,4 +1,4 @@
-"""Which envelopes came in while a turn of ours was on its way: its commit follows them, its author had not seen them.
+"""What this clone knows of its own reading: envelopes that crossed with a turn of ours, and those somebody looked at.
 
 A push retry puts our turn on top of what others pushed first (rigs §9.5), so history alone would say we knew it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from bridgehead.errors import FileError
@@ -15,6 +16,8 @@ from bridgehead.host.files import read_bounded, write_atomic
 
 _FILE_NAME = "crossings.json"
 _MAX_BYTES = 16 * 1024 * 1024
+_SEEN_NAME = "seen.json"
+_MOST_SEEN = 20_000  # the oldest are in threads that ended long ago
 _MOST_TURNS = 2000  # of ours; the oldest are answered or closed by then
 
 
@@ -42,3 +45,25 @@ class Crossings:
             return {str(path): [str(one) for one in others] for path, others in stored.items()}
         except (FileError, ValueError, TypeError, AttributeError):
             return {}
+
+
+class Seen:
+    """The answers to this rig that were shown to somebody here."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _SEEN_NAME
+        self.is_new = False
+        try:
+            self.paths = {str(path): None for path in json.loads(read_bounded(self._path, _MAX_BYTES))}
+        except (FileError, ValueError, TypeError):
+            self.paths, self.is_new = {}, True
+
+    def note(self, paths: Iterable[str]) -> None:
+        """Remember them; not being able to means that they are shown as new once more."""
+        fresh = [path for path in paths if path not in self.paths]
+        if not fresh:
+            return
+        self.paths.update(dict.fromkeys(fresh))
+        with suppress(FileError):
+            make_dir(self._path.parent)
+            write_atomic(self._path, json.dumps(list(self.paths)[-_MOST_SEEN:], separators=(",", ":")))

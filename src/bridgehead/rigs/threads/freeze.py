@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.names import RigId
-from bridgehead.rigs.envelope.text import timestamp_ms
+from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
+from bridgehead.rigs.trust.membership import HUMAN_FREEZE_MINUTES, Membership
+
+_SKEW_MS = 10 * 60 * 1000
 
 
 class Freeze(NamedTuple):
@@ -16,11 +20,36 @@ class Freeze(NamedTuple):
     since: str
     expires: str
     in_reply_to: str | None = None
+    thread: str = ""  # empty in notes of earlier versions
 
     def holds(self, now_ms: int) -> bool:
-        """Tell whether it is still in force; one whose end cannot be read is not."""
-        end = timestamp_ms(self.expires)
-        return end is not None and now_ms < end
+        """Tell whether it is in force; one whose times cannot be read, or that has not begun, is not."""
+        begin, end = timestamp_ms(self.since), timestamp_ms(self.expires)
+        return begin is not None and end is not None and begin - _SKEW_MS <= now_ms < end
+
+    def at_most(self, minutes: float) -> Freeze:
+        """Return it cut down to the time its author may ask for."""
+        begin, end = timestamp_ms(self.since), timestamp_ms(self.expires)
+        if begin is None or end is None:
+            return self
+        return self._replace(expires=iso_timestamp(min(end, begin + int(minutes * 60_000))))
+
+    def as_allowed(self, thread_id: str, membership: Membership, signed_by: Collection[str]) -> Freeze | None:
+        """Return it as far as its author may ask for it; None for one who may not, or did not sign it for this thread.
+
+        Where a bridge has no members it is anybody's word, for a day at most.
+        """
+        if membership.founded is None:
+            return self.at_most(HUMAN_FREEZE_MINUTES)
+        author = membership.member(self.rig)
+        if (
+            author is None
+            or not author.freeze_minutes
+            or self.rig not in signed_by
+            or self.thread != thread_id
+        ):
+            return None
+        return self.at_most(author.freeze_minutes)
 
     def forbids(self, rig_id: RigId, now_ms: int) -> bool:
         """Tell whether it keeps this rig from sending and closing; relay rigs are what it waits for."""
@@ -34,7 +63,7 @@ class Freeze(NamedTuple):
         """Return the blob that the freeze ref points to."""
         from json import dumps
 
-        return dumps({**self.json_object(), "in_reply_to": self.in_reply_to}) + "\n"
+        return dumps({**self.json_object(), "in_reply_to": self.in_reply_to, "thread": self.thread}) + "\n"
 
 
 def read_freeze(text: str) -> Freeze | None:
@@ -51,7 +80,14 @@ def read_freeze(text: str) -> Freeze | None:
     if not (isinstance(rig, str) and isinstance(since, str) and isinstance(expires, str)):
         return None
     parent = stored.get("in_reply_to")
-    return Freeze(rig, since, expires, parent if isinstance(parent, str) else None)
+    thread = stored.get("thread")
+    return Freeze(
+        rig,
+        since,
+        expires,
+        parent if isinstance(parent, str) else None,
+        thread if isinstance(thread, str) else "",
+    )
 
 
 class ThreadFrozen(UserError):
@@ -60,6 +96,6 @@ class ThreadFrozen(UserError):
     def __init__(self, thread_id: str, freeze: Freeze) -> None:
         super().__init__(
             f'thread frozen by {freeze.rig} until {freeze.expires}; nothing was sent to "{thread_id}"',
-            hint="wait for the relay turn, or repeat with --despite-freeze",
+            hint=f"wait: a human is answering there; {freeze.rig} can end it with rig-bridge relay --abort",
         )
         self.freeze = freeze

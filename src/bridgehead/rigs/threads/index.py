@@ -64,6 +64,10 @@ class EnvelopeIndex:
         """Tell whether history is one line, so that positions alone say what descends from what."""
         return self._file.header.linear
 
+    @property
+    def commits(self) -> int:
+        return self._file.header.commits
+
     def threads(self) -> list[ThreadListing]:
         """Return every directory that holds at least one envelope, by name (rigs §2)."""
         listings = (self.thread(name) for name in sorted(self._rows))
@@ -83,6 +87,10 @@ class EnvelopeIndex:
             tuple(_reported(name, row) for row in rows if not row.readable),
             tuple(sorted(names)),
         )
+
+    def committed(self, thread: str) -> dict[str, HistoryRow]:
+        """Return how the files of a thread came into HEAD, by name, whatever the work tree holds."""
+        return self._file.thread(thread).history
 
     def _kept_apart(self, thread: str, rows: Sequence[FileRow]) -> frozenset[str]:
         listed_there = self.quarantine.names_in(thread)

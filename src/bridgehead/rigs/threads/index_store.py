@@ -131,6 +131,14 @@ class IndexFile:
         self._changed.clear()
 
 
+def mentions(directory: Path, name: str) -> bool:
+    """Tell, without looking at the bridge, whether the stored rows hold this text; they may be behind."""
+    try:
+        return b'"%b"' % name.encode() in read_bounded(directory / _FILE_NAME, _MAX_BYTES)
+    except FileError:
+        return False
+
+
 def _encode(rows: ThreadRows) -> bytes:
     stored = {"files": _columns(rows.files), "history": _columns(rows.history)}
     return json.dumps(stored, separators=(",", ":")).encode()  # all ASCII: half the time to read back

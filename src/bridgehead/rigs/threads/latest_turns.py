@@ -71,10 +71,13 @@ def _row(thread: ThreadSummary) -> list[object]:
         thread.last_modified,
         thread.unverified,
         thread.heads,
+        thread.owe,
+        thread.owed,
     ]
 
 
 def _summary(row: Sequence[object]) -> ThreadSummary:
     turn = Turn._make(tuple(value) if isinstance(value, list) else value for value in row[:_TURN_FIELDS])
-    count, is_closed, last_modified, unverified, heads = row[_TURN_FIELDS:]
-    return ThreadSummary(turn, count, is_closed, last_modified, unverified=unverified, heads=heads)  # type: ignore[arg-type]
+    count, is_closed, last_modified, *counts = row[_TURN_FIELDS:]
+    unverified, heads, owe, owed = counts
+    return ThreadSummary(turn, count, is_closed, last_modified, False, None, unverified, heads, owe, owed)  # type: ignore[arg-type]

@@ -1,22 +1,27 @@
-"""What a relay turn carries to show who stands behind it, and what speaks against it (rigs §9.4, §10)."""
+"""What a turn carries to show who stands behind it, and what speaks against it (rigs §9.4, §10)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.envelope.names import RELAY_SUFFIX
 from bridgehead.rigs.envelope.text import NONCE_TIME_CHARACTERS, timestamp_ms
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.trust.verification_kinds import Kind
 
+if TYPE_CHECKING:
+    from bridgehead.rigs.config import MustSign
+    from bridgehead.rigs.trust.membership import Standing
+
 RANDOM_BITS = 50
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _SHAPE = f"[{_CROCKFORD}]{{10}}-[{_CROCKFORD}]{{10}}"
 COMMIT_TOLERANCE_MS = 10 * 60 * 1000
 NONCE_TOLERANCE_MS = 5 * 1000
+_KEY_ID = re.compile("(?:0x)?[0-9A-Fa-f]{8,64}")  # OpenPGP and X.509
 _ATTESTED = ("attested_by", "attested_at", "nonce")
 
 
@@ -33,19 +38,23 @@ class Signature(Enum):
 
     NONE = "none"
     BAD = "bad"
-    STRANGER = "stranger"  # good or not checkable, but by nobody the allowed-signers file names
+    STRANGER = "stranger"  # good or not checkable, but by nobody this clone knows
     KNOWN = "known"
 
 
 class Witness(NamedTuple):
-    """What the repository says about a relay turn, beyond the turn's own words."""
+    """What the repository says about a turn, beyond the turn's own words."""
 
     signature: Signature
-    fingerprint: str | None  # of the signing key
-    signed_by_author: bool  # the signer's principal is the commit author's e-mail
-    committed_at_ms: int
-    parent_known: bool
-    nonce_seen_before: bool
+    key_names: Sequence[str]  # fingerprint of the signing key first, then other spellings
+    standing: Standing
+    committed_at_ms: int = 0
+    parent_known: bool = True
+    nonce_seen_before: bool = False
+
+    @property
+    def is_signed_by_sender(self) -> bool:
+        return self.signature is Signature.KNOWN and self.standing.owns
 
 
 def is_relay_turn(frontmatter: Mapping[str, Value]) -> bool:
@@ -53,29 +62,43 @@ def is_relay_turn(frontmatter: Mapping[str, Value]) -> bool:
     return _from_relay(frontmatter) or any(name in frontmatter for name in _ATTESTED)
 
 
-def signature_findings(signature: Signature, *, relay: bool, signers_known: bool) -> Iterator[Kind]:
-    """Yield what a signature, or its absence, says; `signers_known` means an allowed-signers file exists."""
+def signature_findings(
+    witness: Witness, *, relay: bool, signers_known: bool, must_sign: MustSign
+) -> Iterator[Kind]:
+    """Yield what a signature, or its absence, says about who an envelope is from.
+
+    `signers_known` means that this clone trusts anybody at all.
+    """
+    signature, standing = witness.signature, witness.standing
     if signature is Signature.NONE:
         if relay:
-            yield Kind.RELAY_UNSIGNED
+            yield Kind.RELAY_UNATTESTED if must_sign == "none" else Kind.RELAY_UNSIGNED
+        elif must_sign == "all" or (must_sign == "members" and standing.must_sign):
+            yield Kind.SIGNATURE_MISSING
     elif not signers_known:
         if relay:
             yield Kind.SIGNER_UNKNOWN
     elif signature is Signature.BAD:
         yield Kind.SIGNATURE_BAD
-    elif signature is Signature.STRANGER:
-        yield Kind.SIGNER_UNKNOWN
+    elif standing.retired:
+        yield Kind.KEY_RETIRED
+    elif signature is Signature.STRANGER or not standing.is_known:
+        yield Kind.IDENTITY_MISMATCH if standing.on_record else Kind.SIGNER_UNKNOWN
+    elif not standing.owns:
+        strict = relay or standing.on_record or standing.of_another
+        yield Kind.IDENTITY_MISMATCH if strict else Kind.SIGNER_UNBOUND
 
 
 def relay_findings(
-    frontmatter: Mapping[str, Value], witness: Witness, *, signers_known: bool
+    frontmatter: Mapping[str, Value], witness: Witness, *, signers_known: bool, must_sign: MustSign
 ) -> Iterator[Kind]:
     """Yield everything that speaks against a relay turn, in the order of the list in rigs §9.4."""
-    if any(name not in frontmatter for name in (*_ATTESTED, "in_reply_to")):
+    demanded = must_sign != "none" or witness.signature is not Signature.NONE
+    if demanded and any(name not in frontmatter for name in (*_ATTESTED, "in_reply_to")):
         yield Kind.RELAY_FIELDS_MISSING
     if not _from_relay(frontmatter):
         yield Kind.RELAY_FROM_NOT_RELAY
-    yield from signature_findings(witness.signature, relay=True, signers_known=signers_known)
+    yield from signature_findings(witness, relay=True, signers_known=signers_known, must_sign=must_sign)
     if signers_known and witness.signature is Signature.KNOWN and not _attester_signed(frontmatter, witness):
         yield Kind.ATTESTER_MISMATCH
     if "in_reply_to" in frontmatter and not witness.parent_known:
@@ -92,7 +115,30 @@ def _from_relay(frontmatter: Mapping[str, Value]) -> bool:
 
 
 def _attester_signed(frontmatter: Mapping[str, Value], witness: Witness) -> bool:
-    return witness.signed_by_author and frontmatter.get("attested_by") == witness.fingerprint
+    """Tell whether the key that signed is the one that is named, on a commit by its owner.
+
+    The reference names the key by what `user.signingkey` holds, a path as a rule. That names no key at all, so the
+    signature alone says who it was.
+    """
+    if witness.standing.wrong_author:
+        return False
+    attested_by = frontmatter.get("attested_by")
+    return not isinstance(attested_by, str) or names_key(attested_by, witness.key_names)
+
+
+def names_key(said: str, key_names: Sequence[str]) -> bool:
+    """Tell whether a text names one of these keys, or none at all."""
+    text = said.removeprefix("key::")
+    if text.startswith(("ssh-", "ecdsa-", "sk-")):
+        from bridgehead.rigs.trust.membership import fingerprint_of
+
+        return fingerprint_of(text) in key_names
+    if text.startswith("SHA256:"):
+        return text in key_names
+    if not _KEY_ID.fullmatch(text.rstrip("!")):
+        return True
+    digits = text.rstrip("!").lower().removeprefix("0x")
+    return any(name.lower().endswith(digits) for name in key_names)
 
 
 def _times_agree(frontmatter: Mapping[str, Value], committed_at_ms: int) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from bridgehead.errors import NotFound, UserError
+from bridgehead.errors import FileError, NotFound, UserError
 from bridgehead.host.child import run_child
+from bridgehead.host.files import read_bounded
+from bridgehead.rigs.trust.membership import ARRIVING, Pin, fingerprint_of
 
 NAMESPACES = 'namespaces="git"'
 _FIELD = re.compile(r'(?:[^\s"]|"[^"]*")+')
@@ -21,6 +23,8 @@ _LITERAL_KEY = re.compile(r"(?:key::)?((?:ssh|ecdsa|sk)-\S+ .+)", re.DOTALL)
 _SSH_FINGERPRINT = re.compile(r"^\d+ (SHA256:[A-Za-z0-9+/=]+) ", re.MULTILINE)
 _COLON_FINGERPRINT = re.compile(r"^fpr:(?:[^:\n]*:){8}([0-9A-F]+):", re.MULTILINE)
 _TIMEOUT_SECONDS = 20.0
+_MAX_KEY_BYTES = 1 << 20
+_SINCE = re.compile(r"(?:^|\s)since=(\d{1,15})$")  # commits that were here when a key was pinned
 
 
 class PublicKey(NamedTuple):
@@ -93,15 +97,19 @@ def signers(text: str) -> Iterator[Signer]:
             yield signer
 
 
-def with_signer(text: str, principal: str, key: PublicKey) -> str:
-    """Return the file with one more signer, or raise PrincipalInvalid or SignerKnown."""
+def with_signer(text: str, principal: str, key: PublicKey, since: int | None = None) -> str:
+    """Return the file with one more signer, or raise PrincipalInvalid or SignerKnown.
+
+    `since` is how many commits were there already: those it did not sign are not held against it.
+    """
     if not _PRINCIPAL.fullmatch(principal):
         raise PrincipalInvalid(principal)
     for known in signers(text):
         if known.key.blob == key.blob and principal in known.principals.split(","):
             raise SignerKnown(principal)
     before = text if not text or text.endswith("\n") else text + "\n"
-    return f"{before}{principal} {NAMESPACES} {key}\n"
+    dated = "" if since is None else f" since={since}"
+    return f"{before}{principal} {NAMESPACES} {key}{dated}\n"
 
 
 def without_signer(text: str, principal: str) -> str:
@@ -112,16 +120,18 @@ def without_signer(text: str, principal: str) -> str:
     return "".join(kept)
 
 
-def covers(principals: str, email: str) -> bool:
-    """Tell whether a list of patterns as the file holds them means this address (ssh_config PATTERNS)."""
-    patterns = principals.split(",")
-    if any(pattern.startswith("!") and _matches(email, pattern[1:]) for pattern in patterns):
-        return False
-    return any(_matches(email, pattern) for pattern in patterns if not pattern.startswith("!"))
-
-
-def _matches(email: str, pattern: str) -> bool:
-    return fnmatchcase(email, pattern.replace("[", "[[]"))  # only * and ? are special to OpenSSH
+def pins(text: str) -> list[Pin]:
+    """Return the keys the file trusts, each with everybody it is trusted for and since when they must sign."""
+    found: dict[str, Pin] = {}
+    for signer in signers(text):
+        name = fingerprint_of(f"{signer.key.key_type} {signer.key.blob}")
+        if name is not None:
+            dated = _SINCE.search(signer.key.comment)
+            since = int(dated[1]) if dated else ARRIVING
+            before = found.get(name, Pin(name, ()))
+            principals = (*before.principals, *signer.principals.split(","))
+            found[name] = Pin(name, principals, min(before.since, since))
+    return list(found.values())
 
 
 def _read_line(line: str) -> Signer | None:
@@ -161,6 +171,30 @@ def public_key_fingerprint(public_key: str, environment: Mapping[str, str] | Non
     return _first(
         _SSH_FINGERPRINT, _output(["ssh-keygen", "-l", "-f", "-"], public_key.strip() + "\n", environment)
     )
+
+
+def ssh_key_text(key: str) -> str | None:
+    """Return the public key that `user.signingkey` names, as `type blob`; None if there is no such text."""
+    literal = _LITERAL_KEY.fullmatch(key.strip())
+    text = literal[1] if literal else None
+    path = Path(key).expanduser()
+    for place in (path.with_name(path.name + ".pub"), path) if text is None else ():
+        with suppress(FileError):
+            text = read_bounded(place, _MAX_KEY_BYTES).decode("utf-8", "replace")
+            break
+    try:
+        read = parse_public_key(text or "")
+    except KeyInvalid:
+        return None
+    return f"{read.key_type} {read.blob}"
+
+
+def make_ssh_key(path: Path, comment: str) -> None:
+    """Make an Ed25519 key pair without a passphrase at `path` and `path`.pub, or raise KeyInvalid."""
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
+    _output(command, "", None)
+    if not path.with_name(path.name + ".pub").is_file():
+        raise KeyInvalid("ssh-keygen made none; is OpenSSH installed?")
 
 
 def _ssh_key_fingerprint(key: str, environment: Mapping[str, str] | None) -> str | None:

@@ -27,6 +27,13 @@ class Kind(StrEnum):
     PARENT_UNKNOWN = "parent_unknown"
     NONCE_REPLAYED = "nonce_replayed"
     ATTESTED_TIME_SKEW = "attested_time_skew"
+    # Who said it: the key that signed, held against the name in `from` (rigs §9.4, §10).
+    SIGNATURE_MISSING = "signature_missing"
+    IDENTITY_MISMATCH = "identity_mismatch"
+    KEY_RETIRED = "key_retired"
+    SIGNER_UNBOUND = "signer_unbound"
+    RELAY_UNATTESTED = "relay_unattested"
+    MEMBERSHIP_REFUSED = "membership_refused"
     # Only where reviewed hand-offs are demanded (design §1).
     COUNCIL_ABSENT = "council_absent"
     COUNCIL_UNREADABLE = "council_unreadable"
@@ -51,6 +58,10 @@ QUARANTINES = OF_COUNCILS | {
     Kind.RELAY_FROM_NOT_RELAY,
     Kind.RELAY_UNSIGNED,
     Kind.ATTESTER_MISMATCH,
+    Kind.SIGNATURE_MISSING,
+    Kind.IDENTITY_MISMATCH,
+    Kind.KEY_RETIRED,
+    Kind.MEMBERSHIP_REFUSED,
 }
 
 
@@ -73,7 +84,7 @@ class Verification(NamedTuple):
 
 
 def sum_up(kinds: Iterable[Kind], *, known_signer: bool) -> Verification:
-    """Decide the state; `known_signer` means a good signature by a key of the allowed-signers file."""
+    """Decide the state; `known_signer` means a good signature by a key of whoever the envelope is from."""
     found = tuple(kinds)
     if is_broken(found):
         return Verification(VerificationState.BROKEN, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.threads.thread import ThreadSummary, Turn
@@ -12,6 +13,7 @@ from bridgehead.rigs.views.terminal import PLAIN, RED, YELLOW, Style
 if TYPE_CHECKING:
     from bridgehead.rigs.envelope.yaml_core import Value
     from bridgehead.rigs.threads.causality import Divergence
+    from bridgehead.rigs.threads.obligations import Obligation
     from bridgehead.rigs.trust.verification_kinds import Verification
 
 SEPARATOR = "=" * 27
@@ -92,6 +94,10 @@ def _wide_columns(thread: ThreadSummary, style: Style) -> Iterator[str]:
     yield f"body_hash={style.value(turn.body_hash) or '-'}"
     if thread.heads > 1:
         yield f"heads={thread.heads}"
+    if thread.owe:
+        yield f"owe={thread.owe}"
+    if thread.owed:
+        yield f"owed={thread.owed}"
 
 
 class ShownEnvelope(NamedTuple):
@@ -155,22 +161,87 @@ def _text(name: str, value: Value) -> str:
     return UNKNOWN_TYPE if name == "type" else ""
 
 
+class Debt(NamedTuple):
+    """A question with what is owed on it."""
+
+    asked: Notice
+    owed: Obligation
+
+    def json_object(self, now_ms: int) -> dict[str, object]:
+        one = self.owed
+        return {
+            **self.asked.json_object(),
+            "tldr": self.asked.turn.tldr or None,
+            "debtor": one.debtor,
+            "state": str(one.state),
+            "due": one.due or None,
+            "overdue": one.is_overdue(now_ms),
+        }
+
+    def line(self, now_ms: int, style: Style) -> str:
+        one = self.owed
+        notes = [f"state={one.state}"] if one.turn is not None else []
+        notes += [f"by={one.due}"] if one.due else []
+        notes += ["overdue=true"] if one.is_overdue(now_ms) else []
+        return " ".join([self.asked.line(style), *notes])
+
+
 class Inbox(NamedTuple):
-    """What waits for this rig, newest first."""
+    """What concerns this rig, newest first."""
 
-    waiting: Sequence[Notice]
+    owes: Sequence[Debt]
+    owed: Sequence[Debt] = ()
+    delivered: Sequence[Notice] = ()
+    escalated: Sequence[Debt] = ()
+    conflicts: Sequence[tuple[Turn, ...]] = ()
+    remote_seen_at: str | None = None
+    last_heard: Mapping[str, str] = MappingProxyType({})
+    now_ms: int = 0
 
-    def lines(self, *, style: Style = PLAIN) -> Iterator[str]:
-        yield f"{LINE_PREFIX}inbox waiting={len(self.waiting)}"
-        for turn, verification in self.waiting:
-            yield (
-                f"thread={turn.thread_id} type={style.message_type(turn.type)} from={style.value(turn.sender)} "
-                f"last={turn.day or '-'} file={style.value(turn.filename)} verification={verification.state}"
-            )
+    @property
+    def waiting(self) -> int:
+        """How many rows there are: to answer, to look at, and to see to."""
+        return len(self.owes) + len(self.delivered) + len(self.escalated)
+
+    def lines(self, *, style: Style = PLAIN, with_owed: bool = False) -> Iterator[str]:
+        yield f"{LINE_PREFIX}inbox waiting={self.waiting}"
+        yield from (debt.line(self.now_ms, style) for debt in self.owes)
+        yield from (f"{notice.line(style)} state=delivered" for notice in self.delivered)
+        for debt in self.escalated:
+            yield f"{debt.line(self.now_ms, style)} escalated=true debtor={style.value(debt.owed.debtor)}"
+        for debt in self.owed if with_owed else ():
+            yield f"{debt.line(self.now_ms, style)} owed_by={style.value(debt.owed.debtor)}"
+
+    def remarks(self) -> Iterator[str]:
+        """What a reader should know beside the rows."""
+        if self.owed:
+            yield f"others owe this rig {len(self.owed)} answers; inbox --owed lists them"
+        for ends in self.conflicts:
+            files = ", ".join(turn.filename for turn in ends)
+            yield f"thread {ends[0].thread_id} was closed more than once: {files}"
+        yield f"the remote was last looked at {self.remote_seen_at or 'never'}; sync --auto looks again"
 
     def json_object(self) -> dict[str, object]:
-        items = [{**notice.json_object(), "tldr": notice.turn.tldr or None} for notice in self.waiting]
-        return stamped("inbox", envelopes=items)
+        def debts(listed: Sequence[Debt]) -> list[dict[str, object]]:
+            return [debt.json_object(self.now_ms) for debt in listed]
+
+        delivered = [
+            {**notice.json_object(), "tldr": notice.turn.tldr or None, "state": "delivered"}
+            for notice in self.delivered
+        ]
+        conflicts = [
+            {"thread_id": ends[0].thread_id, "files": [turn.filename for turn in ends]}
+            for ends in self.conflicts
+        ]
+        return stamped(
+            "inbox",
+            envelopes=[*debts(self.owes), *delivered],
+            owed=debts(self.owed),
+            escalated=debts(self.escalated),
+            conflicts=conflicts,
+            remote_seen_at=self.remote_seen_at,
+            rigs=[{"rig_id": rig, "last_heard": at} for rig, at in self.last_heard.items()],
+        )
 
 
 class Notice(NamedTuple):
@@ -191,3 +262,10 @@ class Notice(NamedTuple):
             "commit_sha": turn.commit_sha,
             "verification": self.verification.json_object(),
         }
+
+    def line(self, style: Style) -> str:
+        turn = self.turn
+        return (
+            f"thread={turn.thread_id} type={style.message_type(turn.type)} from={style.value(turn.sender)} "
+            f"last={turn.day or '-'} file={style.value(turn.filename)} verification={self.verification.state}"
+        )

@@ -20,12 +20,14 @@ class Initialised(NamedTuple):
     rig_id: str
     root: str  # basename of the top level: stdout never shows a path of this machine
     display_name: str | None = None
+    signing_key: str | None = None  # fingerprint
 
     def line(self) -> str:
-        return f"{LINE_PREFIX}init OK rig-id={self.rig_id} root={self.root}"
+        key = f" key={self.signing_key}" if self.signing_key else ""
+        return f"{LINE_PREFIX}init OK rig-id={self.rig_id} root={self.root}{key}"
 
     def json_object(self) -> dict[str, object]:
-        return stamped("init", rig_id=self.rig_id, root=self.root, display_name=self.display_name)
+        return stamped("init", **self._asdict())
 
 
 class Scaffolded(NamedTuple):
@@ -77,6 +79,19 @@ class Sent(NamedTuple):
             concurrent_with=None if self.concurrent_with is None else list(self.concurrent_with),
             row_id=self.row_id,
         )
+
+
+class PushedTurns(NamedTuple):
+    """What was committed here is with the others now."""
+
+    turns: int
+    commit_sha: str
+
+    def line(self) -> str:
+        return f"{LINE_PREFIX}push turns={self.turns} commit={short(self.commit_sha) or '-'}"
+
+    def json_object(self) -> dict[str, object]:
+        return stamped("push", turns=self.turns, commit_sha=self.commit_sha or None)
 
 
 class Closed(NamedTuple):

@@ -51,10 +51,14 @@ class Clone:
         self.git = Git(str(directory), environment)
         self.location: Location = locate(self.git)
         self.git.directory = str(self.location.top_level)
-        self.settings = GitSettings.read(self.git)
-        self.git.extra_settings = self.settings.switched_off_drivers()
+        self.reload_settings()
         self.clock = clock or SystemClock()
         self._pin_inherited_paths()
+
+    def reload_settings(self) -> None:
+        """Ask git again what is configured."""
+        self.settings = GitSettings.read(self.git)
+        self.git.extra_settings = self.settings.switched_off_drivers()
 
     def _pin_inherited_paths(self) -> None:
         """Inside a hook git hands down relative paths, which stop being true when we change directory."""

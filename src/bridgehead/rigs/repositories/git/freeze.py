@@ -6,9 +6,10 @@ refs/bridge/frozen-here/<thread>    kept when a remote would not take the note
 
 from __future__ import annotations
 
-from bridgehead.rigs.repositories.errors import FetchFailed, PushFailed
+from bridgehead.rigs.repositories.errors import FetchFailed, PushFailed, SigningFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS
+from bridgehead.rigs.repositories.git.envelope_commit import commit_tree_arguments
 from bridgehead.rigs.repositories.git.refs import local_ref, push_ref, remote_ref
 from bridgehead.rigs.repositories.records import FreezeNote, Raced, Wire
 
@@ -24,13 +25,15 @@ def read_freezes(clone: Clone) -> dict[str, FreezeNote]:
         "for-each-ref", "--format=%(objecttype) %(objectsize) %(objectname) %(refname)", _HERE, _SHARED
     ).text.splitlines()
     notes: dict[str, FreezeNote] = {}
+    # A commit is a note that is signed: its message is the note, its tree is empty.
     for kind, size, blob, ref in (
         line.split(" ") for line in sorted(lines, key=lambda line: _HERE not in line)
     ):
         thread = ref.rpartition("/")[2]
-        if kind == "blob" and int(size) <= _MAX_NOTE_BYTES:
-            text = clone.git.read("cat-file", "blob", blob).stdout.decode("utf-8", "replace")
-            notes[thread] = FreezeNote(text, only_here=ref.startswith(_HERE))
+        if kind in ("blob", "commit") and int(size) <= _MAX_NOTE_BYTES:
+            text = clone.git.read("cat-file", kind, blob).stdout.decode("utf-8", "replace")
+            said = text.partition("\n\n")[2] if kind == "commit" else text
+            notes[thread] = FreezeNote(said, ref.startswith(_HERE), blob, signed=kind == "commit")
     return notes
 
 
@@ -49,22 +52,37 @@ def ask_freeze(clone: Clone, wire: Wire, thread: str) -> FreezeNote | None:
 
 
 def freeze(
-    clone: Clone, wire: Wire | None, thread: str, note: str, replaces: FreezeNote | None
+    clone: Clone, wire: Wire | None, thread: str, note: str, replaces: FreezeNote | None, *, sign: bool
 ) -> FreezeNote | Raced:
     """Plant a note: only where there is none, or in place of exactly the one given."""
-    blob = clone.git.write("hash-object", "-w", "--no-filters", "--stdin", stdin=note.encode()).text.strip()
+    blob = _signed(clone, note) if sign else _written(clone, note, "blob")
     if wire is not None:
         shared = replaces is not None and not replaces.only_here
-        lease = clone.blob_id(replaces.text.encode()) if replaces and shared else ""
+        lease = replaces.object_id if replaces and shared else ""
         report = push_ref(clone, wire.remote, blob, _SHARED + thread, lease=lease)
         if report.raced:
             return Raced(report.reason)
         if report.taken:
             clone.git.write("update-ref", _SHARED + thread, blob)
             _delete(clone, _HERE + thread)
-            return FreezeNote(note)
+            return FreezeNote(note, object_id=blob, signed=sign)
     clone.git.write("update-ref", _HERE + thread, blob)
-    return FreezeNote(note, only_here=True)
+    return FreezeNote(note, only_here=True, object_id=blob, signed=sign)
+
+
+def _written(clone: Clone, text: str, kind: str) -> str:
+    arguments = ("hash-object", "-t", kind, "-w", "--no-filters", "--stdin")
+    return clone.git.write(*arguments, stdin=text.encode()).text.strip()
+
+
+def _signed(clone: Clone, note: str) -> str:
+    tree = clone.git.write("mktree", stdin=b"").text.strip()
+    answer = clone.git.ask_signer(
+        *commit_tree_arguments(tree, (), sign=True), stdin=note.encode(), variables={}
+    )
+    if answer.code != 0:
+        raise SigningFailed(answer.stderr)
+    return answer.text.strip()
 
 
 def thaw(clone: Clone, wire: Wire | None, thread: str) -> bool:

@@ -98,6 +98,27 @@ class GitRepository(WorkTree, Repository):
         named = self._clone.settings.path("gpg.ssh.allowedsignersfile")
         return self._clone.location.top_level / named if named else None
 
+    def revoked_keys(self) -> str:
+        path = self._clone.settings.path("gpg.ssh.revocationfile")
+        if path is None:
+            return ""
+        try:
+            found = path.stat()
+        except OSError:
+            return str(path)
+        return f"{path} {found.st_size} {found.st_mtime_ns}"
+
+    def configure(self, values: Mapping[str, str]) -> None:
+        for name, value in values.items():
+            self._clone.git.write("config", "--local", name, value)
+        self._clone.reload_settings()
+
+    def signing_key_text(self) -> str | None:
+        from bridgehead.rigs.trust.signers import ssh_key_text
+
+        key = self._clone.settings.get("user.signingkey")
+        return ssh_key_text(key) if key and self._clone.settings.get("gpg.format") == "ssh" else None
+
     def exclude(self, pattern: str) -> bool:
         path = self._clone.location.common_dir / "info" / "exclude"
         try:
@@ -230,6 +251,11 @@ class GitRepository(WorkTree, Repository):
 
         return transfer.fetch(self._clone, wire)
 
+    def last_fetch_ms(self) -> int | None:
+        from bridgehead.rigs.repositories.git import transfer
+
+        return transfer.last_fetch_ms(self._clone)
+
     def compare(self, remote_head: str) -> Incoming:
         from bridgehead.rigs.repositories.git import history
 
@@ -265,11 +291,17 @@ class GitRepository(WorkTree, Repository):
         return freeze.ask_freeze(self._clone, wire, thread)
 
     def freeze(
-        self, wire: Wire | None, thread: str, note: str, *, replaces: FreezeNote | None = None
+        self,
+        wire: Wire | None,
+        thread: str,
+        note: str,
+        *,
+        replaces: FreezeNote | None = None,
+        sign: bool = False,
     ) -> FreezeNote | Raced:
         from bridgehead.rigs.repositories.git import freeze
 
-        return freeze.freeze(self._clone, wire, thread, note, replaces)
+        return freeze.freeze(self._clone, wire, thread, note, replaces, sign=sign)
 
     def thaw(self, wire: Wire | None, thread: str) -> bool:
         from bridgehead.rigs.repositories.git import freeze

@@ -21,6 +21,7 @@ _KNOWN_FORMS = frozenset(
     for form in ("SSH SIGNATURE", "PGP SIGNATURE", "PGP MESSAGE", "SIGNED MESSAGE")
 )
 _JUDGEMENTS = {"G": Signature.KNOWN, "B": Signature.BAD, "R": Signature.BAD}
+_GOOD = frozenset("GU")
 
 
 def check_signatures(
@@ -65,7 +66,9 @@ def _judge(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -
 def _read_check(row: Sequence[str]) -> SignatureCheck:
     _, code, principal, fingerprint, primary, key = row
     names = tuple(dict.fromkeys(name for name in (fingerprint, primary, key) if name))
-    return SignatureCheck(_JUDGEMENTS.get(code, Signature.STRANGER), _address(principal), names)
+    return SignatureCheck(
+        _JUDGEMENTS.get(code, Signature.STRANGER), _address(principal), names, holds=code in _GOOD
+    )
 
 
 def _address(signer: str) -> str | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from bridgehead.errors import FileError
-from bridgehead.host.files import opened_regular
+from bridgehead.host.directories import make_dir
+from bridgehead.host.files import opened_regular, write_atomic
 from bridgehead.rigs.repositories.errors import (
     DetachedHead,
     FetchFailed,
@@ -25,6 +27,7 @@ from bridgehead.rigs.repositories.git.history import diff
 from bridgehead.rigs.repositories.git.refs import push_ref
 from bridgehead.rigs.repositories.records import Head, InTheWay, PathChange, Pushed, Raced, Wire
 
+_FETCHED = "fetched"  # an empty file; its time is that of the last fetch
 _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
 _BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 MAX_LEFTOVER_BYTES = 16 * 1024 * 1024
@@ -104,7 +107,19 @@ def fetch(clone: Clone, wire: Wire) -> str:
         answer = _fetch(clone, wire)
     if answer.code != 0:
         raise FetchFailed(wire.remote, answer.stderr)
+    with suppress(FileError):
+        make_dir(clone.location.private_dir)
+        write_atomic(clone.location.private_dir / _FETCHED, "")
     return clone.git.read("rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}").text.strip()
+
+
+def last_fetch_ms(clone: Clone) -> int | None:
+    """Return when a fetch last succeeded, of ours or by hand."""
+    moments = []
+    for trace in (clone.location.private_dir / _FETCHED, clone.location.git_dir / "FETCH_HEAD"):
+        with suppress(OSError):
+            moments.append(trace.stat().st_mtime_ns // 1_000_000)
+    return max(moments, default=None)
 
 
 def _fetch(clone: Clone, wire: Wire) -> GitAnswer:

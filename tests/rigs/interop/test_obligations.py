@@ -1,0 +1,206 @@
+"""What is owed and delivered, seen from both sides of the wire; waiting for it; sending it once (rigs §8)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.rig_bridges import Bridge, Clone, needs_reference, needs_ssh_keygen
+
+SEND = ("--thread", "demo-01", "--to")
+
+
+@pytest.fixture
+def mac(bridge: Bridge) -> Clone:
+    made = bridge.clone("a", "mac-m5max")
+    made.rig("new", "demo-01").ok()
+    return made
+
+
+@pytest.fixture
+def windows(bridge: Bridge, mac: Clone) -> Clone:
+    """A rig that was asked something."""
+    mac.rig("send", "REQUEST", *SEND, "windows-5080", "--tldr", "which toolkit?").ok()
+    return bridge.clone("b", "windows-5080")
+
+
+def header(clone: Clone, *flags: str) -> str:
+    return clone.rig("inbox", *flags).ok().out.splitlines()[0]
+
+
+def test_both_sides_see_what_is_owed_taken_and_delivered(mac: Clone, windows: Clone) -> None:
+    assert header(mac) == "rig-bridge: inbox waiting=0"
+    assert "others owe this rig 1 answers" in mac.rig("inbox").err
+    assert "owed_by=windows-5080" in mac.rig("inbox", "--owed").ok().out
+    windows.rig("send", "ACK", *SEND, "mac-m5max", "--by", "2h").ok()
+    assert "state=taken by=20" in windows.rig("inbox").ok().out
+    windows.rig("send", "RESPONSE", *SEND, "mac-m5max").ok()
+    assert header(windows) == "rig-bridge: inbox waiting=0"
+
+    mac.rig("sync", "--auto").ok()
+    assert header(mac) == "rig-bridge: inbox waiting=1"
+    found = mac.rig("inbox", "--json").ok()
+    assert [(one["filename"], one["state"]) for one in found.json["envelopes"]] == [
+        ("RESPONSE.md", "delivered")
+    ]
+    assert {one["rig_id"] for one in found.json["rigs"]} == {"mac-m5max", "windows-5080"}
+    assert found.json["remote_seen_at"] and "the remote was last looked at 20" in found.err
+
+    mac.rig("thread", "demo-01").ok()
+    assert header(mac) == "rig-bridge: inbox waiting=0"
+
+
+def test_an_agent_that_is_shown_an_answer_has_seen_it(mac: Clone, windows: Clone) -> None:
+    windows.rig("send", "RESULT", *SEND, "mac-m5max", "--body-file", "-", stdin="Built.\n").ok()
+    mac.rig("sync", "--auto").ok()
+    shown = mac.rig("inbox", "--prompt").ok().out
+    assert "Delivered to you" in shown and "Built." in shown
+    assert mac.rig("inbox", "--prompt").ok().out == "No envelope waits for rig mac-m5max.\n"
+
+
+def test_an_answer_names_its_question_so_that_all_clones_take_it_for_the_same(
+    mac: Clone, windows: Clone
+) -> None:
+    asked = windows.git("rev-parse", "HEAD")
+    sent = windows.rig("send", "RESPONSE", *SEND, "mac-m5max", "--json").ok().json
+    assert sent["references"] == [asked]
+    assert windows.rig("send", "RESULT", *SEND, "mac-m5max", "--json").ok().json["references"] == []
+
+
+def test_what_is_overdue_says_so(mac: Clone, windows: Clone) -> None:
+    mac.rig("send", "VERIFY", *SEND, "windows-5080", "--by", "2020-01-01T00:00:00Z").ok()
+    windows.rig("sync", "--auto").ok()
+    found = windows.rig("inbox", "--json").ok().json["envelopes"]
+    assert {one["filename"]: one["overdue"] for one in found} == {"VERIFY.md": True, "REQUEST.md": False}
+    assert windows.rig("inbox").ok().out.count("overdue=true") == 1
+    refused = mac.rig("send", "STATE", *SEND, "windows-5080", "--by", "2h")
+    assert refused.code == 1 and "--by goes with a question or an ACK" in refused.err
+    assert mac.rig("send", "REQUEST", *SEND, "windows-5080", "--by", "soon").code == 1
+
+
+@needs_ssh_keygen
+def test_an_overdue_rig_is_told_of_to_its_human(bridge: Bridge, mac: Clone, windows: Clone) -> None:
+    human = bridge.clone("h")
+    human.rig("init", "--rig-id", "mike-relay", "--sign").ok()
+    human.rig("member", "add").ok()
+    windows.rig("init", "--rig-id", "windows-5080", "--sign", "--force").ok()
+    windows.rig("sync", "--auto").ok()
+    windows.rig("member", "add").ok()
+    human.rig("sync", "--auto").ok()
+    human.rig("member", "add", "windows-5080").ok()
+    mac.rig("send", "VERIFY", *SEND, "windows-5080", "--by", "2020-01-01T00:00:00Z").ok()
+    human.rig("sync", "--auto").ok()
+
+    assert header(human) == "rig-bridge: inbox waiting=1"
+    [late] = human.rig("inbox", "--json").ok().json["escalated"]
+    assert (late["filename"], late["debtor"], late["overdue"]) == ("VERIFY.md", "windows-5080", True)
+
+
+def test_the_end_settles_the_rest_and_two_ends_are_a_conflict(mac: Clone, windows: Clone) -> None:
+    mac.rig("close", "demo-01", "--status", "cancelled", "--no-push").ok()
+    windows.rig("close", "demo-01", "--status", "completed").ok()
+    mac.rig("push").ok()
+    windows.rig("sync", "--auto").ok()
+    for clone in (mac, windows):
+        [conflict] = clone.rig("inbox", "--json").ok().json["conflicts"]
+        assert conflict["files"] == ["RESOLUTION.md", "RESOLUTION-2.md"]
+        assert "was closed more than once" in clone.rig("inbox").err
+    assert "type=REQUEST" not in windows.rig("inbox").ok().out
+
+
+def test_a_recipient_nobody_knows_is_named_with_the_nearest_one(mac: Clone, windows: Clone) -> None:
+    done = windows.rig("send", "ACK", *SEND, "mac-m5mx").ok()
+    assert (
+        'nobody called mac-m5mx has written or been written to in this bridge. Did you mean "mac-m5max"?'
+        in (done.err)
+    )
+    assert "nobody called" not in windows.rig("send", "ACK", *SEND, "mac-m5max").ok().err
+
+
+def test_repeating_a_failed_send_doubles_nothing(bridge: Bridge, mac: Clone, windows: Clone) -> None:
+    again = ("send", "RESPONSE", *SEND, "mac-m5max", "--body-file", "-")
+    windows.git("remote", "set-url", "origin", str(bridge.base / "gone"))
+    for _ in range(2):
+        failed = windows.rig(*again, stdin="12.4\n")
+        assert failed.code == 1 and "rig-bridge push" in failed.err
+    windows.git("remote", "set-url", "origin", str(bridge.remote))
+    mac.rig("send", "STATE", *SEND, "windows-5080").ok()
+
+    done = windows.rig(*again, stdin="12.4\n").ok()
+
+    assert "nothing is written twice" in done.err
+    assert windows.envelopes() == ["demo-01/REQUEST.md", "demo-01/RESPONSE.md", "demo-01/STATE.md"]
+    assert windows.git("status", "-sb") == "## main...origin/main"
+    windows.rig(*again, stdin="12.4\n").ok()
+    assert "demo-01/RESPONSE-2.md" in windows.envelopes()
+
+
+def test_what_landed_locally_is_one_command_from_the_wire(mac: Clone, windows: Clone) -> None:
+    windows.rig("send", "STATE", *SEND, "mac-m5max", "--no-push").ok()
+    mac.rig("send", "STATE", *SEND, "windows-5080").ok()
+    assert windows.rig("push").ok().out.startswith("rig-bridge: push turns=1 commit=")
+    assert windows.rig("push", "--json").ok().json["turns"] == 0
+    assert windows.envelopes() == ["demo-01/REQUEST.md", "demo-01/STATE-2.md", "demo-01/STATE.md"]
+
+
+def test_wait_returns_at_once_for_what_is_there_and_is_bounded_for_what_is_not(
+    mac: Clone, windows: Clone
+) -> None:
+    nothing = mac.rig("wait", "--timeout", "0")
+    assert (nothing.code, nothing.out) == (1, "rig-bridge: wait arrived=0\n")
+    assert mac.rig("wait", "--timeout", "soon").code == 1
+    assert windows.rig("wait", "--thread", "demo-01", "--for", "REQUEST", "--json").ok().json["envelopes"]
+    assert windows.rig("wait", "--for", "RESULT", "--timeout", "0").code == 1
+
+
+def test_wait_wakes_up_on_arrival(mac: Clone, windows: Clone) -> None:
+    with mac.start("wait", "--thread", "demo-01", "--for", "RESPONSE,RESULT", "--timeout", "10m") as waiting:
+        windows.rig("send", "ACK", *SEND, "mac-m5max").ok()
+        windows.rig("send", "RESULT", *SEND, "mac-m5max").ok()
+        out, _ = waiting.communicate()
+    assert waiting.returncode == 0
+    assert "type=RESULT from=windows-5080" in out and "ACK" not in out
+
+
+def test_watch_runs_a_command_with_the_envelope_fenced_once(
+    mac: Clone, windows: Clone, tmp_path: Path
+) -> None:
+    got = tmp_path / "got"
+    script = tmp_path / "agent"
+    script.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\ncat > {got}\necho said; exit 3\n")
+    script.chmod(0o755)
+    with windows.start("watch", "--exec", str(script), "--interval", "5") as watching:
+        try:
+            assert watching.stdout is not None
+            events = [json.loads(watching.stdout.readline()) for _ in range(2)]
+            mac.rig("send", "VERIFY", *SEND, "windows-5080").ok()
+            while [event["event"] for event in events].count("ran") < 2:
+                events.append(json.loads(watching.stdout.readline()))
+        finally:
+            watching.terminate()
+    ran = [event for event in events if event["event"] == "ran"]
+    assert [(one["filename"], one["exit_code"]) for one in ran] == [("REQUEST.md", 3), ("VERIFY.md", 3)]
+    assert "begin foreign text" in got.read_text() and "origin: rig mac-m5max" in got.read_text()
+    assert (tmp_path / "runs").read_text() == "run\nrun\n"
+
+
+def test_a_command_that_takes_too_long_is_ended(mac: Clone, windows: Clone) -> None:
+    with windows.start("watch", "--exec", "sleep 1000", "--timeout", "1s", "--interval", "5") as watching:
+        try:
+            assert watching.stdout is not None
+            events = [json.loads(watching.stdout.readline()) for _ in range(2)]
+        finally:
+            watching.terminate()
+    assert (events[1]["event"], events[1]["ended"]) == ("ran", "timeout")
+
+
+@needs_reference
+def test_an_answer_of_the_reference_discharges(bridge: Bridge, mac: Clone) -> None:
+    mac.rig("send", "REQUEST", *SEND, "linux-peer").ok()
+    peer = bridge.clone("p", "linux-peer", by_reference=True)
+    peer.reference("send", "RESPONSE", *SEND, "mac-m5max").ok()
+    mac.rig("sync", "--auto").ok()
+    assert "file=RESPONSE.md verification=unverified state=delivered" in mac.rig("inbox").ok().out
+    assert "others owe" not in mac.rig("inbox").err

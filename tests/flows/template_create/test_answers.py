@@ -11,8 +11,7 @@ import pytest
 from bridgehead.flows.calls import Accepted, Failed
 from bridgehead.flows.engine.answers import json_candidates
 from bridgehead.flows.template_create.agents import EnhancedAgent, Enhancement, NewAgent, Recommendation
-from bridgehead.flows.template_create.answers.judge import judge_answer, judge_of
-from bridgehead.flows.template_create.answers.schemas import ANSWER_SCHEMAS
+from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_answer, judge_of
 from bridgehead.flows.template_create.phases.p7_agent_texts import apply, batches
 from bridgehead.flows.template_create.prompts import BUDGET, Prompt, code_block
 from support.vector_files import load

@@ -12,8 +12,7 @@ from typing import Final
 from bridgehead.flows.calls import Failed
 from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import log_warning
-from bridgehead.flows.template_create.answers.judge import judge_of
-from bridgehead.flows.template_create.answers.schemas import ANSWER_SCHEMAS
+from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.choices import Choices
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Framework
 from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, Material, analyse

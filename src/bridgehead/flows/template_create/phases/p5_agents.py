@@ -23,8 +23,7 @@ from bridgehead.flows.template_create.agents import (
     UsedAgent,
     front_matter_of,
 )
-from bridgehead.flows.template_create.answers.judge import judge_of
-from bridgehead.flows.template_create.answers.schemas import ANSWER_SCHEMAS
+from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.choices import Choices
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis
 from bridgehead.flows.template_create.project.languages import is_test, language_of, slug

@@ -18,8 +18,7 @@ from bridgehead.flows.template_create.agents import (
     front_matter_of,
     yaml_text,
 )
-from bridgehead.flows.template_create.answers.judge import judge_of
-from bridgehead.flows.template_create.answers.schemas import ANSWER_SCHEMAS
+from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.phases.p3_settings import Settings
 from bridgehead.flows.template_create.phases.p4_templates import Template, catalogue
 from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis

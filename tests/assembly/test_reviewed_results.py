@@ -79,11 +79,10 @@ def test_a_reviewed_result_is_taken_where_reviews_are_demanded_and_any_other_kep
 
 
 def sign_on(clone: Clone, *, trusted_by: Clone, base: Path) -> None:
-    """Have `clone` sign what it writes, with a key that `trusted_by` knows."""
-    signers = base / "signers"
-    signers.write_text(f"mike@example.com {with_signing_key(clone, base).read_text()}")
+    """Have `clone` sign what it writes, with a key that `trusted_by` knows as its own."""
+    key = with_signing_key(clone, base)
     clone.git("config", "commit.gpgsign", "true")
-    trusted_by.git("config", "gpg.ssh.allowedSignersFile", str(signers))
+    trusted_by.rig("trust", "add", "mac-m5max", str(key)).ok()
 
 
 def test_a_council_nobody_here_knows_is_taken_only_from_a_signer_who_is_trusted(

@@ -123,7 +123,7 @@ def mode(path: Path) -> int:
 
 
 def enrolment(name: str, **changes: Any) -> Enrolment:
-    return Enrolment(name, {}, JOIN.url, None, **changes)
+    return Enrolment(name, {}, JOIN.url, **changes)
 
 
 def test_what_admits_somebody_is_read_by_its_owner_only(tmp_path: Path) -> None:

@@ -34,6 +34,9 @@ def test_both_sides_see_what_is_owed_taken_and_delivered(mac: Clone, windows: Cl
     assert header(mac) == "rig-bridge: inbox waiting=0"
     assert "others owe this rig 1 answers" in mac.rig("inbox").err
     assert "owed_by=windows-5080" in mac.rig("inbox", "--owed").ok().out
+    assert "this rig owes 0 answers and is owed 1" in mac.rig("status", "--wide").ok().err
+    [listed] = windows.rig("status", "--wide", "--json").ok().json["threads"]
+    assert (listed["owe"], listed["owed"]) == (1, 0)
     windows.rig("send", "ACK", *SEND, "mac-m5max", "--by", "2h").ok()
     assert "state=taken by=20" in windows.rig("inbox").ok().out
     windows.rig("send", "RESPONSE", *SEND, "mac-m5max").ok()

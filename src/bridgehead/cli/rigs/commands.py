@@ -100,7 +100,7 @@ COMMANDS: dict[str, RigCommand] = {
         "[--wide] [--watch [--interval <s>] [--no-heartbeat]]",
         "List the threads, newest first.",
         (
-            ("--wide", "also sender, recipients, closed, count, hash, heads"),
+            ("--wide", "also sender, recipients, closed, count, hash, heads; on stderr what is owed"),
             ("--watch", "go on, one JSON object per line and event"),
             ("--interval <s>", "how often to look, default 2"),
             ("--no-heartbeat", "no line every 30 s when nothing happens"),

@@ -1,6 +1,4 @@
-"""One function per rig command: arguments in, operation called, result printed (rigs §7, §11). Named like the
-command.
-"""
+"""One function per rig command, named like it: arguments in, operation called, result printed (rigs §7, §11)."""
 
 from __future__ import annotations
 
@@ -201,6 +199,9 @@ def status(console: RigConsole) -> int:
         console.say(
             f"{found.open} open, {found.closed} closed" + ("" if wide else "; --wide shows more columns")
         )
+    owe, owed = (sum(getattr(thread, name) or 0 for thread in found.threads) for name in ("owe", "owed"))
+    if owe or owed:
+        console.say(f"this rig owes {owe} answers and is owed {owed}; inbox --owed lists them")
     return ExitCode.DONE
 
 

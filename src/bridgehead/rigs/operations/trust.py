@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from bridgehead.errors import ConfigError, UserError
@@ -16,6 +17,7 @@ from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.drafts import draft_send, send_subject
 from bridgehead.rigs.operations.identities import Identities, tracked_path
+from bridgehead.rigs.operations.inbox import last_heard
 from bridgehead.rigs.operations.init import named_key, new_key, sign_with
 from bridgehead.rigs.operations.posting import Landed, Post, post
 from bridgehead.rigs.rig import Rig
@@ -159,6 +161,7 @@ class Members(NamedTuple):
     founder: str | None
     members: tuple[tuple[Member, tuple[str, ...]], ...]  # each with the fingerprints that count now
     requests: tuple[tuple[str, str], ...] = ()  # rig, fingerprint
+    last_heard: Mapping[str, str] = MappingProxyType({})  # by rig
     landed: Landed | None = None
 
     def lines(self) -> list[str]:
@@ -166,7 +169,7 @@ class Members(NamedTuple):
         head = f"{LINE_PREFIX}member members={len(self.members)} asking={len(self.requests)}{done}"
         rows = [
             f"rig={member.rig} role={member.role} keys={','.join(keys) or '-'} human={member.human or '-'} "
-            f"freeze_minutes={member.freeze_minutes}"
+            f"freeze_minutes={member.freeze_minutes} last={self.last_heard.get(member.rig, '-')}"
             for member, keys in self.members
         ]
         return [head, *rows, *(f"asks rig={rig} key={key}" for rig, key in self.requests)]
@@ -179,6 +182,7 @@ class Members(NamedTuple):
                 "keys": list(keys),
                 "human": member.human or None,
                 "freeze_minutes": member.freeze_minutes,
+                "last_heard": self.last_heard.get(member.rig),
             }
             for member, keys in self.members
         ]
@@ -234,6 +238,7 @@ def _listed(rig: Rig) -> Members:
         membership.founded.sender if membership.founded else None,
         tuple((one, valid[one.rig]) for one in membership.members),
         tuple((act.rig, fingerprint_of(act.key) or "") for act in membership.requests.values()),
+        last_heard(catalogue(rig)),
     )
 
 

@@ -111,8 +111,8 @@ class ThreadSummary(NamedTuple):
     frozen: Freeze | None = None
     unverified: int = 0
     heads: int = 1
-    owe: int = 0  # questions in it that this rig has to answer
-    owed: int = 0  # and those others have to answer to it
+    owe: int | None = None  # questions in it that this rig has to answer; None: nobody has asked
+    owed: int | None = None  # and those others have to answer to it
 
     @property
     def thread_id(self) -> str:

@@ -68,6 +68,7 @@ def thread_item(thread: ThreadSummary) -> dict[str, object]:
         "dirty": thread.dirty,
         "frozen": thread.frozen.json_object() if thread.frozen else None,
         "unverified": thread.unverified,
+        **({} if thread.owe is None else {"owe": thread.owe, "owed": thread.owed}),
     }
 
 
@@ -94,10 +95,6 @@ def _wide_columns(thread: ThreadSummary, style: Style) -> Iterator[str]:
     yield f"body_hash={style.value(turn.body_hash) or '-'}"
     if thread.heads > 1:
         yield f"heads={thread.heads}"
-    if thread.owe:
-        yield f"owe={thread.owe}"
-    if thread.owed:
-        yield f"owed={thread.owed}"
 
 
 class ShownEnvelope(NamedTuple):

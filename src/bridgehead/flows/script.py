@@ -6,7 +6,6 @@ import gc
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from bridgehead.errors import BridgeheadError
@@ -93,5 +92,6 @@ def _lines(described: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _source(flow: Flow) -> str:
-    """How `flow resume` finds the flow again from any directory: the file its function stands in."""
-    return f"{Path(flow.function.__code__.co_filename).absolute()}:{flow.function.__name__}"
+    """How `flow resume` finds the flow again: the file its function stands in."""
+    code = flow.function.__code__
+    return f"{code.co_filename}:{flow.function.__name__}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,15 @@ def test_one_look_resumes_what_was_answered_and_ends(shell: Shell) -> None:
     assert (done.code, done.out) == (0, "v1: faster\n"), done.err
     assert done.err.splitlines()[0].endswith("goes on") and "has ended" in done.err
     assert "completed" in shell.flow("status").out
+
+
+def test_a_program_that_was_started_elsewhere_is_found_again(shell: Shell, tmp_path: Path) -> None:
+    apart = tmp_path / "apart"
+    apart.mkdir()
+    started = shell.run(sys.executable, "release.py", "--tag", "v2", "--dir", str(apart))
+    assert started.code == 42
+    shell.flow("respond", "--dir", str(apart), "--response", "smaller")
+    assert shell.flow("watch", "--once", "--dir", str(apart), cwd=shell.home).out == "v2: smaller\n"
 
 
 def test_a_run_that_is_refused_says_why_and_stays_as_it_was(shell: Shell) -> None:

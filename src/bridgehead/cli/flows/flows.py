@@ -49,6 +49,14 @@ directory_option = click.option(
     "--dir", "root", type=click.Path(path_type=Path), default=None, help="The flow's root; default: here."
 )
 
+roots_option = click.option(
+    "--dir",
+    "roots",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    help="Only this root; repeatable. Default: wherever the record knows a paused flow.",
+)
+
 
 @click.group(cls=Group)
 def flow() -> None:
@@ -205,13 +213,7 @@ def status(app: App, flow_id: str | None, root: Path | None, page: int | None, e
     examples=("bridgehead flow check release.py", "bridgehead flow check release.py:release --dir ../service")
 )
 @click.argument("name")
-@click.option(
-    "--dir",
-    "roots",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Only runs of this root; repeatable. Default: here, and wherever the record knows a paused run.",
-)
+@roots_option
 @click.pass_obj
 def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
     """Whether every paused run of the flow NAME goes on with the code as it is now. Nothing is run by it."""
@@ -339,13 +341,7 @@ def drive(
 
 
 @flow.command(examples=("bridgehead flow watch", "bridgehead flow watch --dir ../service --once"))
-@click.option(
-    "--dir",
-    "roots",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    multiple=True,
-    help="Only this root; repeatable. Default: wherever the record knows a paused flow of yours.",
-)
+@roots_option
 @click.option("--once", is_flag=True, help="Look once, wait for what was resumed, and end.")
 @click.option(
     "--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Flows resumed at once."

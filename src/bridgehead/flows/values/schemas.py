@@ -39,6 +39,13 @@ _PLAIN: Final[dict[Any, Schema]] = {
 }
 
 
+_DEAR: Final[dict[tuple[str, str], Schema]] = {
+    ("uuid", "UUID"): {"type": "string", "format": "uuid"},
+    ("decimal", "Decimal"): {"type": ["number", "string"]},
+}
+"""By name: their modules are too dear to be loaded for every flow."""
+
+
 def schema_of(wanted: Any) -> Schema | None:
     """The schema of an answer of the type `wanted`; None when any JSON will do."""
     return _schema(wanted, ()) or None
@@ -94,10 +101,8 @@ def _class(wanted: type[Any], inside: tuple[Any, ...]) -> Schema:
         return dict(wanted.model_json_schema())
     if issubclass(wanted, Enum):
         return {"enum": [to_plain(member.value) for member in wanted]}
-    if (wanted.__module__, wanted.__name__) == ("uuid", "UUID"):
-        return {"type": "string", "format": "uuid"}
-    if (wanted.__module__, wanted.__name__) == ("decimal", "Decimal"):
-        return {"type": ["number", "string"]}
+    if (wanted.__module__, wanted.__name__) in _DEAR:
+        return _DEAR[wanted.__module__, wanted.__name__]
     msgspec = sys.modules.get("msgspec")
     if msgspec is not None and issubclass(wanted, msgspec.Struct):
         return dict(msgspec.json.schema(wanted))

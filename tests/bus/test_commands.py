@@ -211,3 +211,17 @@ def test_a_device_pairs_and_someone_says_yes_on_the_command_line_or_in_chat(tmp_
 
         said = home.run("bus", "send", "--join", "attic.join.json", "--json", "ovos.stop")
         assert said.code == 0, said.err
+
+
+def test_the_policy_of_a_participant_is_what_is_in_force(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    assert home.run("bus", "participant", "add", "kitchen", "--grant", "approve").code == 0
+
+    shown = home.run("bus", "policy", "show", "kitchen", "--json").json["participant"]
+
+    assert (shown["grants"], shown["role"], shown["deliver"]) == (["approve"], "satellite", ["*"])
+    assert "ovos.utterance.handle" in shown["publish"]
+    assert home.run("bus", "policy", "set", "kitchen", "grants.approve", "false").code == 0
+    assert home.run("bus", "policy", "show", "kitchen", "--json").json["participant"]["grants"] == []
+    unknown = home.run("bus", "policy", "show", "nobody")
+    assert (unknown.code, unknown.out) == (1, "") and "'nobody' is not a participant" in unknown.err

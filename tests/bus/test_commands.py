@@ -252,3 +252,17 @@ def test_something_is_said_to_one_participant_or_reported_as_not_delivered(tmp_p
         heard = json.loads(tail.stdout.readline())
         tail.communicate(timeout=10)
         assert (heard["topic"], heard["data"]) == ("ovos.utterance.speak", {"utterance": "dinner is ready"})
+
+
+def test_the_policy_of_a_participant_is_what_is_in_force(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    assert home.run("bus", "participant", "add", "kitchen", "--grant", "approve").code == 0
+
+    shown = home.run("bus", "policy", "show", "kitchen", "--json").json["participant"]
+
+    assert (shown["grants"], shown["role"], shown["deliver"]) == (["approve"], "satellite", ["*"])
+    assert "ovos.utterance.handle" in shown["publish"]
+    assert home.run("bus", "policy", "set", "kitchen", "grants.approve", "false").code == 0
+    assert home.run("bus", "policy", "show", "kitchen", "--json").json["participant"]["grants"] == []
+    unknown = home.run("bus", "policy", "show", "nobody")
+    assert (unknown.code, unknown.out) == (1, "") and "'nobody' is not a participant" in unknown.err

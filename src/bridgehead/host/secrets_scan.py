@@ -68,7 +68,6 @@ _PEM_WINDOW = 400
 _PEM_REST = (
     rb"(?s).{0,16384}?-----END [A-Z0-9 ]{1,60}-----|(?:[^A-Za-z0-9]{1,8}[A-Za-z0-9+/=]{16,200}){0,90}+"
 )
-_PRIVATE_KEY = "private-key"
 _JWT = rb"(?P<header>eyJ[A-Za-z0-9_-]{8,1024}+)[.][A-Za-z0-9_-]{4,8192}+[.][A-Za-z0-9_-]{0,2048}+"
 _URL = rb"://(?P<user>[^\s/?#:@\"'<>`]{0,128}+):(?P<password>[^\s/?#@\"'<>`]{1,256}+)@(?P<host>[A-Za-z0-9.\[_-]{1,255}+)"
 _LOCAL_DEFAULTS = frozenset(
@@ -103,7 +102,9 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
             continue
         kept += content[end : item.start] + f"[left out: {item.kind}]".encode()
         kinds.append(item.kind)
-        end = item.end if item.kind != _PRIVATE_KEY else _end_of_key(content, item.end)
+        end = item.end
+        if item.kind == "private-key" and (rest := re.compile(_PEM_REST).match(content, end)):
+            end = rest.end()  # behind the last line of the key, or without one where other text begins
     return (kept + content[end:]).decode("utf-8", "surrogatepass"), tuple(dict.fromkeys(kinds))
 
 
@@ -132,12 +133,6 @@ def _found(content: bytes) -> Iterator[Found]:
     )
 
 
-def _end_of_key(text: bytes, start: int) -> int:
-    """Where a key ends whose header ends at `start`: behind its last line, or without one where other text begins."""
-    rest = re.compile(_PEM_REST).match(text, start)
-    return rest.end() if rest else start
-
-
 def _find_private_keys(text: bytes) -> Iterator[Found]:
     """A header alone is only talk about keys; it takes a line of key material as well."""
     for position in positions(text, b"-----BEGIN "):
@@ -147,7 +142,7 @@ def _find_private_keys(text: bytes) -> Iterator[Found]:
         window = text[header.end() : header.end() + _PEM_WINDOW].partition(b"-----END")[0]
         body = re.search(_PEM_BODY, window)
         if body and not is_placeholder(body[0]):
-            yield Found(position, header.end(), _PRIVATE_KEY)
+            yield Found(position, header.end(), "private-key")
 
 
 def _find_web_tokens(text: bytes) -> Iterator[Found]:

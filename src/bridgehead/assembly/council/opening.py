@@ -150,10 +150,7 @@ def open_council(
         dismissals=_dismissals(assembly, request, machine, scope),
         records=records_in_scope(history, scope, assembly.places.project),
         previous_review_id=history.review_id,
-        notes=(
-            *(f"assumed: {one}" for one in settled.assumptions),
-            *(note for note in scope.notes if not note.startswith("left out (ignored)")),
-        ),
+        notes=(*(f"assumed: {one}" for one in settled.assumptions), *scope.notes),
         warnings=_warnings(
             settings,
             scope,

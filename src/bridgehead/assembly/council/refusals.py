@@ -52,10 +52,11 @@ def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
 def believed_refusals(assembly: Assembly, now: datetime) -> dict[str, LastRefusal]:
     """Those that are recent enough to spare the runtime another call (hazard 5)."""
     refused = last_refusals(assembly).items()
+    never = timedelta()
     return {
         seat: last
         for seat, last in refused
-        if last.error_class in BELIEVED and now - parse_iso(last.at) < BELIEVED[last.error_class]
+        if now - parse_iso(last.at) < BELIEVED.get(last.error_class, never)
     }
 
 

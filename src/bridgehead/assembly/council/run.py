@@ -161,15 +161,8 @@ class CouncilProcess:
                 facts = council_facts(self.council.task, self.council.seats)
                 AllWatchers(audience.watchers).happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
             try:
-                seats = local_seats(
-                    self.assembly,
-                    self.council,
-                    self.scope,
-                    self.machine,
-                    self.clock,
-                    self.workplace,
-                    resumed=self.resumed,
-                )
+                here = (self.machine, self.clock, self.workplace)
+                seats = local_seats(self.assembly, self.council, self.scope, *here, resumed=self.resumed)
                 means = self._means(audience, observer, seats.settings.max_concurrency)
                 ending = anyio.run(conduct, self.run, seats, means, wishes)
             finally:

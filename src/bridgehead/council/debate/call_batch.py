@@ -53,19 +53,16 @@ class Tally:
         """What the calls that name their price cost together; the others count 0."""
         return sum(usage.cost_usd or 0.0 for usage in self._used)
 
-    @property
-    def _priced(self) -> bool:
-        """Whether every call named its price; a sum that leaves calls out would be taken for the whole."""
-        return bool(self._used) and all(usage.cost_usd is not None for usage in self._used)
-
     def usage(self) -> Usage:
+        prices = [usage.cost_usd for usage in self._used]
         return Usage(
             calls=self.calls,
             prompt_chars=self.prompt_chars,
             reply_chars=self.reply_chars,
             tokens_in=_total([usage.tokens_in for usage in self._used]),
             tokens_out=_total([usage.tokens_out for usage in self._used]),
-            cost_usd=self.known_cost_usd if self._priced else None,
+            # A sum that leaves calls out would be taken for the whole.
+            cost_usd=self.known_cost_usd if self._used and None not in prices else None,
         )
 
 

@@ -19,10 +19,7 @@ _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
 class Tree:
-    """The state that was reviewed. `read` gives a file's text, or None when it cannot be read as text.
-
-    `removed`: the lines that the change under review takes out of a file; they may be quoted although they are gone.
-    """
+    """The state that was reviewed. `read` gives a file's text, or None when it cannot be read as text."""
 
     def __init__(
         self,
@@ -30,6 +27,7 @@ class Tree:
         read: Callable[[str], str | None],
         removed: Mapping[str, str] | None = None,
     ) -> None:
+        """`removed`: the lines that the change under review takes out of a file; they may be quoted all the same."""
         self.paths = tuple(dict.fromkeys(paths))
         self.removed = {path: FileText(text) for path, text in (removed or {}).items()}
         self._read = read

@@ -11,7 +11,7 @@ from bridgehead.council.council import run_for
 from bridgehead.council.debate.five_phase_vote import ROUNDS
 from bridgehead.council.debate.roster import MOST_PER_RUN
 from bridgehead.council.interfaces import RunInputs
-from bridgehead.council.request.plan import CouncilPlan, Preset
+from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.synthesis.cross_challenge import choose_coordinator, most_calls
 
 
@@ -63,13 +63,14 @@ def plan_calls(
     seats = ready[:1] if plan.takes_first_available else ready
     coordinator = choose_coordinator({seat.name: seat for seat in seats}, (), plan.coordinator)
     debated = coordinator is not None and not plan.skips_stage_b
+    preset = plan.preset if plan.is_debate else None
     return DryRun(
         seats=tuple(
             PlannedSeat(
                 name=seat.name,
                 connection=seat.connection,
                 models=seat.models,
-                first_calls=run_for(seat, plan.task, inputs, debate=_preset(plan)).start(at).calls,
+                first_calls=run_for(seat, plan.task, inputs, debate=preset).start(at).calls,
                 most_later_calls=_later_calls(seat, plan),
             )
             for seat in seats
@@ -78,10 +79,6 @@ def plan_calls(
         stage_b_calls=most_calls(plan.task.intensity) if debated else 0,
         no_calls=no_calls,
     )
-
-
-def _preset(plan: CouncilPlan) -> Preset | None:
-    return plan.preset if plan.is_debate else None
 
 
 def _later_calls(seat: Seat, plan: CouncilPlan) -> int:

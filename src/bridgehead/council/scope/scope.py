@@ -227,7 +227,8 @@ class Scope:
         """What was left out, for the reader of the report: one sentence per reason, with the first few names."""
         by_reason: dict[Reason, list[str]] = {}
         for entry in self.left_out:
-            by_reason.setdefault(entry.reason, []).append(entry.path)
+            if entry.reason is not Reason.IGNORED:
+                by_reason.setdefault(entry.reason, []).append(entry.path)
         return tuple(_left_out_note(reason, paths) for reason, paths in by_reason.items())
 
     def without(self, folders: Iterable[str]) -> Scope:

@@ -102,11 +102,8 @@ def _classified(
             if isinstance(source.output.requirement_id, str)
         ),
     )
-    against = (
-        *_withdrawn_by_others(finding, withdrawn),
-        *_met_by_others(finding, met),
-        *_cited_in_vain(finding),
-    )
+    against = _withdrawn_by_others(finding, withdrawn) + _met_by_others(finding, met)
+    against += _cited_in_vain(finding)
     if against or _severities_apart(finding):
         own = tuple(_held(source) for source in _one_per_seat(members))
         return replace(finding, cls=FindingClass.DISPUTED, positions=(*own, *against))

@@ -361,7 +361,7 @@ def reviewable(place: Place) -> None:
 
 
 def review(place: Place) -> Done:
-    return place.command("council", "review", "a.py", "--runtime", "static", "--quiet")
+    return place.command("council", "review", "a.py", "--runtime", "static")
 
 
 def reviewed(place: Place, done: Done) -> None:

@@ -193,7 +193,9 @@ def _are_alike(one: Candidate, other: Candidate) -> bool:
     """The rest of the comparison, for candidates of one part: requirement, place, text."""
     if one.requirement_id and other.requirement_id and one.requirement_id != other.requirement_id:
         return False
-    if not scores_above(one.wording, other.wording, ALIKE_AT_SAME_LINES):  # the least there is, and quick to see
+    if not scores_above(
+        one.wording, other.wording, ALIKE_AT_SAME_LINES
+    ):  # the least there is, and quick to see
         return False
     relation = relate(one.references, other.references)
     if relation is Relation.DIFFERENT:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from bridgehead.contract.fencing import read_toml
 from bridgehead.flows.template_create.project.languages import suffix_of
 
 EXTRA: Final = "templates"
@@ -40,7 +40,7 @@ def _read_yaml(text: str) -> Any:
 
 _DATA: Final[dict[str, Callable[[str], Any]]] = {
     ".json": json.loads,
-    ".toml": tomllib.loads,
+    ".toml": read_toml,
     ".yaml": _read_yaml,
     ".yml": _read_yaml,
 }

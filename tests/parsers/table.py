@@ -147,8 +147,8 @@ PARSERS: dict[str, Parser] = {
         of_bytes(TemplateCreateState.loads), JSON, UNREADABLE
     ),
     "flows/template_create/project/syntax.py:parses": Parser(
-        lambda text: [parses(text, name) for name in ("a.json", "a.toml", "a.yaml", "a.py")],
-        (*JSON, "a: [{}]"),
+        lambda text: [parses(text, name) for name in ("a.json", "a.toml", "a.yaml")],
+        ("{}", "a: [{}]", "{} = 1"),
     ),
     "flows/values/times.py:parse_time": Parser(
         parse_time, ("{}", "2026-11-15T10:15:02.{}Z"), (BridgeheadError, ValueError)

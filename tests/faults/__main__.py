@@ -113,7 +113,9 @@ def complain_clearly(place: Place, done: Done) -> None:
     assert "Traceback" not in done.err and "internal error" not in done.err, "an error nobody foresaw"
     assert done.code >= 0, f"ended by signal {-done.code}"
     if outcome(done) == "refused":
-        named = str(place.folder) in done.err or "bridgehead: git " in done.err
+        # Git takes a HEAD that it cannot read for a detached one.
+        git = ("bridgehead: git ", "bridgehead: detached HEAD", "push failed")
+        named = str(place.folder) in done.err or any(word in done.err for word in git)
         assert named, "the error names neither a file nor the git command that failed"
 
 

@@ -18,7 +18,7 @@ from bridgehead.bus.access.enrolment import parse_duration
 from bridgehead.bus.settings import Address
 from bridgehead.bus.wire import frames, message
 from bridgehead.config.files import parse_toml
-from bridgehead.contract.fencing import neutralise
+from bridgehead.contract.fencing import neutralise, read_toml
 from bridgehead.control_plane.questions import ItemReference
 from bridgehead.council.findings.evidence import read_citations
 from bridgehead.council.replies.json_repair import read_json
@@ -38,6 +38,7 @@ from bridgehead.flows.files import json_bytes
 from bridgehead.flows.files.agent_files import AgentRequest, AgentResponse
 from bridgehead.flows.files.documents import InvalidDocument
 from bridgehead.flows.files.state_file import TemplateCreateState, read_checkpoint
+from bridgehead.flows.template_create.project.syntax import parses
 from bridgehead.flows.values.times import parse_time
 from bridgehead.host.clock import parse_iso
 from bridgehead.host.secrets_scan import scan
@@ -99,6 +100,7 @@ PARSERS: dict[str, Parser] = {
     "bus/wire/message.py:decode_json": Parser(message.decode_json, JSON),
     "bus/wire/message.py:read_frame": Parser(message.read_frame, JSON),
     "config/files.py:parse_toml": Parser(of_bytes(lambda raw: parse_toml(raw, "file")), TOML),
+    "contract/fencing.py:read_toml": Parser(read_toml, TOML, (ValueError, RecursionError)),
     "contract/fencing.py:neutralise": Parser(
         lambda text: neutralise(text, "marker"), ("{}", "<<<{}>>>", "marker {}")
     ),
@@ -143,6 +145,10 @@ PARSERS: dict[str, Parser] = {
     ),
     "flows/files/state_file.py:TemplateCreateState.loads": Parser(
         of_bytes(TemplateCreateState.loads), JSON, UNREADABLE
+    ),
+    "flows/template_create/project/syntax.py:parses": Parser(
+        lambda text: [parses(text, name) for name in ("a.json", "a.toml", "a.yaml")],
+        ("{}", "a: [{}]", "{} = 1"),
     ),
     "flows/values/times.py:parse_time": Parser(
         parse_time, ("{}", "2026-11-15T10:15:02.{}Z"), (BridgeheadError, ValueError)
@@ -198,6 +204,7 @@ EXEMPT = {
     "control_plane/stores/postgres.py:PostgresAddress.parse": "a setting of the user's, of one line",
     "council/runtimes/exchange.py:read_http": "its first argument is our own name; the body goes to json.loads",
     "council/runtimes/static/base.py:Analyser.read": "abstract",
+    "flows/values/codec.py:decode": "reads our own journal, which has to belong to the user",
     "flows/files/documents.py:load_document": "read_object with a schema; AgentRequest and AgentResponse have rows",
     "flows/template_create/phases/p7_agent_texts.py:read_samples": "takes a path",
     "flows/template_create/staging.py:Staging.read": "takes a name",

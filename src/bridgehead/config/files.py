@@ -15,7 +15,6 @@ from bridgehead.host.directories import make_private_dir
 from bridgehead.host.files import read_bounded, write_atomic
 
 MAX_SETTINGS_BYTES = 1 << 20
-MAX_NAME_PARTS = 100
 
 
 class TrustedFiles:
@@ -82,29 +81,12 @@ def load_settings(places: Places, *, environ: Mapping[str, str], flags: Mapping[
 
 def parse_toml(content: bytes, name: str) -> dict[str, Any]:
     """The tables of a TOML file; whatever is wrong with it names the file."""
-    import tomllib
+    from bridgehead.contract.fencing import read_toml
 
     try:
-        text = content.decode("utf-8")
-        _refuse_deep_names(text)
-        return tomllib.loads(text)
+        return read_toml(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
         raise ConfigError(f"{name} is not valid TOML: {error}", hint="correct the line it names") from error
-
-
-def _refuse_deep_names(text: str) -> None:
-    """`a.a.a. … = 1`: tomllib takes the square of the number of parts, so nobody gets to name many."""
-    if text.count(".") < MAX_NAME_PARTS:
-        return
-    import re
-
-    parts = end = 0
-    for part in re.finditer(r"""(?:(?<![\w-])[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*""", text):
-        parts = parts + 1 if part.start() == end else 1
-        end = part.end()
-        if parts >= MAX_NAME_PARTS:
-            line = text.count("\n", 0, end) + 1
-            raise ValueError(f"a name of more than {MAX_NAME_PARTS} parts (at line {line})")
 
 
 def _read(path: Path, trust: TrustedFiles | None) -> SettingsFile | None:

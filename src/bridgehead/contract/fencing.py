@@ -1,4 +1,4 @@
-"""The only way for foreign text into a prompt.
+"""The only way for foreign text into a prompt; and foreign TOML, which must not cost more than its length.
 
 A `Fence` belongs to one prompt and has a random marker that the foreign text cannot know. What is put inside is
 labelled with where it came from and how far it is to be believed, and everything in it that could imitate the fence
@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from bridgehead.contract.words import Trust
 
 MARKER_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 MARKER_LENGTH: Final = 16
 ORIGIN_LIMIT: Final = 120
+MAX_NAME_PARTS: Final = 100
 
 # Printable ASCII, line ends and tabs hide nothing; only the rest is looked at one by one, for prompts are long.
 _UNUSUAL: Final = re.compile(r"[^\n\t -~]")
@@ -116,3 +117,20 @@ def _skeleton(line: str) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.replace("|", "/").replace("<", "‹").replace(">", "›").split())
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text from outside. `a.a.a. … = 1`: tomllib takes the square of the number of parts, so
+    nobody gets to name many.
+    """
+    import tomllib
+
+    if text.count(".") >= MAX_NAME_PARTS:
+        parts = end = 0
+        for part in re.finditer(r"""(?:(?<![\w-])[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*""", text):
+            parts = parts + 1 if part.start() == end else 1
+            end = part.end()
+            if parts >= MAX_NAME_PARTS:
+                line = text.count("\n", 0, end) + 1
+                raise tomllib.TOMLDecodeError(f"a name of more than {MAX_NAME_PARTS} parts (at line {line})")
+    return tomllib.loads(text)

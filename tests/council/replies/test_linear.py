@@ -12,6 +12,7 @@ from bridgehead.council.replies import json_repair, reply
 from bridgehead.council.replies.reply import NotAnswered, read_items, read_lists, read_reply
 from bridgehead.errors import ConfigError
 from bridgehead.flows.engine import answers
+from bridgehead.flows.template_create.project.syntax import parses
 from support.counted_work import Work, growth
 
 SIZE = 1_000
@@ -119,6 +120,7 @@ def test_a_name_of_many_parts_is_refused_before_it_is_read(
     for read in (parse_toml, council_files.parse_dismissals):
         with pytest.raises(ConfigError, match="a name of more than 100 parts"):
             read(hostile, "the file")
+    assert parses(hostile.decode(), "pyproject.toml") is False
     assert work.steps < 100_000
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from bridgehead.contract.fencing import read_toml
 from bridgehead.flows.template_create.project.analysis import Framework
 
 _REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
@@ -190,7 +190,7 @@ def project_name_in(texts: Mapping[str, str]) -> str:
 
 def language_version_in(texts: Mapping[str, str]) -> str:
     try:
-        wanted = tomllib.loads(texts["pyproject.toml"])["project"]["requires-python"]
+        wanted = read_toml(texts["pyproject.toml"])["project"]["requires-python"]
     except (KeyError, *UNREADABLE):
         found = re.search(r"^go ([0-9.]+)$", texts.get("go.mod", ""), flags=re.MULTILINE)
         return found[1] if found else ""
@@ -216,9 +216,9 @@ def commands_in(texts: Mapping[str, str]) -> list[str]:
 
 def _own_name(path: str, text: str) -> Any:
     if path == "pyproject.toml":
-        return tomllib.loads(text).get("project", {}).get("name")
+        return read_toml(text).get("project", {}).get("name")
     if path == "Cargo.toml":
-        return tomllib.loads(text).get("package", {}).get("name")
+        return read_toml(text).get("package", {}).get("name")
     if path in ("package.json", "composer.json"):
         return json.loads(text).get("name")
     if path in _NAMED_IN:
@@ -244,7 +244,7 @@ def _reader_of(path: str) -> Callable[[str], Iterator[Dependency]] | None:
 
 
 def _pyproject(text: str) -> Iterator[Dependency]:
-    document = tomllib.loads(text)
+    document = read_toml(text)
     project = document.get("project", {})
     groups = [
         *project.get("optional-dependencies", {}).values(),
@@ -279,7 +279,7 @@ def _composer(text: str) -> Iterator[Dependency]:
 
 
 def _cargo(text: str) -> Iterator[Dependency]:
-    document = tomllib.loads(text)
+    document = read_toml(text)
     for key in ("dependencies", "dev-dependencies"):
         for name, wanted in document.get(key, {}).items():
             version = wanted.get("version", "") if isinstance(wanted, dict) else wanted

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from bridgehead.contract.fencing import read_toml
 from bridgehead.flows.template_create.project.languages import suffix_of
 
 EXTRA: Final = "templates"
@@ -34,13 +34,27 @@ _GRAMMARS: Final = {
 }
 
 
-def _read_yaml(text: str) -> Any:
-    return list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+def _read_yaml(text: str) -> None:
+    """Raise unless it is YAML, nested no deeper than a person writes: the loader looks at every open bracket for every
+    word.
+    """
+    depth, anchors = 0, set()
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in anchors:
+                raise ValueError(f"there is no anchor {event.anchor}")
+        elif isinstance(event, yaml.NodeEvent):
+            anchors.add(event.anchor)
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST_YAML:
+            raise ValueError("it is nested too deep")
 
 
+DEEPEST_YAML: Final = 100
 _DATA: Final[dict[str, Callable[[str], Any]]] = {
     ".json": json.loads,
-    ".toml": tomllib.loads,
+    ".toml": read_toml,
     ".yaml": _read_yaml,
     ".yml": _read_yaml,
 }

@@ -83,3 +83,12 @@ def test_a_file_beyond_the_limit_is_too_large() -> None:
     assert withheld_by_content(b"x" * LARGEST_FILE_BYTES) is None
     found = withheld_by_content(b"x" * (LARGEST_FILE_BYTES + 1))
     assert found is not None and found[0] is Reason.TOO_LARGE
+
+
+def test_a_scope_takes_so_much_and_no_more() -> None:
+    taken = ScopeFilter()
+    taken._room = 5
+    for path in ("a.txt", "b.txt", "c.txt"):
+        taken.take(path, b"xxx" if path != "c.txt" else b"xx")
+    assert list(taken.texts) == ["a.txt", "c.txt"]
+    assert [(entry.path, entry.reason) for entry in taken.left_out] == [("b.txt", Reason.TOO_MUCH)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.council.scope.scope import renamed, sections, without_paths
+from bridgehead.council.scope.scope import ScopeFilter, renamed, sections, without_paths
+from bridgehead.council.scope.withheld import LARGEST_FILE_BYTES, Reason, withheld_by_content
 
 RENAME = """\
 diff --git a/old.py b/new.py
@@ -68,3 +69,26 @@ def test_a_line_of_the_content_that_looks_like_a_header_names_no_file() -> None:
 @pytest.mark.parametrize("text", ["", "hello\n", "diff of a thought\n", "--- \n"])
 def test_other_text_has_no_sections(text: str) -> None:
     assert sections(text) == []
+
+
+def test_a_secret_that_was_renamed_is_left_out_under_both_names() -> None:
+    for old, new in ((".env", "notes.txt"), ("notes.txt", ".env")):
+        kept = ScopeFilter()
+        patch = RENAME.replace("old.py", old).replace("new.py", new)
+        assert kept.clean_diff(patch + ADDED) == ADDED
+        assert {entry.path for entry in kept.left_out} == {old, new}
+
+
+def test_a_file_beyond_the_limit_is_too_large() -> None:
+    assert withheld_by_content(b"x" * LARGEST_FILE_BYTES) is None
+    found = withheld_by_content(b"x" * (LARGEST_FILE_BYTES + 1))
+    assert found is not None and found[0] is Reason.TOO_LARGE
+
+
+def test_a_scope_takes_so_much_and_no_more() -> None:
+    taken = ScopeFilter()
+    taken._room = 5
+    for path in ("a.txt", "b.txt", "c.txt"):
+        taken.take(path, b"xxx" if path != "c.txt" else b"xx")
+    assert list(taken.texts) == ["a.txt", "c.txt"]
+    assert [(entry.path, entry.reason) for entry in taken.left_out] == [("b.txt", Reason.TOO_MUCH)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -66,3 +67,9 @@ def test_it_can_be_removed_twice(folder: Path) -> None:
     snapshot.remove()
 
     assert not snapshot.folder.exists()
+
+
+@pytest.mark.parametrize("review_id", ["", ".", "..", "../outside", "a/b"])
+def test_a_snapshot_lies_in_a_folder_of_its_own(tmp_path: Path, review_id: str) -> None:
+    with pytest.raises(ValueError, match="names no folder of its own"):
+        take_snapshot(cast(Scope, None), folder=tmp_path, review_id=review_id)

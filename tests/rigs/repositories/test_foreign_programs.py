@@ -151,7 +151,7 @@ def test_a_filter_chosen_by_pulled_attributes_does_not_run(world, clone, other_c
         for kind in kinds:
             world.git("config", f"filter.{driver}.{kind}", str(trap.named(f"{driver}-{kind}")), at=clone)
         world.git("config", f"filter.{driver}.required", "true", at=clone)
-    attributes = b"demo-01/T*.md filter=evil\n*.md filter=Long.Running\n"
+    attributes = b"*.md filter=Long.Running\ndemo-01/T*.md filter=evil\n"  # the last line that matches counts
     world.commit(other_clone, {".gitattributes": attributes})
     repository = world.repository(clone)
     assert repository.fast_forward(repository.fetch(WIRE)) is None

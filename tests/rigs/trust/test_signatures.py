@@ -132,6 +132,12 @@ def test_a_file_that_gits_own_configuration_names_does_not_sneak_in(world, clone
     assert repository.check_signatures([signed], None)[signed].signature is Signature.STRANGER
 
 
+def test_a_signature_quoted_in_a_message_is_none(world, clone):
+    said = "look\n\ngpgsig -----BEGIN SSH SIGNATURE-----\ngpgsig nonsense\n"
+    commit = world.commit(clone, {"demo-01/PLAIN.md": b"x"}, said)
+    assert GitRepository(clone).check_signatures([commit], None)[commit].signature is Signature.NONE
+
+
 def test_gpgsign_is_honoured_without_being_demanded(world, clone, key):
     use_key(world, clone, key)
     world.git("config", "commit.gpgsign", "true", at=clone)

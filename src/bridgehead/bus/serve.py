@@ -312,8 +312,8 @@ class BusServer:
         try:
             if certificate.reload():
                 self.gateway.shows(certificate.certificate)
-        except BridgeheadError as error:
-            _log.warning("%s; the one before stays in use", error)
+        except (BridgeheadError, OSError, ValueError) as error:  # files in the middle of being written
+            _log.warning("the certificate was not renewed: %s; the one before stays in use", error)
 
     def _links(self) -> tuple[LinkStatus, ...]:
         certificate, now = self._certificate, self._services.clock.now()

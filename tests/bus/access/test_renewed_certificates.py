@@ -147,8 +147,9 @@ def test_half_of_a_renewal_is_not_shown(tmp_path: Path) -> None:
         async with served_bus(tmp_path / "bus", **secure(tls)) as server:
             join = enrolled(server, "kitchen")
             certificate, private = make_certificate(NAMES)
-            (tls / "cert.pem").write_bytes(certificate)  # its key comes later
-            renew(server)
+            for half in (b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", certificate):
+                (tls / "cert.pem").write_bytes(half)  # the rest, or its key, comes later
+                renew(server)
             await (await Satellite.connect(join)).close()
             (tls / "key.pem").write_bytes(private)
             renew(server)

@@ -155,4 +155,4 @@ def test_a_page_stays_logged_in_and_keeps_its_conversation_over_a_restart_of_the
                 assert await page.get_by_text("You said: first").count() == 1
                 assert await page.get_by_text("You said: slow").count() == 1
 
-    run(main())
+    run(main(), deadline_s=120)

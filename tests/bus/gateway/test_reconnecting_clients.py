@@ -91,6 +91,20 @@ def test_an_answer_that_waited_for_the_reconnect_is_not_asked_for_again(tmp_path
     run(main())
 
 
+def test_an_answer_that_was_on_its_way_when_the_connection_broke_is_asked_for_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        agent = ScriptedAgent()
+        async with served_bus(tmp_path, agent=agent) as server:
+            satellite = await server.satellite("kitchen")
+            connection: Any = server.relay._connections["kitchen"]
+            connection.deliver = lambda delivery: connection.cut_off()  # taken by the system, and never read
+            assert (await satellite.ask("why")).text == "You said: why"
+            assert [question.text for question in agent.asked] == ["why", "why"]
+            await satellite.close()
+
+    run(main())
+
+
 def test_a_bus_that_is_started_again_is_asked_again(tmp_path: Path) -> None:
     async def main() -> None:
         agent = Waiting()

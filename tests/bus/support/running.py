@@ -14,11 +14,11 @@ Result = TypeVar("Result")
 DEADLINE_S = 30
 
 
-def run(main: Coroutine[Any, Any, Result], *, uvloop: bool = True) -> Result:
+def run(main: Coroutine[Any, Any, Result], *, uvloop: bool = True, deadline_s: float = DEADLINE_S) -> Result:
     """Run `main`; a test that hangs fails after the deadline instead."""
 
     async def bounded() -> Result:
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(deadline_s):
             return await main
 
     factory = new_event_loop if uvloop else asyncio.new_event_loop

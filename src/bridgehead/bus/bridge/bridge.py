@@ -331,7 +331,8 @@ class Bridge:
         for participant, signal in recipients:
             self.offered += 1
             if ends:
-                participant.questions.end(offer.hub_session, offer.message.context.get("utterance_id"))
+                utterance_id, held = offer.message.context.get("utterance_id"), not participant.connected
+                participant.questions.end(offer.hub_session, utterance_id, held=held)
             obstacle = self._router.obstacle(participant, offer)
             if obstacle is None and self._restart.lasts:
                 obstacle = self._restart.obstacle(participant, offer.message, now)
@@ -368,10 +369,9 @@ class Bridge:
 
     def _absent(self, offer: Offer) -> list[str]:
         """Participants that speech is for and that are not there; nobody would notice otherwise."""
-        owners = [self._sources.owner(name) for name in destinations(offer.message.context)]
-        if not owners:
-            owners = [self._left.get(offer.hub_session)]
-        return [owner for owner in dict.fromkeys(owners) if owner is not None]
+        named = [self._sources.owner(name) for name in destinations(offer.message.context)]
+        owners = dict.fromkeys(named or [self._left.get(offer.hub_session)])
+        return [owner for owner in owners if owner is not None]
 
     def tell_undelivered(self, report: Undelivered, now: float) -> list[Effect]:
         """Tell the hub, so that whoever spoke can know."""
@@ -417,7 +417,7 @@ class Bridge:
         if message.type == HANDLE:
             utterance_id = message.context.get("utterance_id")
             limit = participant.record.limits.open_questions if self._hub_marks_ends else sys.maxsize
-            if participant.questions.has(utterance_id):
+            if participant.questions.has(hub_session, utterance_id):
                 return [Outcome(participant.id, "in", message.type, "dropped", "twin", hub_session, size)]
             if not participant.questions.begin(hub_session, utterance_id, now, limit):
                 return self._refuse(participant, Denied("too_many_questions", {}, message.type), size, now)

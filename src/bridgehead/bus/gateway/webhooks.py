@@ -146,10 +146,11 @@ class WebhookParticipant:
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
         """A request was refused: the one that is named, else the newest, which is the one being taken."""
-        named = self.waiting.get(str(details.get("utterance_id")))
-        call = named or next(reversed(self.waiting.values()))
-        call.refusal = {"code": code, **details}
-        call.over.set()
+        newest = next(reversed(self.waiting), "")
+        call = self.waiting.get(str(details.get("utterance_id", newest)))
+        if call is not None:
+            call.refusal = {"code": code, **details}
+            call.over.set()
 
     def close(self, code: CloseCode) -> None:
         self.joined = False

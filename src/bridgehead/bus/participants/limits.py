@@ -98,13 +98,14 @@ class OpenQuestions:
 
     def __init__(self) -> None:
         self._open: list[OpenQuestion] = []
-        self._ended: deque[str] = deque(maxlen=16)
+        self._ended: deque[tuple[str, str | None]] = deque(maxlen=16)
 
-    def has(self, utterance_id: object) -> bool:
-        """Whether this is a question that is open or was answered a moment ago, asked again after a reconnect."""
+    def has(self, hub_session: str, utterance_id: object) -> bool:
+        """Whether this is a question that is open, or whose answer waited for a reconnect, and is now asked again."""
         if not isinstance(utterance_id, str) or not utterance_id:
             return False
-        return utterance_id in self._ended or any(one.utterance_id == utterance_id for one in self._open)
+        asked = (hub_session, utterance_id)
+        return asked in self._ended or any((o.hub_session, o.utterance_id) == asked for o in self._open)
 
     def begin(self, hub_session: str, utterance_id: object, now: float, limit: int) -> bool:
         """One more begins; False where that is too many."""
@@ -116,14 +117,19 @@ class OpenQuestions:
         self._open.append(OpenQuestion(hub_session, named, now))
         return True
 
-    def end(self, hub_session: str, utterance_id: object) -> None:
-        """An end marker came; one that names no utterance ends the oldest of its session."""
+    def end(self, hub_session: str, utterance_id: object, *, held: bool = False) -> None:
+        """An end marker came; one that names no utterance ends the oldest of its session.
+
+        Whoever gets it is sure of the answer only if it is `held` until they are back; what was on its way when a
+        connection broke may be asked for again.
+        """
         here = [question for question in self._open if question.hub_session == hub_session]
         named = [question for question in here if question.utterance_id == utterance_id]
         if here:
             over = (named or here)[0]
             self._open.remove(over)
-            self._ended.append(over.utterance_id or "")
+            if held:
+                self._ended.append((hub_session, over.utterance_id))
 
     def take_all(self) -> list[OpenQuestion]:
         taken, self._open = self._open, []

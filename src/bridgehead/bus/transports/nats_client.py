@@ -106,6 +106,7 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
             **more,
         )
     except (TimeoutError, Error, OSError) as error:
+        reported = True  # what was never there is not lost
         await close_nats(client)
         cause = next((one for one in reversed(noted) if str(one)), error)
         if "authorization" in str(cause).lower():

@@ -105,7 +105,7 @@ def gate(
     document = {"review_id": found, "verdict": verdict, "level": level}
     document |= {"passed": not refusals, "refused_because": refusals}
     word = "refused" if refusals else "passed"
-    why = "".join(f"\n  {one}" for one in refusals)
+    why = "".join(f"\n  {one}" for one in refusals if not one.startswith("the verdict is"))
     app.emit(document, lambda: f"{word}   {verdict}   council {found}, gate {level}{why}")
     return ExitCode.GATE if refusals else ExitCode.DONE
 

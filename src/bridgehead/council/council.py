@@ -49,9 +49,7 @@ from bridgehead.council.synthesis.synthesis import Synthesis
 
 COUNCIL_LOG: Final = "council"
 # Warnings of a seat that the council's report repeats: they say what it did not see.
-_OF_SEATS: Final = frozenset(
-    {"material_left_out", "static_truncated", "analyser_failed", "asked_without_tools"}
-)
+_OF_SEATS: Final = ("material_left_out", "static_truncated", "analyser_failed", "asked_without_tools")
 
 
 class CouncilRun:

@@ -231,13 +231,10 @@ def _interpreter(script: str, search_path: str) -> str | None:
     words = line.removeprefix("#!").split() if line.startswith("#!") else []
     if words and os.path.basename(words[0]) == "env":
         names = [word for word in words[1:] if not word.startswith("-")]
-        return _found_on(search_path, names[0]) if names else None
+        import shutil
+
+        return shutil.which(names[0], path=search_path) if names else None
     return words[0] if words else None
-
-
-def _found_on(search_path: str, name: str) -> str | None:
-    candidates = (os.path.join(folder, name) for folder in search_path.split(os.pathsep) if folder)
-    return next((path for path in candidates if os.access(path, os.X_OK)), None)
 
 
 def main(arguments: list[str]) -> int:

@@ -683,6 +683,29 @@ def test_only_who_implements_writes_in_the_workspace(locate: Callable[..., CliCo
         assert ("/snapshot" in held.write, "/snapshot" in held.read) == (may_write, not may_write)
 
 
+def test_a_link_opens_nothing_but_settings_of_the_program_itself(
+    machine: StandIn, stand_in: StandIn, tmp_path: Path
+) -> None:
+    for folder in (".codex", ".ssh", "dotfiles"):
+        (tmp_path / "home" / folder).mkdir(parents=True)
+    (tmp_path / "tree").mkdir()
+    key, settings = tmp_path / "home" / ".ssh" / "id_rsa", tmp_path / "home" / "dotfiles" / "codex.toml"
+    for file in (key, settings):
+        file.write_text("x")
+    own = tmp_path / "home" / ".codex"
+    (own / "config.toml").symlink_to(settings)
+    (own / "notes.md").symlink_to(key)
+    (tmp_path / "tree" / "config.toml").symlink_to(settings)
+    here = machine({"codex": stand_in("codex")}, environment={"HOME": str(tmp_path / "home")})
+    seat = CodexCli.locate(SeatSetup("codex", environment=here.environment), here)
+    assert isinstance(seat, CodexCli)
+
+    held = command(seat, replace(MODIFY, workspace=tmp_path / "tree")).confined
+
+    assert held is not None
+    assert [path for path in held.read if path.startswith(str(tmp_path))] == [str(settings)]
+
+
 @pytest.mark.parametrize("name", CLIS)
 def test_what_nothing_can_confine_is_asked_without_its_tools(
     machine: StandIn, stand_in: StandIn, name: str

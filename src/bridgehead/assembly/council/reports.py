@@ -266,14 +266,10 @@ class Reports:
         change = Change(git)
         base = change.pushed_base(commit)
         if commit is not None:
-            found = change.committed(git.commit(commit), base, paths)
-            return [GatedState(f"commit {commit}", *found)]
+            return [GatedState(f"commit {commit}", *change.committed(git.commit(commit), base, paths))]
         changed = change.touched(base)
-        on_disk = _digests_on_disk(project, {*paths, *changed})
-        return [
-            GatedState("the working tree", on_disk, changed),
-            GatedState("the index", *change.indexed(base, paths)),
-        ]
+        now = GatedState("the working tree", _digests_on_disk(project, {*paths, *changed}), changed)
+        return [now, GatedState("the index", *change.indexed(base, paths))]
 
     def _entry(self, finding: FindingEntry, request: DismissRequest) -> dict[str, Any]:
         anchor = anchor_of(finding)

@@ -365,15 +365,9 @@ def _availability(
         return Availability(bridge, False, status=Status.SKIPPED.value, reason=f"its adapter failed: {error}")
     if isinstance(found, Ready):
         seat = found.seat
-        return Availability(
-            bridge,
-            True,
-            seat.connection,
-            found.connection.version,
-            seat.models,
-            reason=seat.runtime or "",
-            held_by=found.connection.held_by or None,
-        )
+        held_by, reason = found.connection.held_by or None, seat.runtime or ""
+        told = (seat.connection, found.connection.version, seat.models)
+        return Availability(bridge, True, *told, reason=reason, held_by=held_by)
     return Availability(
         bridge, False, found.connection, status=found.status.value, reason=found.reason, advice=found.message
     )

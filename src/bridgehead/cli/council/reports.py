@@ -102,15 +102,10 @@ def gate(
     demands = GateDemands(Gate(level), require_seats, require_runtime)
     refusals = stored.refusals(demands, reports.states(commit, getattr(stored.report, "reviewed", ())))
     verdict, found = getattr(stored.report, "gate_verdict", None), stored.review_id
-    document = {
-        "review_id": found,
-        "verdict": verdict,
-        "level": level,
-        "passed": not refusals,
-        "refused_because": refusals,
-    }
+    document = {"review_id": found, "verdict": verdict, "level": level}
+    document |= {"passed": not refusals, "refused_because": refusals}
     word = "refused" if refusals else "passed"
-    why = "".join(f"\n  {one}" for one in refusals)
+    why = "".join(f"\n  {one}" for one in refusals if not one.startswith("the verdict is"))
     app.emit(document, lambda: f"{word}   {verdict}   council {found}, gate {level}{why}")
     return ExitCode.GATE if refusals else ExitCode.DONE
 

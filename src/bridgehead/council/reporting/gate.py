@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 from bridgehead.contract.words import Mode, Status, TaskType, Verdict
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.request.plan import is_judged
+from bridgehead.council.scope.scope import named
 from bridgehead.exit_codes import ExitCode
 
 USER_ABORT: Final = "user_abort:"
@@ -65,7 +66,6 @@ def council_exit_code(
 
 
 INTERRUPTED: Final = "interrupted"
-MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def objections(report: CouncilReport, demands: GateDemands, states: Sequence[Gat
     if any(warning.partition(":")[0] == INTERRUPTED for warning in report.warnings):
         yield "the council was stopped before its end"
     if report.incomplete:
-        yield f"no seat has read {named(report.unread)}"
+        yield f"no seat has read {named(list(report.unread))}"
     yield from min((list(_about_state(report, state)) for state in states), key=len, default=[])
     sat = [one.bridge for one in report.participants if one.status == Status.COMPLETED]
     if len(sat) < demands.seats:
@@ -108,9 +108,3 @@ def _about_state(report: CouncilReport, state: GatedState) -> Iterator[str]:
         yield f"it is about another state than {state.name}: {named(differ)}"
     if unseen := [path for path in state.changed if path in state.digests and path not in seen]:
         yield f"it did not look at what {state.name} changes: {named(unseen)}"
-
-
-def named(paths: Iterable[str]) -> str:
-    listed = list(paths)
-    more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
-    return ", ".join(listed[:MOST_NAMED]) + more

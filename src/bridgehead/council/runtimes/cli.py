@@ -46,8 +46,9 @@ _TIMED_OUT: Final = 124
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;]*m")
 # Their values are files of the user's that the program needs to reach its provider.
 _FILE_VARIABLES: Final = (
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "GOOGLE_APPLICATION_CREDENTIALS"),
+    "SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS GOOGLE_APPLICATION_CREDENTIALS".split()
 )
+_SETTINGS: Final = frozenset({".json", ".jsonc", ".toml", ".md", ".yaml", ".yml"})
 _OWN_FILE_BYTES: Final = 16 * 1024 * 1024
 NOT_CONFINED: Final = "asked_without_tools"
 
@@ -209,12 +210,14 @@ class CliConnection(Connection):
         moved = (environment[name] for name in self.folder_variables if environment.get(name))
         files = (environment[name] for name in _FILE_VARIABLES if environment.get(name))
         write = [*own.values(), *moved]
-        workspace = str(ask.workspace)
-        read: list[str] = []
-        (write if ask.may_write else read).append(workspace)
-        read += [*installation(self.path, environment.get("PATH", os.defpath)), *files]
-        read += [*_linked_files(write), *(str(Path(path).expanduser()) for path in self.setup.readable)]
+        read = [
+            *installation(self.path, environment.get("PATH", os.defpath)),
+            *files,
+            *_linked_settings(write),
+        ]
+        read += [str(Path(path).expanduser()) for path in self.setup.readable]
         read += [str(ask.schema_file)] if ask.schema_file else []
+        (write if ask.may_write else read).append(str(ask.workspace))
         hidden = (self._home, *([str(self.setup.project)] if self.setup.project else []))
         scratch = None
         if ask.scratch is not None and mechanism != SEATBELT:  # a keychain is found by the real home
@@ -264,13 +267,14 @@ def _in_home(name: str, home: str, environment: Mapping[str, str]) -> str:
     return str(Path(home, name))
 
 
-def _linked_files(folders: Iterable[str]) -> list[str]:
-    """Files that the user keeps elsewhere and links into the program's folder: settings under version control."""
-    found = []
+def _linked_settings(folders: Iterable[str]) -> list[str]:
+    """Settings that the user keeps elsewhere and links into the program's own folder; nothing else that is linked."""
+    found: list[Path] = []
     for folder in folders:
         with suppress(OSError):
-            found += [entry.path for entry in os.scandir(folder) if entry.is_symlink() and entry.is_file()]
-    return found
+            links = [Path(one.path) for one in os.scandir(folder) if one.is_symlink() and one.is_file()]
+            found += [link.resolve() for link in links if link.suffix in _SETTINGS]
+    return [str(path) for path in found if path.suffix in _SETTINGS]
 
 
 def _furnished(scratch: Path, own: Mapping[str, str], files: Sequence[str], home: Path) -> Path:

@@ -54,6 +54,7 @@ from bridgehead.council.runtimes.exchange import (
 from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
+from bridgehead.host.confinement import XDG_FOLDERS
 
 # A reply without a finish reason makes opencode ask again at once, without end (runtimes §6).
 MOST_UNKNOWN_STEPS: Final = 3
@@ -326,9 +327,7 @@ class OpencodeCli(CliConnection):
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
     }
 
-    own_folders: ClassVar = (
-        *(".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"),
-    )
+    own_folders: ClassVar = tuple(f"{part}/opencode" for part in XDG_FOLDERS.values())
 
     _listing: CommandResult | None = None
 

@@ -252,11 +252,15 @@ class Scope:
 
 
 def _left_out_note(reason: Reason, paths: list[str]) -> str:
-    named = ", ".join(paths[:NAMED_IN_NOTES])
-    more = f" and {len(paths) - NAMED_IN_NOTES} more" if len(paths) > NAMED_IN_NOTES else ""
     how = "; council.no_secrets names files to show as they are" if reason in _ABOUT_SECRETS else ""
     what = "shown with values masked" if reason is Reason.MASKED else f"left out ({reason})"
-    return f"{what}: {named}{more}{how}"
+    return f"{what}: {named(paths)}{how}"
+
+
+def named(paths: list[str]) -> str:
+    """The first few of some paths, for a sentence."""
+    more = f" and {len(paths) - NAMED_IN_NOTES} more" if len(paths) > NAMED_IN_NOTES else ""
+    return ", ".join(paths[:NAMED_IN_NOTES]) + more
 
 
 class ScopeFilter:

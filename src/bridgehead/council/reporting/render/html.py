@@ -265,13 +265,11 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
             "Dashed and bent: challenged; green held, blue was revised, amber stayed in dispute, red was withdrawn.",
             class_="soft",
         )
-    yield from _list(
-        "On lines the change did not touch",
-        [
-            f"{one.id} {one.severity or one.type}: {one.title} ({place_of(one)})"
-            for one in report.untouched_findings
-        ],
-    )
+    apart = [
+        f"{one.id} {one.severity or one.type}: {one.title} ({place_of(one)})"
+        for one in report.untouched_findings
+    ]
+    yield from _list("On lines the change did not touch", apart)
     yield from _list(
         "Withdrawn", [f"{one.id} {one.title}: {one.reason}" for one in report.withdrawn_findings]
     )

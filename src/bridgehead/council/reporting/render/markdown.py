@@ -138,29 +138,35 @@ def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
 
 
 def _untouched(report: CouncilReport) -> Iterator[str]:
-    if report.untouched_findings:
-        yield ""
-        yield "## On lines the change did not touch"
-        for one in report.untouched_findings:
-            yield f"- {one.id} {one.severity or one.type}: {escaped(one.title)} ({escaped(place_of(one))})"
+    found = report.untouched_findings
+    lines = [
+        f"{one.id} {one.severity or one.type}: {escaped(one.title)} ({escaped(place_of(one))})"
+        for one in found
+    ]
+    yield from _list("On lines the change did not touch", lines)
 
 
 def _withdrawn(report: CouncilReport) -> Iterator[str]:
-    if report.withdrawn_findings:
-        yield ""
-        yield "## Withdrawn"
-        for one in report.withdrawn_findings:
-            yield f"- {one.id} {escaped(one.title)}: {escaped(one.reason)}"
+    found = report.withdrawn_findings
+    yield from _list("Withdrawn", [f"{one.id} {escaped(one.title)}: {escaped(one.reason)}" for one in found])
 
 
 def _dismissed(report: CouncilReport) -> Iterator[str]:
-    if report.dismissed_findings:
+    lines = []
+    for one in report.dismissed_findings:
+        until = f", until {one.expires}" if one.expires else ""
+        new = " **by this change itself**" if one.dismissed_in_this_change else ""
+        lines.append(
+            f"{one.id} {escaped(one.title)}: {escaped(one.reason)} ({escaped(one.author)}{until}){new}"
+        )
+    yield from _list("Dismissed", lines)
+
+
+def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
         yield ""
-        yield "## Dismissed"
-        for one in report.dismissed_findings:
-            until = f", until {one.expires}" if one.expires else ""
-            new = " **by this change itself**" if one.dismissed_in_this_change else ""
-            yield f"- {one.id} {escaped(one.title)}: {escaped(one.reason)} ({escaped(one.author)}{until}){new}"
+        yield f"## {title}"
+        yield from (f"- {line}" for line in lines)
 
 
 def _recommendation(report: CouncilReport) -> Iterator[str]:
@@ -168,11 +174,8 @@ def _recommendation(report: CouncilReport) -> Iterator[str]:
         yield ""
         yield "## Recommendation"
         yield fenced(json.dumps(report.recommendation, indent=2, ensure_ascii=False), "json")
-    if report.contradictions:
-        yield ""
-        yield "## Contradictions"
-        for one in report.contradictions:
-            yield f"- {escaped(json.dumps(one, ensure_ascii=False))}"
+    told = [escaped(json.dumps(one, ensure_ascii=False)) for one in report.contradictions]
+    yield from _list("Contradictions", told)
 
 
 def _seats(report: CouncilReport) -> Iterator[str]:
@@ -196,12 +199,7 @@ def _seats(report: CouncilReport) -> Iterator[str]:
 
 
 def _notes(report: CouncilReport) -> Iterator[str]:
-    notes = [*report.synthesis_notes, *report.warnings]
-    if notes:
-        yield ""
-        yield "## Notes"
-        for note in notes:
-            yield f"- {escaped(note)}"
+    yield from _list("Notes", [escaped(note) for note in (*report.synthesis_notes, *report.warnings)])
 
 
 def _json(report: CouncilReport | AbortedReport) -> Iterator[str]:

@@ -55,7 +55,7 @@ def council() -> None:
     """Let several agents look at the same thing, argue, and end in one report.
 
     A report is written whatever its verdict and the command exits 0; --gate makes the verdict an exit code. Without
-    any agent installed the static seat (ruff, bandit, lizard, detect-secrets) still reports, and says that it is alone.
+    any agent installed the static seat (ruff, ast-grep, oxlint and others) still reports, and says that it is alone.
     """
 
 

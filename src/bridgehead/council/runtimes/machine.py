@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -84,6 +85,11 @@ class Machine:
         path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
         found = shutil.which(program, path=path)
         return found if found is not None and Path(found).is_absolute() else None
+
+    def beside_python(self, program: str) -> str | None:
+        """The path of a program that was installed with the packages of this Python."""
+        found = Path(sys.executable).parent / program
+        return str(found) if os.access(found, os.X_OK) and found.is_file() else None
 
     def run(self, command: Command, *, slow: bool = False) -> CommandResult:
         """Run a probe; some programs are slow at telling what they have."""

@@ -21,9 +21,8 @@ from bridgehead.council.runtimes.base import SeatSetup
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static import ANALYSERS
 from bridgehead.council.runtimes.static.answer_cache import FILE, AnswerCache, key_of
-from bridgehead.council.runtimes.static.base import Analyser, Message, UnreadableAnswer
+from bridgehead.council.runtimes.static.base import RULES, Analyser, Message, UnreadableAnswer
 from bridgehead.council.runtimes.static.programs import (
-    RULES,
     AstGrep,
     Hadolint,
     Lizard,

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final, NamedTuple, TypeVar
+
+import yaml
 
 from bridgehead.contract.words import Severity
 from bridgehead.host.command import Command, CommandResult, child_environment
 
 FILES_PER_RUN: Final = 400
 OUTPUT_BYTES: Final = 64 * 1024 * 1024
+RULES: Final = Path(__file__).parent / "rules"
 
 ValueT = TypeVar("ValueT")
 RunCommand = Callable[[Command], CommandResult]
@@ -41,6 +44,14 @@ class Message:
     quotable: bool = True
     """False: the line holds something that must not be repeated."""
     cwe: int | None = None
+
+
+class Weight(NamedTuple):
+    """What a rule of an analyser is worth."""
+
+    severity: Severity
+    cwe: int | None
+    domain: str
 
 
 class UnreadableAnswer(ValueError):
@@ -117,6 +128,13 @@ def reading_digest() -> str:
         if path.suffix in {".py", ".yml"}:
             hashed.update(path.name.encode() + b"\0" + path.read_bytes())
     return hashed.hexdigest()
+
+
+@cache
+def weights(tool: str) -> Mapping[str, Weight]:
+    """The rules of an analyser that matter, from `rules/weights.yml`."""
+    table = yaml.load((RULES / "weights.yml").read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return {str(rule): Weight(Severity(row[0]), row[1], row[2]) for rule, row in table[tool].items()}
 
 
 def by_longest_prefix(rule: str, table: Mapping[str, ValueT], default: ValueT) -> ValueT:

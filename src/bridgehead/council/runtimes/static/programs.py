@@ -13,11 +13,14 @@ from typing import Any, ClassVar, Final
 from bridgehead.contract.words import Severity
 from bridgehead.council.findings.tree import FileText
 from bridgehead.council.runtimes.static.base import (
+    RULES,
     Analyser,
     Message,
     RunCommand,
     UnreadableAnswer,
+    Weight,
     by_longest_prefix,
+    weights,
 )
 from bridgehead.council.runtimes.static.weighing import place_by_name
 from bridgehead.host.secrets_scan import SecretHit, scan
@@ -30,7 +33,6 @@ _LEVELS: Final = {
     "hint": Severity.INFO,
     "style": Severity.INFO,
 }
-RULES: Final = Path(__file__).parent / "rules"
 
 
 class JsonAnalyser(Analyser):
@@ -92,40 +94,6 @@ class Oxlint(JsonAnalyser):
     name = "oxlint"
     domains: ClassVar = ("code-quality", "concurrency")
     good_codes = (0, 1)
-    RULES: ClassVar = {
-        **dict.fromkeys(
-            (
-                *(
-                    "constructor-super",
-                    "no-const-assign",
-                    "no-class-assign",
-                    "no-func-assign",
-                    "no-import-assign",
-                ),
-                *(
-                    "no-dupe-keys",
-                    "no-dupe-class-members",
-                    "no-this-before-super",
-                    "use-isnan",
-                    "no-obj-calls",
-                ),
-                *(
-                    "no-unsafe-finally",
-                    "no-unsafe-negation",
-                    "valid-typeof",
-                    "no-invalid-regexp",
-                    "no-setter-return",
-                ),
-                *("no-dupe-else-if", "no-duplicate-case", "getter-return", "for-direction", "missing-throw"),
-                *("no-unsafe-optional-chaining", "no-async-promise-executor", "bad-comparison-sequence"),
-                *("bad-object-literal-comparison", "bad-min-max-func", "const-comparisons", "no-self-assign"),
-                *("uninvoked-array-callback", "no-invalid-remove-event-listener", "no-invalid-fetch-options"),
-                *("no-constant-binary-expression", "number-arg-out-of-range", "no-loss-of-precision"),
-            ),
-            Severity.MEDIUM,
-        ),
-        **dict.fromkeys(("no-unreachable", "no-cond-assign", "no-ex-assign", "no-with"), Severity.LOW),
-    }
 
     def wants(self, path: str) -> bool:
         return path.endswith((".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"))
@@ -133,7 +101,7 @@ class Oxlint(JsonAnalyser):
     def arguments(self) -> Sequence[str]:
         # A configuration of ours stands in for any in the tree.
         own = ["--config", str(RULES / "oxlint.json"), "--disable-nested-config", "--no-ignore"]
-        asked = [word for rule in self.RULES for word in ("-W", rule)]
+        asked = [word for rule in weights(self.name) for word in ("-W", rule)]
         return ["--format=json", *own, "--threads=2", "-A", "all", *asked]
 
     def messages(self, printed: Any) -> Iterator[Message]:
@@ -141,14 +109,14 @@ class Oxlint(JsonAnalyser):
             code = str(entry.get("code") or "syntax")
             rule = code.partition("(")[2].rstrip(")") or code
             labels = entry.get("labels") or [{"span": {"line": 1}}]
-            if rule not in self.RULES:  # what it cannot parse may be a dialect it does not know
+            if rule not in weights(self.name):  # what it cannot parse may be a dialect it does not know
                 continue
             yield Message(
                 path=str(entry["filename"]),
                 line=int(labels[0]["span"].get("line", 1)),
                 rule=rule,
                 text=str(entry["message"]),
-                severity=self.RULES[rule],
+                severity=weights(self.name)[rule].severity,
                 domain="code-quality",
                 action=str(entry["help"]) if entry.get("help") else None,
             )
@@ -159,23 +127,6 @@ class Hadolint(JsonAnalyser):
 
     name = "hadolint"
     domains: ClassVar = ("infrastructure", "security")
-    # Pinned packages and build hygiene are taste; what runs as root, unpinned or from a pipe is not.
-    RULES: ClassVar[dict[str, tuple[Severity, int | None]]] = {
-        "DL3002": (Severity.MEDIUM, 250),
-        "DL3004": (Severity.MEDIUM, 250),
-        "DL3006": (Severity.LOW, 1357),
-        "DL3007": (Severity.LOW, 1357),
-        "DL3003": (Severity.LOW, None),
-        "DL3020": (Severity.LOW, None),
-        "DL3021": (Severity.MEDIUM, None),
-        "DL3022": (Severity.MEDIUM, None),
-        "DL3023": (Severity.MEDIUM, None),
-        "DL3024": (Severity.MEDIUM, None),
-        "DL3064": (Severity.MEDIUM, 798),
-        "DL4006": (Severity.LOW, None),
-        "SC2086": (Severity.INFO, None),
-        "SC2046": (Severity.LOW, None),
-    }
 
     def wants(self, path: str) -> bool:
         name = PurePosixPath(path).name.casefold()
@@ -191,17 +142,8 @@ class Hadolint(JsonAnalyser):
     def messages(self, printed: Any) -> Iterator[Message]:
         for entry in printed:
             path, line = str(entry["file"]), int(entry["line"])
-            severity, cwe = self.RULES.get(str(entry["code"]), (None, None))
-            if severity is not None:
-                yield Message(
-                    path=path,
-                    line=line,
-                    rule=str(entry["code"]),
-                    text=str(entry["message"]),
-                    severity=severity,
-                    domain="security" if cwe in {250, 798} else "infrastructure",
-                    cwe=cwe,
-                )
+            if (weight := weights(self.name).get(str(entry["code"]))) is not None:
+                yield _simple(path, line, str(entry["code"]), str(entry["message"]), weight)
 
 
 class Zizmor(JsonAnalyser):
@@ -211,26 +153,6 @@ class Zizmor(JsonAnalyser):
     domains: ClassVar = ("security",)
     good_codes = (0, 10, 11, 12, 13, 14)
     _LEVELS: ClassVar = {"High": Severity.HIGH, "Medium": Severity.MEDIUM, "Low": Severity.LOW}
-    # The weakness, and the most it counts for: nearly every project has the last ones, they are a remark and no alarm.
-    RULES: ClassVar[dict[str, tuple[int, Severity]]] = {
-        "template-injection": (94, Severity.HIGH),
-        "dangerous-triggers": (94, Severity.HIGH),
-        "github-env": (94, Severity.HIGH),
-        "hardcoded-container-credentials": (798, Severity.HIGH),
-        "known-vulnerable-actions": (1104, Severity.HIGH),
-        "impostor-commit": (829, Severity.HIGH),
-        "insecure-commands": (94, Severity.HIGH),
-        "bot-conditions": (290, Severity.MEDIUM),
-        "github-app": (250, Severity.MEDIUM),
-        "overprovisioned-secrets": (250, Severity.MEDIUM),
-        "unsound-condition": (670, Severity.MEDIUM),
-        "unsound-contains": (670, Severity.MEDIUM),
-        "secrets-inherit": (250, Severity.LOW),
-        "unpinned-uses": (829, Severity.LOW),
-        "excessive-permissions": (250, Severity.LOW),
-        "cache-poisoning": (349, Severity.LOW),
-        "artipacked": (522, Severity.LOW),
-    }
 
     def wants(self, path: str) -> bool:
         place = PurePosixPath(path)
@@ -244,9 +166,9 @@ class Zizmor(JsonAnalyser):
     def messages(self, printed: Any) -> Iterator[Message]:
         for entry in printed:
             rule, said = str(entry["ident"]), entry["determinations"]
-            if rule not in self.RULES or said["severity"] not in self._LEVELS:
+            if rule not in weights(self.name) or said["severity"] not in self._LEVELS:
                 continue
-            cwe, most = self.RULES[rule]
+            most, cwe, domain = weights(self.name)[rule]
             sure = most if said["confidence"] == "High" else min(most, Severity.MEDIUM, key=_rank)
             places = [one for one in entry["locations"] if one["symbolic"].get("kind") == "Primary"]
             place = (places or entry["locations"])[0]
@@ -258,7 +180,7 @@ class Zizmor(JsonAnalyser):
                 rule=rule,
                 text=text[:1].upper() + text[1:],
                 severity=min(sure, self._LEVELS[said["severity"]], key=_rank),
-                domain="security",
+                domain=domain,
                 action="; ".join(filter(None, (note, f"see {entry.get('url')}"))),
                 cwe=cwe,
             )
@@ -274,12 +196,6 @@ class Shellcheck(JsonAnalyser):
     name = "shellcheck"
     domains: ClassVar = ("code-quality", "error-handling")
     good_codes = (0, 1)
-    RULES: ClassVar[dict[int, Severity]] = {
-        **dict.fromkeys((2115, 2114, 2294, 2145, 2070, 2199), Severity.MEDIUM),
-        **dict.fromkeys(
-            (2164, 2045, 2046, 2068, 2089, 2091, 2144, 2154, 2218, 2259, 2261, 2088), Severity.LOW
-        ),
-    }
 
     def wants(self, path: str) -> bool:
         return path.endswith((".sh", ".bash"))
@@ -290,17 +206,12 @@ class Shellcheck(JsonAnalyser):
     def messages(self, printed: Any) -> Iterator[Message]:
         for entry in printed:
             path, line = str(entry["file"]), int(entry["line"])
-            severity = self.RULES.get(int(entry["code"]))
-            if severity is not None:
-                yield Message(
-                    path=path,
-                    line=line,
-                    rule=f"SC{entry['code']}",
-                    text=str(entry["message"]),
-                    severity=severity,
-                    domain="error-handling" if entry["code"] == 2164 else "code-quality",
-                    cwe=252 if entry["code"] == 2164 else None,
-                )
+            if (weight := weights(self.name).get(f"SC{entry['code']}")) is not None:
+                yield _simple(path, line, f"SC{entry['code']}", str(entry["message"]), weight)
+
+
+def _simple(path: str, line: int, rule: str, text: str, weight: Weight) -> Message:
+    return Message(path, line, rule, text, weight.severity, weight.domain, cwe=weight.cwe)
 
 
 class Lizard(Analyser):

@@ -23,7 +23,7 @@ from bridgehead.cli.council.options import (
     sarif_option,
     watch_option,
 )
-from bridgehead.cli.council.reports import dismiss, gate, list_, show
+from bridgehead.cli.council.reports import baseline, dismiss, gate, list_, show
 from bridgehead.cli.output import SCHEMA_VERSION, App
 from bridgehead.contract.words import ContextPolicy, Intensity, TaskType
 from bridgehead.errors import UserError
@@ -145,7 +145,7 @@ def _verb_command(verb: str) -> click.Command:
 
 for _verb in VERBS:
     council.add_command(_verb_command(_verb))
-for _command in (show, list_, gate, dismiss):
+for _command in (show, list_, gate, dismiss, baseline):
     council.add_command(_command)
 
 

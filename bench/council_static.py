@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from bridgehead.contract.report import Output
@@ -20,11 +21,12 @@ from bridgehead.contract.words import Severity
 from bridgehead.council.findings.weaknesses import weaknesses
 from bridgehead.council.runtimes.base import SeatSetup
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.runtimes.static.seat import available_analysers, examine
+from bridgehead.council.runtimes.static.seat import Examined, available_analysers, examine
 from bridgehead.council.scope.scope import Scope
 
 FOLDER: Final = Path(__file__).parent / "static_labels"
 LINES_OFF: Final = 2
+STATIC_FILES: Final = 1_200
 LANGUAGES: Final = {
     ".js": "JavaScript",
     ".ts": "TypeScript",
@@ -95,6 +97,27 @@ def read_labels(folder: Path = FOLDER) -> tuple[dict[str, str], list[Label]]:
     return texts, labels
 
 
+@cache
+def static_cpu() -> tuple[float, float]:
+    """Processor seconds for many files, the first time and once more."""
+    labelled = list(read_labels()[0].items())
+    texts = {}
+    for number in range(STATIC_FILES):
+        path, text = labelled[number % len(labelled)]
+        texts[f"part_{number}/{path}"] = (
+            f"{text}\n# {number}\n" if path.endswith((".py", ".rb", ".sh")) else text
+        )
+    with TemporaryDirectory(prefix="bridgehead-bench-") as folder:
+        return _cpu_seconds(texts, Path(folder)), _cpu_seconds(texts, Path(folder))
+
+
+def _cpu_seconds(texts: dict[str, str], cache: Path) -> float:
+    before = os.times()
+    _examine(texts, cache)
+    after = os.times()
+    return sum(after[:4]) - sum(before[:4])
+
+
 def language_of(path: str) -> str:
     return LANGUAGES.get(Path(path).suffix, Path(path).suffix)
 
@@ -136,12 +159,16 @@ def mistakes() -> Iterator[str]:
 
 
 def _remarks(texts: dict[str, str]) -> Iterator[Remark]:
-    machine = Machine(dict(os.environ))
-    analysers = available_analysers(SeatSetup("static"), machine)
-    examined = examine(Scope((".",), texts), analysers, machine.environment, timeout_seconds=_TIMEOUT_SECONDS)
-    for output in examined.outputs:
+    for output in _examine(texts).outputs:
         if output.severity is not None and output.severity.rank >= Severity.LOW.rank:
             yield from _places(output)
+
+
+def _examine(texts: dict[str, str], cache: Path | None = None) -> Examined:
+    machine = Machine(dict(os.environ))
+    analysers = available_analysers(SeatSetup("static"), machine)
+    scope = Scope((".",), texts)
+    return examine(scope, analysers, machine.environment, timeout_seconds=_TIMEOUT_SECONDS, cache=cache)
 
 
 def _places(output: Output) -> Iterable[Remark]:

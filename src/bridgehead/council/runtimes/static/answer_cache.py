@@ -12,7 +12,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -50,79 +50,54 @@ class AnswerCache:
     def read(self, wanted: Mapping[bytes, str]) -> dict[bytes, list[Message]]:
         """What is known of `wanted`, which gives the path of every key."""
         found: dict[bytes, list[Message]] = {}
-        with self._opened() as database:
-            if database is None:
-                return found
-            try:
-                for keys in _batches(list(wanted)):
-                    marks = ",".join("?" * len(keys))
-                    for key, said in database.execute(
-                        f"SELECT key, said FROM answer WHERE key IN ({marks})", keys
-                    ):
-                        found[key] = _read(said, wanted[key])
-            except (sqlite3.Error, ValueError, TypeError) as error:
-                logger.warning("the kept answers of analysers are not used: %s", error)
-                self._forget()
-                return {}
+        with self._forgiving(), self._opened() as database:
+            for marks, keys in _batches(wanted):
+                for key, said in database.execute(
+                    f"SELECT key, said FROM answer WHERE key IN ({marks})", keys
+                ):
+                    found[key] = _read(said, wanted[key])
         return found
 
     def write(self, said: Mapping[bytes, Sequence[Message]], used: Iterable[bytes]) -> None:
         """Keep new answers, and remember which of the old ones were of use."""
-        with self._opened() as database:
-            if database is None:
-                return
-            try:
-                with database:
-                    (last,) = database.execute("SELECT coalesce(max(used), 0) FROM answer").fetchone()
-                    rows = [(key, _written(messages), last + 1) for key, messages in said.items()]
-                    database.executemany("INSERT OR REPLACE INTO answer VALUES (?, ?, ?)", rows)
-                    for keys in _batches(list(used)) if rows else ():
-                        marks = ",".join("?" * len(keys))
-                        database.execute(f"UPDATE answer SET used = {last + 1} WHERE key IN ({marks})", keys)
-                    (count,) = database.execute("SELECT count(*) FROM answer").fetchone()
-                    if count > self._most_rows:
-                        oldest = "SELECT key FROM answer ORDER BY used, key LIMIT ?"
-                        surplus = count - self._most_rows
-                        database.execute(f"DELETE FROM answer WHERE key IN ({oldest})", (surplus,))
-            except sqlite3.Error as error:
-                logger.warning("the answers of analysers were not kept: %s", error)
+        with self._forgiving(), self._opened() as database, database:
+            (now,) = database.execute("SELECT coalesce(max(used), 0) + 1 FROM answer").fetchone()
+            rows = [(key, _written(messages), now) for key, messages in said.items()]
+            database.executemany("INSERT OR REPLACE INTO answer VALUES (?, ?, ?)", rows)
+            for marks, keys in _batches(used if rows else ()):
+                database.execute(f"UPDATE answer SET used = {now} WHERE key IN ({marks})", keys)
+            (count,) = database.execute("SELECT count(*) FROM answer").fetchone()
+            oldest = "SELECT key FROM answer ORDER BY used, key LIMIT ?"
+            surplus = max(0, count - self._most_rows)
+            database.execute(f"DELETE FROM answer WHERE key IN ({oldest})", (surplus,))
+
+    def _opened(self) -> closing[sqlite3.Connection]:
+        if self._folder is None:
+            raise FileNotFoundError("there is no folder for them")
+        make_private_dir(self._folder)
+        database = sqlite3.connect(self._folder / FILE, timeout=_WAIT_SECONDS)
+        with suppress(sqlite3.OperationalError):  # a reader finds it there, a writer fails with its own error
+            database.execute(_MAKE)
+        return closing(database)
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection | None]:
-        database = self._open()
-        if database is None:
-            yield None
-            return
-        with closing(database):
-            yield database
-
-    def _open(self) -> sqlite3.Connection | None:
-        if self._folder is None:
-            return None
+    def _forgiving(self) -> Iterator[None]:
+        """What goes wrong ends the use of the cache and nothing else; a damaged one is thrown away."""
         try:
-            make_private_dir(self._folder)
-            database = sqlite3.connect(self._folder / FILE, timeout=_WAIT_SECONDS)
-        except (FileError, OSError, sqlite3.Error) as error:
+            yield
+        except (FileError, OSError, ValueError, TypeError, sqlite3.Error) as error:
+            if self._folder is None:
+                return
             logger.warning("the kept answers of analysers are not used: %s", error)
-            return None
-        try:
-            database.execute(_MAKE)
-        except sqlite3.Error as error:
-            logger.warning("the kept answers of analysers are not used: %s", error)
-            database.close()
-            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-                self._forget()  # it is no database
-            return None
-        return database
-
-    def _forget(self) -> None:
-        if self._folder is not None:
-            (self._folder / FILE).unlink(missing_ok=True)
+            if not isinstance(error, FileError | OSError | sqlite3.OperationalError):
+                (self._folder / FILE).unlink(missing_ok=True)
 
 
-def _batches(keys: list[bytes]) -> Iterator[list[bytes]]:
+def _batches(wanted: Iterable[bytes]) -> Iterator[tuple[str, list[bytes]]]:
+    keys = list(wanted)
     for start in range(0, len(keys), _AT_ONCE):
-        yield keys[start : start + _AT_ONCE]
+        batch = keys[start : start + _AT_ONCE]
+        yield ",".join("?" * len(batch)), batch
 
 
 def _written(messages: Sequence[Message]) -> str:

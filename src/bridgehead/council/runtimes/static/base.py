@@ -7,15 +7,16 @@ directory, and a module among them must not be taken for one of theirs.
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import yaml
 
@@ -64,23 +65,31 @@ class Analyser(ABC):
     name: ClassVar[str]
     module: ClassVar[str | None] = None
     domains: ClassVar[tuple[str, ...]]
+    suffixes: ClassVar[tuple[str, ...]] = ()
     good_codes: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, program: str | None = None) -> None:
         self._program = program
         self._launch = [program] if program else [sys.executable, "-P", "-m", self.module or self.name]
 
-    @abstractmethod
     def wants(self, path: str) -> bool:
         """Whether it has something to say about files of this name."""
+        return path.endswith(self.suffixes)
 
     @abstractmethod
     def arguments(self) -> Sequence[str]:
         """What it is told, before the names of the files."""
 
-    @abstractmethod
     def read(self, printed: str) -> list[Message]:
         """The messages that matter; raises UnreadableAnswer."""
+        try:
+            return list(self.messages(json.loads(printed or "[]")))
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise UnreadableAnswer(f"{self.name} did not print the JSON it promises") from error
+
+    def messages(self, printed: Any) -> Iterator[Message]:
+        """The same of an analyser that prints JSON."""
+        raise NotImplementedError
 
     def digest(self) -> str:
         """What an answer depends on besides the file: the program, what it is told, and how it is read."""

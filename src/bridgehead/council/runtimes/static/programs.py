@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -25,27 +24,13 @@ from bridgehead.council.runtimes.static.base import (
 from bridgehead.council.runtimes.static.weighing import place_by_name
 from bridgehead.host.secrets_scan import SecretHit, scan
 
-_SHAPE: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, StopIteration)
+_SCRIPTS: Final = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 _LEVELS: Final = {
     "error": Severity.HIGH,
     "warning": Severity.MEDIUM,
     "info": Severity.LOW,
     "hint": Severity.INFO,
-    "style": Severity.INFO,
 }
-
-
-class JsonAnalyser(Analyser):
-    """A program that prints JSON."""
-
-    def read(self, printed: str) -> list[Message]:
-        try:
-            return list(self.messages(json.loads(printed)))
-        except _SHAPE as error:
-            raise UnreadableAnswer(f"{self.name} did not print the JSON it promises") from error
-
-    def messages(self, printed: Any) -> Iterator[Message]:
-        raise NotImplementedError
 
 
 class AstGrep(Analyser):
@@ -54,49 +39,35 @@ class AstGrep(Analyser):
     name = "ast-grep"
     domains: ClassVar = ("concurrency", "cryptographic", "error-handling", "security")
     good_codes = (0, 1)  # 1: something serious was found
-    _EXTENSIONS: ClassVar = (
-        *(".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".go", ".java", ".cs", ".rs", ".php"),
-        *(".rb", ".sh", ".bash", ".py"),
-    )
-
-    def wants(self, path: str) -> bool:
-        return path.endswith(self._EXTENSIONS)
+    suffixes = (*_SCRIPTS, ".go", ".java", ".cs", ".rs", ".php", ".rb", ".sh", ".bash", ".py")
 
     def arguments(self) -> Sequence[str]:
         # Named files are looked at whatever an ignore file says.
         config = str(RULES / "sgconfig.yml")
         return ["scan", "--config", config, "--json=compact", "--include-metadata", "--threads", "2"]
 
-    def read(self, printed: str) -> list[Message]:
-        try:
-            return [self._message(entry) for entry in json.loads(printed or "[]")]
-        except _SHAPE as error:
-            raise UnreadableAnswer("ast-grep did not print the JSON list it promises") from error
-
-    @staticmethod
-    def _message(entry: dict[str, Any]) -> Message:
-        more = entry.get("metadata") or {}
-        return Message(
-            path=str(entry["file"]),
-            line=int(entry["range"]["start"]["line"]) + 1,
-            rule=str(entry["ruleId"]),
-            text=str(entry["message"]),
-            severity=_LEVELS[str(entry["severity"])],
-            domain=str(more.get("domain", "security")),
-            action=" ".join(str(entry["note"]).split()) if entry.get("note") else None,
-            cwe=int(more["cwe"]) if "cwe" in more else None,
-        )
+    def messages(self, printed: Any) -> Iterator[Message]:
+        for entry in printed:
+            more = entry.get("metadata") or {}
+            yield Message(
+                path=str(entry["file"]),
+                line=int(entry["range"]["start"]["line"]) + 1,
+                rule=str(entry["ruleId"]),
+                text=str(entry["message"]),
+                severity=_LEVELS[entry["severity"]],
+                domain=str(more.get("domain", "security")),
+                action=" ".join(str(entry.get("note") or "").split()) or None,
+                cwe=more.get("cwe"),
+            )
 
 
-class Oxlint(JsonAnalyser):
+class Oxlint(Analyser):
     """JavaScript and TypeScript that cannot be meant as it stands."""
 
     name = "oxlint"
     domains: ClassVar = ("code-quality", "concurrency")
     good_codes = (0, 1)
-
-    def wants(self, path: str) -> bool:
-        return path.endswith((".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"))
+    suffixes = _SCRIPTS
 
     def arguments(self) -> Sequence[str]:
         # A configuration of ours stands in for any in the tree.
@@ -109,20 +80,14 @@ class Oxlint(JsonAnalyser):
             code = str(entry.get("code") or "syntax")
             rule = code.partition("(")[2].rstrip(")") or code
             labels = entry.get("labels") or [{"span": {"line": 1}}]
-            if rule not in weights(self.name):  # what it cannot parse may be a dialect it does not know
-                continue
-            yield Message(
-                path=str(entry["filename"]),
-                line=int(labels[0]["span"].get("line", 1)),
-                rule=rule,
-                text=str(entry["message"]),
-                severity=weights(self.name)[rule].severity,
-                domain="code-quality",
-                action=str(entry["help"]) if entry.get("help") else None,
-            )
+            line = int(labels[0]["span"].get("line", 1))
+            if weight := weights(self.name).get(
+                rule
+            ):  # what it cannot parse may be a dialect it does not know
+                yield _simple(entry["filename"], line, rule, entry["message"], weight, entry.get("help"))
 
 
-class Hadolint(JsonAnalyser):
+class Hadolint(Analyser):
     """Dockerfiles."""
 
     name = "hadolint"
@@ -146,7 +111,7 @@ class Hadolint(JsonAnalyser):
                 yield _simple(path, line, str(entry["code"]), str(entry["message"]), weight)
 
 
-class Zizmor(JsonAnalyser):
+class Zizmor(Analyser):
     """Workflow files of GitHub."""
 
     name = "zizmor"
@@ -190,15 +155,13 @@ def _rank(severity: Severity) -> int:
     return severity.rank
 
 
-class Shellcheck(JsonAnalyser):
+class Shellcheck(Analyser):
     """Shell scripts; it is found on PATH or not at all."""
 
     name = "shellcheck"
     domains: ClassVar = ("code-quality", "error-handling")
     good_codes = (0, 1)
-
-    def wants(self, path: str) -> bool:
-        return path.endswith((".sh", ".bash"))
+    suffixes = (".sh", ".bash")
 
     def arguments(self) -> Sequence[str]:
         return ["--format=json", "--norc", "--severity=info"]
@@ -210,8 +173,8 @@ class Shellcheck(JsonAnalyser):
                 yield _simple(path, line, f"SC{entry['code']}", str(entry["message"]), weight)
 
 
-def _simple(path: str, line: int, rule: str, text: str, weight: Weight) -> Message:
-    return Message(path, line, rule, text, weight.severity, weight.domain, cwe=weight.cwe)
+def _simple(path: str, line: int, rule: str, text: str, weight: Weight, action: str | None = None) -> Message:
+    return Message(str(path), line, rule, str(text), weight.severity, weight.domain, action, cwe=weight.cwe)
 
 
 class Lizard(Analyser):
@@ -221,7 +184,7 @@ class Lizard(Analyser):
     module = "lizard"
     domains: ClassVar = ("code-quality",)
     MOST_PATHS: ClassVar = 40
-    _EXTENSIONS: ClassVar = (
+    suffixes = (
         *(
             ".c",
             ".cc",
@@ -243,7 +206,7 @@ class Lizard(Analyser):
     _COLUMNS: ClassVar = 11
 
     def wants(self, path: str) -> bool:
-        return path.endswith(self._EXTENSIONS) and place_by_name(path) is None
+        return super().wants(path) and place_by_name(path) is None
 
     def arguments(self) -> Sequence[str]:
         return ["--csv"]

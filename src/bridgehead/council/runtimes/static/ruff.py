@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final
 
 from bridgehead.contract.words import Severity
 from bridgehead.council.runtimes.static.base import (
     Analyser,
     Message,
-    UnreadableAnswer,
     Weight,
     by_longest_prefix,
     weights,
@@ -29,9 +27,7 @@ class Ruff(Analyser):
     name = "ruff"
     module = "ruff"
     domains: ClassVar = ("code-quality", "concurrency", "cryptographic", "error-handling", "security")
-
-    def wants(self, path: str) -> bool:
-        return path.endswith((".py", ".pyi"))
+    suffixes = (".py", ".pyi")
 
     def arguments(self) -> Sequence[str]:
         # Isolated: a configuration in the tree could switch everything off.
@@ -49,33 +45,22 @@ class Ruff(Analyser):
         ]
         return [*told, "--select", asked, "--ignore", NOT_ASKED]
 
-    def read(self, printed: str) -> list[Message]:
-        try:
-            entries = json.loads(printed or "[]")
-            return [message for entry in entries if (message := _message(entry)) is not None]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UnreadableAnswer("ruff did not print the JSON list it promises") from error
-
-
-def _message(entry: dict[str, object]) -> Message | None:
-    rule = str(entry.get("code") or entry.get("name") or "invalid-syntax")
-    location, text = entry["location"], str(entry["message"])
-    if not isinstance(location, dict):
-        raise TypeError("location")
-    if _ABOUT_SAFE in text:
-        return None
-    weight = by_longest_prefix(rule, weights("ruff"), _UNKNOWN)
-    return Message(
-        path=str(entry["filename"]),
-        line=int(location["row"]),
-        rule=rule,
-        text=text,
-        severity=weight.severity,
-        domain=weight.domain,
-        action=_action(entry.get("fix")),
-        cwe=weight.cwe,
-    )
-
-
-def _action(fix: object) -> str | None:
-    return str(fix["message"]) if isinstance(fix, dict) and fix.get("message") else None
+    def messages(self, printed: Any) -> Iterator[Message]:
+        for entry in printed:
+            rule, text = (
+                str(entry.get("code") or entry.get("name") or "invalid-syntax"),
+                str(entry["message"]),
+            )
+            weight, fix = by_longest_prefix(rule, weights(self.name), _UNKNOWN), entry.get("fix") or {}
+            found = Message(
+                path=str(entry["filename"]),
+                line=int(entry["location"]["row"]),
+                rule=rule,
+                text=text,
+                severity=weight.severity,
+                domain=weight.domain,
+                action=fix.get("message"),
+                cwe=weight.cwe,
+            )
+            if _ABOUT_SAFE not in text:
+                yield found

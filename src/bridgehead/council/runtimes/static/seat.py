@@ -199,12 +199,12 @@ def _examined(
         says = "; ".join(str(said) for said in replies if isinstance(said, UnreadableAnswer))
         return Examined((), (), (), failure=f"cli_error: {says or 'no analyser is installed'}")
     by_tool = [(one.name, message) for one, said in answered for found in said.values() for message in found]
-    outputs = _outputs(weigh(by_tool, texts, _MOST_PLACES), texts, withheld)
-    if len(outputs) > MOST_OUTPUTS:
-        failures.append(f"static_truncated:{len(outputs) - MOST_OUTPUTS}")
+    found = weigh(by_tool, texts, _MOST_PLACES)
+    if len(found) > MOST_OUTPUTS:
+        failures.append(f"static_truncated:{len(found) - MOST_OUTPUTS}")
     domains = tuple(sorted({domain for one, _ in answered for domain in one.domains}))
     names = tuple(one.name for one, _ in answered)
-    return Examined(tuple(outputs[:MOST_OUTPUTS]), names, domains, tuple(failures))
+    return Examined(tuple(_outputs(found[:MOST_OUTPUTS], texts, withheld)), names, domains, tuple(failures))
 
 
 def _outputs(found: Sequence[Weighed], texts: Mapping[str, str], withheld: Mapping[str, str]) -> list[Output]:

@@ -223,6 +223,19 @@ def test_the_tree_stays_clean(reviewed: Reviewed) -> None:
     assert shown.stdout == ""
 
 
+def test_rules_of_ours_say_in_sarif_what_is_wrong_and_what_to_do(reviewed: Reviewed) -> None:
+    (run,) = json.loads(reviewed.sarif.read_text())["runs"]
+    rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
+    rule = rules["ast-grep/py-sql-built"]
+
+    assert rule["shortDescription"]["text"] == "An SQL statement is built from text and run"
+    assert "second argument of execute" in rule["help"]["text"]
+    assert {"security", "external/cwe/cwe-089"} <= set(rule["properties"]["tags"])
+    assert all(
+        run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] for one in run["results"]
+    )
+
+
 ONE_PLACE = "function a(file) {\n  exec('convert ' + file, done)\n}\n"
 ANOTHER_PLACE = "function b(file) {\n  exec('remove all of ' + file, done)\n}\n"
 

@@ -221,7 +221,7 @@ class Reports:
         kept = [
             one
             for one in read_baseline(project)
-            if taken.isdisjoint(told := _places(one)) and self._has(one, told)
+            if taken.isdisjoint(told := one.get("places", ())) and self._has(one, told)
         ]
         write_baseline(project, sorted((*kept, *new), key=_by_title))
         facts = {"accepted": len(new), "kept": len(kept)}
@@ -303,10 +303,6 @@ class Reports:
             if name:
                 return name
         return self._assembly.environ.get("USER", "unknown")
-
-
-def _places(entry: Mapping[str, Any]) -> Sequence[str]:
-    return [str(place) for place in entry.get("places", ())]
 
 
 def _by_title(entry: Mapping[str, Any]) -> tuple[str, str]:

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from bridgehead.council.runtimes.static import programs
 from bridgehead.council.runtimes.static.base import Analyser
-from bridgehead.council.runtimes.static.programs import (
-    AstGrep,
-    Hadolint,
-    Lizard,
-    Oxlint,
-    Secrets,
-    Shellcheck,
-    Zizmor,
-)
 from bridgehead.council.runtimes.static.ruff import Ruff
 
 ANALYSERS: Final[tuple[Analyser, ...]] = (
-    Ruff(),
-    AstGrep(),
-    Oxlint(),
-    Lizard(),
-    Hadolint(),
-    Zizmor(),
-    Shellcheck(),
-    Secrets(),
+    *(Ruff(), programs.AstGrep(), programs.Oxlint(), programs.Lizard()),
+    *(programs.Hadolint(), programs.Zizmor(), programs.Shellcheck(), programs.Secrets()),
 )

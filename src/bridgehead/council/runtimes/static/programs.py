@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Final
 
-from bridgehead.contract.words import Severity
+from bridgehead.contract.words import Severity, severity_rank
 from bridgehead.council.findings.tree import FileText
 from bridgehead.council.runtimes.static.base import (
     RULES,
@@ -134,7 +134,7 @@ class Zizmor(Analyser):
             if rule not in weights(self.name) or said["severity"] not in self._LEVELS:
                 continue
             most, cwe, domain = weights(self.name)[rule]
-            sure = most if said["confidence"] == "High" else min(most, Severity.MEDIUM, key=_rank)
+            sure = most if said["confidence"] == "High" else min(most, Severity.MEDIUM, key=severity_rank)
             places = [one for one in entry["locations"] if one["symbolic"].get("kind") == "Primary"]
             place = (places or entry["locations"])[0]
             note = str(place["symbolic"].get("annotation") or "")
@@ -144,15 +144,11 @@ class Zizmor(Analyser):
                 line=int(place["concrete"]["location"]["start_point"]["row"]) + 1,
                 rule=rule,
                 text=text[:1].upper() + text[1:],
-                severity=min(sure, self._LEVELS[said["severity"]], key=_rank),
+                severity=min(sure, self._LEVELS[said["severity"]], key=severity_rank),
                 domain=domain,
                 action="; ".join(filter(None, (note, f"see {entry.get('url')}"))),
                 cwe=cwe,
             )
-
-
-def _rank(severity: Severity) -> int:
-    return severity.rank
 
 
 class Shellcheck(Analyser):
@@ -184,24 +180,9 @@ class Lizard(Analyser):
     module = "lizard"
     domains: ClassVar = ("code-quality",)
     MOST_PATHS: ClassVar = 40
-    suffixes = (
-        *(
-            ".c",
-            ".cc",
-            ".cpp",
-            ".cs",
-            ".cxx",
-            ".go",
-            ".h",
-            ".hpp",
-            ".java",
-            ".js",
-            ".jsx",
-            ".kt",
-            ".lua",
-            ".m",
-        ),
-        *(".php", ".rb", ".rs", ".scala", ".swift", ".ts", ".tsx"),
+    suffixes = tuple(
+        f".{one}"
+        for one in "c cc cpp cs cxx go h hpp java js jsx kt lua m php rb rs scala swift ts tsx".split()
     )
     _COLUMNS: ClassVar = 11
 

@@ -100,7 +100,7 @@ def comparisons() -> list[Comparison]:
 
 def static_shares() -> Iterator[Comparison]:
     """How much of the labelled code the static seat sees, and how much of what it says is right."""
-    for language in (*LANGUAGES.values(), "all"):
+    for language in (*dict.fromkeys(LANGUAGES.values()), "held out", "all"):
 
         def precision(language: str = language) -> float:
             return scores()[language].precision

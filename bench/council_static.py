@@ -3,6 +3,7 @@
 A line that ends in `~bad:89` in a comment has that weakness (a CWE; 0 is a mistake without one), one that ends in
 `~ok:89` looks like it and is right. The marks are taken out before anything is analysed. A finding within two lines of
 a weakness, about that weakness, is right; every other finding from LOW on is wrong, also one where nothing is marked.
+What lies in `held_out` was written after the rules, in another style, and no rule was changed for it.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from bridgehead.council.scope.scope import Scope
 
 FOLDER: Final = Path(__file__).parent / "static_labels"
 LINES_OFF: Final = 2
+HELD_OUT: Final = "held_out/"
 STATIC_FILES: Final = 1_200
 LANGUAGES: Final = {
     ".js": "JavaScript",
+    ".mjs": "JavaScript",
     ".ts": "TypeScript",
     ".go": "Go",
     ".java": "Java",
@@ -37,6 +40,7 @@ LANGUAGES: Final = {
     ".php": "PHP",
     ".rb": "Ruby",
     ".sh": "shell",
+    ".bash": "shell",
     ".py": "Python",
     ".yml": "workflows",
     "": "Dockerfile",
@@ -124,7 +128,7 @@ def language_of(path: str) -> str:
 
 @cache
 def scores() -> dict[str, Score]:
-    """Of every language, and of all together under `all`."""
+    """Of every language, of what was held out, and of all together under `all`."""
     texts, labels = read_labels()
     remarks = list(_remarks(texts))
     languages = sorted({language_of(path) for path in texts})
@@ -135,7 +139,11 @@ def scores() -> dict[str, Score]:
         )
         for language in languages
     }
-    return by_language | {"all": score(remarks, labels)}
+    held_out = score(
+        [remark for remark in remarks if remark.path.startswith(HELD_OUT)],
+        [label for label in labels if label.path.startswith(HELD_OUT)],
+    )
+    return by_language | {"held out": held_out, "all": score(remarks, labels)}
 
 
 def score(remarks: Sequence[Remark], labels: Sequence[Label]) -> Score:

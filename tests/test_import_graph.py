@@ -53,7 +53,13 @@ MOST_LINES = 500
 MEDIAN_LINES = 150
 MOST_ENTRIES = 15
 # The parts themselves, and one file for each of many interchangeable things: these rooms may have more.
-FAMILIES = {".", "rigs/operations", "council/runtimes", "council/prompts/texts", "dashboard/templates"}
+FAMILIES = {
+    *(".", "rigs/operations", "council/runtimes", "council/prompts/texts", "dashboard/templates"),
+    *(
+        f"council/runtimes/static/rules/{language}"
+        for language in ("csharp", "go", "java", "javascript", "php", "python", "ruby", "rust", "shell")
+    ),
+}
 
 IO_MODULES = {
     "anyio", "asyncio", "concurrent", "fcntl", "glob", "http", "httpx", "multiprocessing", "os", "random", "secrets",

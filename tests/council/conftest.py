@@ -99,6 +99,9 @@ class FakeMachine(Machine):
     def which(self, program: str) -> str | None:
         return f"/bin/{program}" if program in self._programs else None
 
+    def beside_python(self, program: str) -> str | None:
+        return None
+
     def read_user_file(self, path: Path) -> str | None:
         return self._files.get(str(path))
 

@@ -12,6 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bridgehead.council.runtimes.static.bandit import Bandit
+from bridgehead.council.runtimes.static.detect_secrets import Secrets
+from bridgehead.council.runtimes.static.lizard import Lizard
+
 from bridgehead.assembly.council.files import parse_dismissals
 from bridgehead.assembly.council.request import read_seed_findings
 from bridgehead.bus.access.enrolment import parse_duration
@@ -26,10 +30,7 @@ from bridgehead.council.replies.reply import open_envelope, read_items, read_lis
 from bridgehead.council.reporting.render.markdown import escaped
 from bridgehead.council.reporting.sarif import escaped_message
 from bridgehead.council.request.settings import load_settings
-from bridgehead.council.runtimes.static.bandit import Bandit
 from bridgehead.council.runtimes.static.base import UnreadableAnswer
-from bridgehead.council.runtimes.static.detect_secrets import Secrets
-from bridgehead.council.runtimes.static.lizard import Lizard
 from bridgehead.council.runtimes.static.ruff import Ruff
 from bridgehead.dashboard.page import read_form
 from bridgehead.errors import BridgeheadError

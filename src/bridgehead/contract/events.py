@@ -52,6 +52,7 @@ KINDS: Final[dict[str, str]] = {
     "council.refused": "a runtime refused a call; kept until a call succeeds",
     "council.accepted": "a runtime answered again after a refusal",
     "council.dismissed": "a finding was dismissed",
+    "council.baseline": "the findings of a council were accepted as a baseline",
     "rig.sent": "an envelope was committed by this rig",
     "rig.closed": "a thread was closed by this rig",
     "rig.relayed": "a signed relay turn was committed by this rig",

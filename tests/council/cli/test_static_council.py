@@ -254,3 +254,78 @@ def test_the_tree_stays_clean(reviewed: Reviewed) -> None:
         check=True,
     )
     assert shown.stdout == ""
+
+
+def test_rules_of_ours_say_in_sarif_what_is_wrong_and_what_to_do(reviewed: Reviewed) -> None:
+    (run,) = json.loads(reviewed.sarif.read_text())["runs"]
+    rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
+    rule = rules["ast-grep/py-sql-built"]
+
+    assert rule["shortDescription"]["text"] == "An SQL statement is built from text and run"
+    assert "second argument of execute" in rule["help"]["text"]
+    assert {"security", "external/cwe/cwe-089"} <= set(rule["properties"]["tags"])
+    assert all(
+        run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] for one in run["results"]
+    )
+
+
+ONE_PLACE = "function a(file) {\n  exec('convert ' + file, done)\n}\n"
+ANOTHER_PLACE = "function b(file) {\n  exec('remove all of ' + file, done)\n}\n"
+
+
+@pytest.fixture
+def accepted(tmp_path: Path) -> Machine:
+    """A project whose findings are accepted."""
+    machine = committed_orders(tmp_path)
+    (machine.project / "images.js").write_text(ONE_PLACE)
+    assert review(machine, ".").code == 0
+    done = council(machine, "baseline", "--json", "--reason", "as it is")
+    assert done.json["accepted"] > 1, done.err
+    return machine
+
+
+def standing(machine: Machine) -> list[str]:
+    document = review(machine, ".", "--json").json
+    return [entry["title"] for entry in document["single_source_findings"]]
+
+
+def test_after_a_baseline_only_new_findings_speak(accepted: Machine) -> None:
+    written = (accepted.project / ".bridgehead" / "baseline.toml").read_text()
+
+    assert standing(accepted) == []
+    assert 'title = "A shell command is built from text"' in written
+    assert written.count("\n") == written.count("fingerprint =") + 3
+    assert "!baseline.toml" in (accepted.project / ".bridgehead" / ".gitignore").read_text()
+
+
+def test_moved_lines_stay_accepted_and_one_more_place_does_not(accepted: Machine) -> None:
+    images = accepted.project / "images.js"
+
+    images.write_text(f"// moved\n\n{ONE_PLACE}")
+    assert standing(accepted) == []
+    images.write_text(ONE_PLACE + ANOTHER_PLACE)
+    assert standing(accepted) == ["A shell command is built from text (2 places)"]
+
+
+def test_a_baseline_of_one_file_keeps_the_others_and_lets_go_of_what_is_gone(accepted: Machine) -> None:
+    images, more = accepted.project / "images.js", accepted.project / "more.js"
+    more.write_text(ANOTHER_PLACE)
+    assert review(accepted, "more.js").code == 0
+    one = council(accepted, "baseline", "--json").json
+    assert standing(accepted) == []
+    images.unlink()
+    assert review(accepted, ".").code == 0
+    other = council(accepted, "baseline", "--json").json
+
+    assert (one["accepted"], other["accepted"], other["kept"]) == (1, 0, one["kept"])
+    assert "images.js" not in (accepted.project / ".bridgehead" / "baseline.toml").read_text()
+
+
+def test_code_that_changed_since_the_review_is_not_accepted(accepted: Machine) -> None:
+    (accepted.project / "more.js").write_text(ANOTHER_PLACE)
+    assert review(accepted, ".").code == 0
+    (accepted.project / "more.js").write_text("\n")
+    done = council(accepted, "baseline")
+
+    assert done.code == 1
+    assert "has changed since the review" in done.err

@@ -5,24 +5,45 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import yaml
 
 from bridgehead.contract.words import Severity
 from bridgehead.council.findings.evidence import check_evidence
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.request.settings import RuntimeSettings
 from bridgehead.council.runtimes.base import SeatSetup
+from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static import ANALYSERS
-from bridgehead.council.runtimes.static.bandit import Bandit
-from bridgehead.council.runtimes.static.base import Analyser, Message, UnreadableAnswer
-from bridgehead.council.runtimes.static.detect_secrets import Secrets
-from bridgehead.council.runtimes.static.lizard import Lizard
+from bridgehead.council.runtimes.static.answer_cache import FILE, AnswerCache, key_of
+from bridgehead.council.runtimes.static.base import RULES, Analyser, Message, UnreadableAnswer
+from bridgehead.council.runtimes.static.programs import (
+    AstGrep,
+    Hadolint,
+    Lizard,
+    Oxlint,
+    Secrets,
+    Shellcheck,
+    Zizmor,
+)
 from bridgehead.council.runtimes.static.ruff import Ruff
-from bridgehead.council.runtimes.static.seat import Examined, available_analysers, examine, grouped, quoted
+from bridgehead.council.runtimes.static.seat import (
+    Examined,
+    absent_analysers,
+    available_analysers,
+    examine,
+    quoted,
+    titled,
+)
+from bridgehead.council.runtimes.static.weighing import place_of, weigh
 from bridgehead.council.scope.scope import Scope
+from bridgehead.host import process
+from bridgehead.host.command import Command, CommandResult
 
 SOURCE = """import os
 import subprocess
@@ -40,11 +61,19 @@ KEY = 'key = "AKIA' + 'Q3EGRIXLZJ7P2WMV"\n'
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
+@cache
+def installed() -> tuple[Analyser, ...]:
+    return available_analysers(SeatSetup("static"), Machine(ENVIRONMENT))
+
+
 def look(
-    texts: dict[str, str], withheld: dict[str, str] | None = None, tools: tuple[Analyser, ...] = ANALYSERS
+    texts: dict[str, str],
+    withheld: dict[str, str] | None = None,
+    tools: tuple[Analyser, ...] | None = None,
+    cache: Path | None = None,
 ) -> Examined:
     scope = Scope(("src",), texts, withheld_texts=withheld or {})
-    return examine(scope, tools, ENVIRONMENT, timeout_seconds=120)
+    return examine(scope, tools or installed(), ENVIRONMENT, timeout_seconds=300, cache=cache)
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +86,14 @@ def test_real_analysers_find_real_mistakes(examined: Examined) -> None:
         (output.agent, output.severity, (output.evidence or "").split()[0]) for output in examined.outputs
     }
 
-    assert ("bandit", Severity.HIGH, "src/orders.py:6") in found
-    assert ("bandit", Severity.HIGH, "src/orders.py:10") in found
+    assert ("ast-grep", Severity.HIGH, "src/orders.py:6") in found
+    assert ("ruff", Severity.HIGH, "src/orders.py:10") in found
     assert ("ruff", Severity.HIGH, "src/orders.py:11") in found
     assert ("ruff", Severity.MEDIUM, "src/orders.py:5") in found
-    assert ("detect-secrets", Severity.HIGH, "src/config.py:1") in found
-    assert examined.analysers == ("ruff", "bandit", "lizard", "detect-secrets")
+    assert ("secrets", Severity.HIGH, "src/config.py:1") in found
+    assert {"ruff", "ast-grep", "oxlint", "lizard", "hadolint", "zizmor", "secrets"} <= set(
+        examined.analysers
+    )
     assert examined.failure is None
 
 
@@ -76,7 +107,7 @@ def test_every_finding_has_evidence_that_holds(examined: Examined) -> None:
 
 def test_an_analyser_that_cannot_be_imported_is_run_from_the_path(machine: Callable[..., Any]) -> None:
     here = machine({"ruff": lambda command: (0, "")})
-    (found,) = available_analysers(SeatSetup("static"), here)
+    found, _secrets = available_analysers(SeatSetup("static"), here)
     (command,) = found.commands(["a.py"], Path("/tree"), {})
 
     assert (found.name, command.argv[1]) == ("ruff", "check")
@@ -109,25 +140,28 @@ def test_a_tree_cannot_pose_as_a_module_of_the_analysers_or_configure_them(tmp_p
         {
             "json.py": trap,
             "ruff.py": trap,
-            "bandit.py": trap,
+            "lizard.py": trap,
             "csv.py": trap,
             "src/orders.py": SOURCE,
             "ruff.toml": 'exclude = ["*"]\n',
-            ".bandit": "[bandit]\nexclude: /\n",
+            "src/page.js": "function show(el, text) {\n  el.innerHTML = text\n}\nif (x = NaN === x) { y() }\n",
+            ".gitignore": "*\n",
+            ".oxlintrc.json": '{"ignorePatterns": ["**"]}',
+            "sgconfig.yml": "ruleDirs: []\n",
             "pyproject.toml": '[tool.ruff]\nexclude = ["*"]\n',
         }
     )
 
     assert not (tmp_path / "ran").exists()
-    assert {output.agent for output in examined.outputs} >= {"ruff", "bandit"}
+    assert {output.agent for output in examined.outputs} >= {"ruff", "ast-grep", "oxlint"}
 
 
 def test_a_function_with_many_paths_is_remarked_upon() -> None:
-    branches = "".join(f"    if x == {number}:\n        return {number}\n" for number in range(35))
-    (output,) = look({"src/maze.py": f"def maze(x):\n{branches}    return None\n"}).outputs
+    branches = "".join(f"    if (x == {number}) {{ return {number} }}\n" for number in range(45))
+    (output,) = look({"src/maze.js": f"function maze(x) {{\n{branches}    return null\n}}\n"}).outputs
 
-    assert (output.agent, output.severity, output.domain) == ("lizard", Severity.MEDIUM, "code-quality")
-    assert "36 independent paths" in output.title
+    assert (output.agent, output.severity, output.domain) == ("lizard", Severity.INFO, "code-quality")
+    assert "46 independent paths" in output.title
 
 
 def test_a_file_that_does_not_parse_is_a_finding_and_not_a_failure() -> None:
@@ -153,7 +187,7 @@ class Broken(Analyser):
 
 
 def test_an_analyser_that_fails_is_a_warning_and_all_of_them_are_a_reason_to_skip() -> None:
-    partly = look({"src/orders.py": SOURCE}, tools=(Bandit(), Broken()))
+    partly = look({"src/orders.py": SOURCE}, tools=(Ruff(), Broken()))
     wholly = look({"src/orders.py": SOURCE}, tools=(Broken(),))
 
     assert partly.warnings == ("analyser_failed:broken",)
@@ -162,21 +196,35 @@ def test_an_analyser_that_fails_is_a_warning_and_all_of_them_are_a_reason_to_ski
 
 
 @pytest.mark.parametrize("analyser", ANALYSERS, ids=lambda analyser: analyser.name)
-@pytest.mark.parametrize("printed", ["nonsense", '{"results": 7}', '[{"code": 1}]', "1,2\n3", "[[]]"])
+@pytest.mark.parametrize("printed", ["nonsense", '{"diagnostics": 7}', '[{"code": 1}]', "1,2\n3", "[[]]"])
 def test_an_answer_of_another_shape_is_refused(analyser: Analyser, printed: str) -> None:
     with pytest.raises(UnreadableAnswer):
         analyser.read(printed)
 
 
 def test_the_settings_choose_among_what_can_run_here(machine: Callable[..., Any]) -> None:
-    here = machine(modules=("ruff", "bandit", "lizard"))
+    here = machine(modules=("ruff", "lizard"))
 
     def names(**options: Any) -> list[str]:
         setup = SeatSetup("static", RuntimeSettings(options=options))
         return [analyser.name for analyser in available_analysers(setup, here)]
 
-    assert names() == ["ruff", "bandit", "lizard"]
-    assert names(tools=["bandit", "detect-secrets"]) == ["bandit"]
+    assert names() == ["ruff", "lizard", "secrets"]
+    assert names(tools=["lizard", "zizmor"]) == ["lizard"]
+
+
+def test_looking_for_secrets_alone_is_no_review(machine: Callable[..., Any]) -> None:
+    assert available_analysers(SeatSetup("static"), machine()) == ()
+
+
+def test_an_analyser_that_is_not_installed_is_named_where_it_would_have_looked(
+    machine: Callable[..., Any],
+) -> None:
+    absent = absent_analysers(SeatSetup("static"), machine(modules=("ruff",)))
+    scope = Scope(("src",), {"a.py": "x = 1\n", "deploy.sh": "ls\n"})
+    examined = examine(scope, (Ruff(),), ENVIRONMENT, timeout_seconds=300, absent=absent)
+
+    assert examined.warnings == ("analyser_absent:ast-grep", "analyser_absent:shellcheck")
 
 
 # -- reading and joining
@@ -186,31 +234,93 @@ def test_severities_come_from_a_fixed_table() -> None:
     entry = {"code": "F401", "message": "unused", "filename": "a.py", "location": {"row": 1}, "fix": None}
     rated = {
         code: Ruff().read(json.dumps([entry | {"code": code}]))[0].severity
-        for code in ("F401", "F821", "F811", "B006", "PLE0101", "ASYNC210", "E722")
+        for code in ("F821", "F811", "B006", "PLE0101", "ASYNC210", "E722", "S506", "S608")
     }
 
     assert rated == {
-        "F401": Severity.INFO,
         "F821": Severity.HIGH,
         "F811": Severity.LOW,
         "B006": Severity.MEDIUM,
         "PLE0101": Severity.HIGH,
         "ASYNC210": Severity.MEDIUM,
         "E722": Severity.LOW,
+        "S506": Severity.HIGH,
+        "S608": Severity.LOW,
     }
 
 
-def message(line: int, severity: Severity, rule: str = "R1") -> Message:
-    return Message("a.py", line, rule, f"text of {rule}", severity, "code-quality")
+def message(
+    line: int, severity: Severity, rule: str = "R1", path: str = "a.py", cwe: int | None = None
+) -> Message:
+    return Message(path, line, rule, f"text of {rule}", severity, "code-quality", cwe=cwe)
 
 
-def test_small_remarks_of_one_kind_in_one_file_are_one_finding() -> None:
-    small = [("ruff", message(line, Severity.INFO)) for line in (9, 3, 5)]
-    large = [("ruff", message(line, Severity.HIGH, "R2")) for line in (8, 2)]
+def weighed(*messages: Message, tool: str = "ruff") -> list[tuple[str, Severity, list[int]]]:
+    texts = dict.fromkeys((one.path for one in messages), "x\n")
+    found = weigh([(tool, one) for one in messages], texts, most_places=2)
+    return [(titled(one), one.first.severity, [place.line for place in one.messages]) for one in found]
 
-    groups = grouped([*small, *large])
 
-    assert [[one.line for one in group] for _, group in groups] == [[2], [8], [3, 5, 9]]
+def test_one_rule_in_one_file_is_one_finding_with_a_count() -> None:
+    large = [
+        message(line, Severity.HIGH, path=path) for path, line in (("a.py", 8), ("b.py", 1), ("a.py", 2))
+    ]
+
+    assert weighed(*large) == [
+        ("text of R1 (2 places)", Severity.HIGH, [2, 8]),
+        ("text of R1", Severity.HIGH, [1]),
+    ]
+
+
+def test_small_remarks_of_one_kind_are_one_finding_of_the_tree() -> None:
+    small = [message(3, Severity.LOW, path=path) for path in ("a.py", "b.py", "c.py")]
+
+    assert weighed(*small) == [("text of R1 (3 places of 3 files)", Severity.LOW, [3, 3])]
+
+
+def test_what_is_not_run_counts_for_less_and_is_told_once() -> None:
+    where = ("tests/test_a.py", "tests/test_b.py", "examples/a.py", "src/a.py", "vendor/x.py")
+    found = weighed(*(message(1, Severity.HIGH, path=path) for path in where))
+
+    assert found == [
+        ("text of R1", Severity.HIGH, [1]),
+        ("text of R1 (examples)", Severity.LOW, [1]),
+        ("text of R1 (vendored code)", Severity.LOW, [1]),
+        ("text of R1 (2 places in tests)", Severity.INFO, [1, 1]),
+    ]
+    assert weighed(message(1, Severity.LOW, path="tests/test_a.py")) == []
+
+
+def test_a_key_in_a_test_is_no_secret() -> None:
+    assert weighed(message(1, Severity.HIGH, path="tests/server.key"), tool="secrets") == []
+
+
+def test_two_rules_about_one_weakness_of_a_line_are_one_finding() -> None:
+    found = weighed(
+        message(1, Severity.LOW, "S324", cwe=327), message(1, Severity.HIGH, "py-password-hash", cwe=916)
+    )
+
+    assert [title for title, _, _ in found] == ["text of py-password-hash"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kind"),
+    [
+        ("src/app.py", "import os\n", None),
+        ("src/latest.py", "", None),
+        ("pkg/app_test.go", "", "tests"),
+        ("src/UserServiceTest.java", "", "tests"),
+        ("src/spec/thing.rb", "", "tests"),
+        (".github/workflows/test.yml", "", None),
+        ("docs/conf.py", "", "documentation"),
+        ("README.md", "", "documentation"),
+        ("static/jquery-3.6.js", "", "vendored code"),
+        ("api/types.go", "// Code generated by protoc. DO NOT EDIT.\n", "generated code"),
+        ("static/app.js", "x" * 900 + "\n", "generated code"),
+    ],
+)
+def test_the_kind_of_a_place_is_told_by_name_and_first_lines(path: str, text: str, kind: str | None) -> None:
+    assert place_of(path, text) == kind
 
 
 @pytest.mark.parametrize(
@@ -233,8 +343,12 @@ def test_a_line_that_is_not_there_is_not_quoted() -> None:
     ("analyser", "wanted", "unwanted"),
     [
         (Ruff(), "a.py", "a.js"),
-        (Bandit(), "a.pyi", "a.md"),
-        (Lizard(), "a.go", "a.md"),
+        (AstGrep(), "a.php", "a.sql"),
+        (Oxlint(), "a.tsx", "a.py"),
+        (Lizard(), "a.go", "a_test.go"),
+        (Hadolint(), "build/Dockerfile.dev", "docker.py"),
+        (Zizmor(), ".github/workflows/ci.yml", "ci.yml"),
+        (Shellcheck(), "a.sh", "a.md"),
         (Secrets(), "a.md", None),
     ],
 )
@@ -243,3 +357,183 @@ def test_analysers_are_given_files_they_have_something_to_say_about(
 ) -> None:
     assert analyser.wants(wanted)
     assert unwanted is None or not analyser.wants(unwanted)
+
+
+# -- what was said before
+
+
+class Counting(Ruff):
+    """Remembers which files it was asked about."""
+
+    asked: list[list[str]]
+
+    def answer(self, texts: Any, folder: Any, environment: Any, run: Any) -> list[Message]:
+        self.asked.append(sorted(texts))
+        return super().answer(texts, folder, environment, run)
+
+
+def test_only_what_changed_is_analysed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    analyser = Counting()
+    analyser.asked = []
+    first = look({"a.py": SOURCE, "b.py": "x = 1\n"}, tools=(analyser,), cache=tmp_path)
+    again = look({"a.py": SOURCE, "b.py": "x = 1\n"}, tools=(analyser,), cache=tmp_path)
+    changed = look({"a.py": SOURCE, "b.py": "x = y\n"}, tools=(analyser,), cache=tmp_path)
+    monkeypatch.setattr(analyser, "digest", lambda: "other rules")
+    look({"a.py": SOURCE}, tools=(analyser,), cache=tmp_path)
+
+    assert first == again
+    assert analyser.asked == [["a.py", "b.py"], ["b.py"], ["a.py"]]
+    assert [output.evidence for output in changed.outputs if "b.py" in str(output.evidence)] == [
+        "b.py:1 `x = y`"
+    ]
+
+
+def test_what_an_analyser_failed_to_say_is_asked_again(tmp_path: Path) -> None:
+    look({"a.py": SOURCE}, tools=(Ruff(), Broken()), cache=tmp_path)
+
+    assert look({"a.py": SOURCE}, tools=(Broken(),), cache=tmp_path).failure is not None
+
+
+def test_a_damaged_cache_is_made_anew_and_a_place_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"no database" * 100)
+    (tmp_path / "file").write_text("")
+
+    damaged = [look({"a.py": SOURCE}, tools=(Ruff(),), cache=tmp_path).outputs for _ in range(3)]
+    unwritable = look({"a.py": SOURCE}, tools=(Ruff(),), cache=tmp_path / "file" / "below").outputs
+
+    assert damaged == [unwritable] * 3
+    assert unwritable
+
+
+def test_the_cache_keeps_no_more_than_it_may_and_the_latest_longest(tmp_path: Path) -> None:
+    kept = AnswerCache(tmp_path, most_rows=2)
+    keys = {name: key_of("rules", name, "text") for name in ("a", "b", "c")}
+    for name, key in keys.items():
+        kept.write({key: [message(1, Severity.LOW, path=name)]}, used=[keys["a"]])
+
+    found = kept.read({key: name for name, key in keys.items()})
+
+    assert {name for name, key in keys.items() if key in found} == {"a", "c"}
+    assert found[keys["c"]] == [message(1, Severity.LOW, path="c")]
+
+
+def test_no_line_of_a_file_is_kept(tmp_path: Path) -> None:
+    look({"src/config.py": KEY, "src/orders.py": SOURCE}, cache=tmp_path)
+    kept = (tmp_path / FILE).read_bytes()
+
+    assert b"AKIA" not in kept
+    assert b"SELECT" not in kept
+
+
+# -- our own rules
+
+SUFFIXES = {
+    "javascript": "ts",
+    "go": "go",
+    "java": "java",
+    "csharp": "cs",
+    "rust": "rs",
+    "php": "php",
+    "ruby": "rb",
+    "shell": "sh",
+    "python": "py",
+}
+
+
+def rules() -> list[Path]:
+    return sorted(path for path in RULES.glob("*/*.yml") if path.parent.name != "utils")
+
+
+@pytest.fixture(scope="module")
+def said_of_examples() -> dict[str, set[str]]:
+    """The rules that speak about each example."""
+    texts = {}
+    for path in rules():
+        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for kind, examples in written["examples"].items():
+            for number, example in enumerate(examples):
+                opening = "<?php\n" if path.parent.name == "php" else ""
+                texts[f"{path.stem}.{kind}{number}.{SUFFIXES[path.parent.name]}"] = f"{opening}{example}\n"
+    (analyser,) = (one for one in installed() if isinstance(one, AstGrep))
+    said: dict[str, set[str]] = {name: set() for name in texts}
+    with TemporaryDirectory() as folder:
+        for name, text in texts.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        for one in analyser.answer(texts, Path(folder), ENVIRONMENT, lambda command: run(command, 300)):
+            said[Path(one.path).name].add(one.rule)
+    return said
+
+
+def run(command: Command, seconds: float) -> CommandResult:
+    return process.run(command, timeout_seconds=seconds, idle_seconds=None)
+
+
+@pytest.mark.parametrize("path", rules(), ids=lambda path: path.stem)
+def test_a_rule_finds_its_failing_examples_and_not_its_passing_ones(
+    path: Path, said_of_examples: dict[str, set[str]]
+) -> None:
+    examples = {name: said for name, said in said_of_examples.items() if name.startswith(f"{path.stem}.")}
+    wrong = [name for name, said in examples.items() if (path.stem in said) != (".bad" in name)]
+
+    assert wrong == []
+    assert {name.split(".")[1][:3] for name in examples} == {"bad", "goo"}
+
+
+@pytest.mark.parametrize("path", rules(), ids=lambda path: path.stem)
+def test_a_rule_says_what_is_wrong_and_what_to_do(path: Path) -> None:
+    rule = yaml.safe_load(path.read_text(encoding="utf-8"))
+
+    assert rule["id"] == path.stem
+    assert rule["severity"] in {"error", "warning", "info"}
+    assert rule["message"][0].isupper()
+    assert not rule["message"].endswith(".")
+    assert len(rule["note"]) > 20
+    assert rule["metadata"]["domain"] in {
+        "security",
+        "cryptographic",
+        "error-handling",
+        "concurrency",
+        "code-quality",
+    }
+
+
+def test_there_are_rules_for_nine_families_of_languages() -> None:
+    counts = {folder: sum(path.parent.name == folder for path in rules()) for folder in SUFFIXES}
+
+    assert min(counts.values()) >= 9
+    assert sum(counts.values()) >= 60
+
+
+# -- reading the smaller analysers
+
+
+def test_shellcheck_is_read_where_it_is_installed() -> None:
+    entry = {"file": "./a.sh", "line": 3, "code": 2164, "level": "warning", "message": "Use 'cd ... || exit'"}
+    (found,) = Shellcheck("/bin/shellcheck").read(json.dumps([entry, entry | {"code": 2034}]))
+
+    assert (found.rule, found.line, found.severity, found.cwe) == ("SC2164", 3, Severity.LOW, 252)
+
+
+def test_dockerfiles_and_workflows_are_looked_at() -> None:
+    steps = "    steps:\n      - run: echo ${{ github.event.issue.title }}\n"
+    workflow = f"on: [issues]\njobs:\n  a:\n    runs-on: x\n{steps}"
+    examined = look({"Dockerfile": "FROM debian:12\nUSER root\n", ".github/workflows/a.yml": workflow})
+    found = {(output.agent, output.severity) for output in examined.outputs}
+
+    assert {("hadolint", Severity.MEDIUM), ("zizmor", Severity.HIGH)} <= found
+
+
+@pytest.mark.parametrize(
+    ("line", "is_secret"),
+    [
+        ("url = 'https://user:pass@example.org'", False),
+        ("url = 'https://jo%40email.com:a%20secret@host.example.org'", False),
+        ("url = 'https://deploy:Xk93jfQ2mVb7@db.acme.net'", True),
+        ('fields = ["old_password", "new_password1"]', False),
+        ('password = "Xk93!jfQ2-mVb7"', True),
+    ],
+)
+def test_an_example_is_no_secret(line: str, is_secret: bool) -> None:
+    found = Secrets().answer({"src/a.py": f"{line}\n"}, Path("/"), {}, lambda command: run(command, 1))
+
+    assert bool(found) == is_secret

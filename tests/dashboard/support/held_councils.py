@@ -207,7 +207,7 @@ def debate() -> list[dict[str, Any]]:
         line("claude", "asked", 4, round=1, step="analysis", agents=["security", "resources", "challenger"]),
         line("codex", "dispatch", 4, connection="cli"),
         line("codex", "asked", 4, round=1, step="analysis", agents=["security", "api", "challenger"]),
-        raised("static", 5, "S001", "HIGH", "Possible SQL injection (B608)", "bandit"),
+        raised("static", 5, "S001", "HIGH", "Possible SQL injection (S608)", "ruff"),
         raised("static", 5, "S002", "LOW", "No type for the result", "ruff"),
         line("static", "bridge_complete", 5, status="COMPLETED", verdict="CONCERNS"),
         raised("claude", 20, "C001", "CRITICAL", "Order id reaches the SQL text unescaped", "security"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -32,7 +32,9 @@ from bridgehead.host.locks import FileLock, LockReentered, read_holder
 SEATS_FILE: Final = ".bridge-settings.json"
 DISMISSALS_FILE: Final = ".bridgehead/dismissals.toml"
 IGNORE_FILE: Final = ".bridgehead/.gitignore"
-IGNORE_RULES: Final = "*\n!dismissals.toml\n"
+BASELINE_FILE: Final = ".bridgehead/baseline.toml"
+IGNORE_RULES: Final = "*\n!dismissals.toml\n!baseline.toml\n"
+_OLD_IGNORE_RULES: Final = "*\n!dismissals.toml\n"
 MOST_BYTES: Final = 1 << 20
 MOST_HISTORY_BYTES: Final = 64 << 20
 Tables = tuple[dict[str, Any], ...]
@@ -138,23 +140,34 @@ def _history_path(assembly: Assembly) -> Path:
 
 
 def read_dismissals(project: Path) -> Tables:
-    """The entries of the dismissals file as it stands."""
-    path = project / DISMISSALS_FILE
+    """The entries of the dismissals file and of the baseline as they stand."""
+    return (*_read_tables(project, DISMISSALS_FILE), *_read_tables(project, BASELINE_FILE))
+
+
+def read_baseline(project: Path) -> Tables:
+    return _read_tables(project, BASELINE_FILE)
+
+
+def _read_tables(project: Path, name: str) -> Tables:
+    path = project / name
     if not path.exists():
         return ()
     return parse_dismissals(read_bounded(path, MOST_BYTES, root=project), str(path))
 
 
 def dismissals_at(project: Path, environment: Any, commit: str | None) -> Tables:
-    """The entries of the file in the revision a change is compared with."""
+    """The entries of both files in the revision a change is compared with."""
     git = repository_at(project, environment)
     if git is None or commit is None:
         return ()
-    try:
-        content = git.run("cat-file", "blob", f"{commit}:./{DISMISSALS_FILE}")
-    except GitFailed:
-        return ()
-    return parse_dismissals(content, f"{DISMISSALS_FILE} of {commit[:12]}")
+    found: list[dict[str, Any]] = []
+    for name in (DISMISSALS_FILE, BASELINE_FILE):
+        try:
+            content = git.run("cat-file", "blob", f"{commit}:./{name}")
+        except GitFailed:
+            continue
+        found += parse_dismissals(content, f"{name} of {commit[:12]}")
+    return tuple(found)
 
 
 def parse_dismissals(content: bytes, name: str) -> Tables:
@@ -169,9 +182,7 @@ def append_dismissal(project: Path, entry: dict[str, Any]) -> Path:
     import tomlkit
 
     path = project / DISMISSALS_FILE
-    make_dir(path.parent, root=project)
-    if not (project / IGNORE_FILE).exists():
-        write_atomic(project / IGNORE_FILE, IGNORE_RULES, root=project)
+    _open_folder(project)
     read_dismissals(project)  # a file that cannot be read must not be written over
     before = read_bounded(path, MOST_BYTES, root=project).decode() if path.exists() else ""
     table = tomlkit.table()
@@ -183,6 +194,30 @@ def append_dismissal(project: Path, entry: dict[str, Any]) -> Path:
     gap = "" if not before else ("\n" if before.endswith("\n") else "\n\n")
     write_atomic(path, before + gap + tomlkit.dumps(added), root=project)
     return path
+
+
+def write_baseline(project: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+    """The baseline anew: a line for each finding, in the order of what they say."""
+    import tomlkit
+
+    lines = [
+        "# Findings that are accepted as they are; only new ones speak. Written by `bridgehead council baseline`."
+    ]
+    lines += ["dismissed = ["]
+    for entry in entries:
+        table = tomlkit.inline_table()
+        table.update(entry)
+        lines.append(f"  {table.as_string()},")
+    _open_folder(project)
+    write_atomic(project / BASELINE_FILE, "\n".join([*lines, "]"]) + "\n", root=project)
+
+
+def _open_folder(project: Path) -> None:
+    """Our folder in the project, of which git sees only what is meant to be committed."""
+    rules = project / IGNORE_FILE
+    make_dir(rules.parent, root=project)
+    if not rules.exists() or read_bounded(rules, MOST_BYTES, root=project).decode() == _OLD_IGNORE_RULES:
+        write_atomic(rules, IGNORE_RULES, root=project)
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.assembly.application import Assembly, append_event
-from bridgehead.assembly.council.files import append_dismissal
+from bridgehead.assembly.council.files import BASELINE_FILE, append_dismissal, read_baseline, write_baseline
 from bridgehead.assembly.council.journal import StoredCouncil
 from bridgehead.assembly.council.opening import Opened
 from bridgehead.contract.record_words import Part
@@ -24,6 +24,7 @@ from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Severity, Verdict
 from bridgehead.control_plane.records import Run, RunFilter
 from bridgehead.council.findings.dismissals import code_of
+from bridgehead.council.findings.fingerprint import FAMILIES, place_fingerprints, places
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.reporting.gate import GateDemands, GatedState, objections
 from bridgehead.council.reporting.render.html import render_html
@@ -184,6 +185,16 @@ class DismissedNow:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A baseline that was written: findings new in it, kept from the one before, and critical ones left out."""
+
+    new: int
+    kept: int
+    left_out: tuple[str, ...]
+    path: str = BASELINE_FILE
+
+
 class Reports:
     """The councils the record knows of this project."""
 
@@ -250,6 +261,56 @@ class Reports:
         plain = {key: str(value) if isinstance(value, dt.date) else value for key, value in entry.items()}
         return DismissedNow(plain, ".bridgehead/dismissals.toml")
 
+    def accept(self, reference: str | None, reason: str | None, *, accept_critical: bool) -> Accepted:
+        """Write the baseline: every finding that stands, and of the one before whose code is still there."""
+        stored, project = self.find(reference), self._assembly.places.project
+        if isinstance(stored.report, AbortedReport):
+            raise NotFound(f"council {stored.review_id} has no findings")
+        today = self._clock.now().date()
+        author, why = self._author(), (reason or "").strip() or f"accepted as the state of {today}"
+        standing = [one for one in stored.report.findings() if one.severity is not None]
+        left_out = [one.id for one in standing if one.severity is Severity.CRITICAL and not accept_critical]
+        new = [
+            self._accepted(one) | {"reason": why, "author": author, "date": today.isoformat()}
+            for one in standing
+            if one.id not in left_out
+        ]
+        taken = {place for one in new for place in one.get("places", ())}
+        kept = [
+            one
+            for one in read_baseline(project)
+            if taken.isdisjoint(told := one.get("places", ())) and self._has(one, told)
+        ]
+        write_baseline(project, sorted((*kept, *new), key=_by_title))
+        facts = {"accepted": len(new), "kept": len(kept)}
+        kind = "council.baseline"
+        append_event(self._assembly.project, kind, facts, run_id=stored.review_id, assembly=self._assembly)
+        return Accepted(len(new), len(kept), tuple(left_out))
+
+    def _accepted(self, finding: FindingEntry) -> dict[str, Any]:
+        paths = {one["path"] for one in finding.evidence_check.get("references", ()) if one.get("lines")}
+        cited = place_fingerprints(finding.evidence_check, finding.type, self._tree(*paths), {})
+        if not finding.weak_identity and finding.fingerprint not in cited:
+            raise UserError(
+                f"{finding.id}: the code it speaks of has changed since the review",
+                hint="bridgehead council review, then bridgehead council baseline",
+            )
+        entry: dict[str, Any] = {"severity": str(finding.severity), "title": finding.title}
+        entry |= {"fingerprint": finding.fingerprint, "paths": sorted(paths)}
+        if cited and not finding.weak_identity:
+            entry["places"] = list(cited)
+        if finding.severity is Severity.CRITICAL:
+            entry["accept_critical"] = True
+        return entry
+
+    def _has(self, entry: Mapping[str, Any], told: Sequence[str]) -> bool:
+        """Whether code that an entry of the baseline speaks of is still there."""
+        tree = self._tree(*entry.get("paths", ()))
+        there = (
+            places(text, path, one) for path in tree.paths if (text := tree.file(path)) for one in FAMILIES
+        )
+        return not told or any(not found.isdisjoint(told) for found in there)
+
     def _stored(self, run: Run) -> StoredReport:
         files = Written.of(run.data["report"])
         project = Path(run.project)
@@ -296,9 +357,11 @@ class Reports:
             entry["accept_critical"] = True
         return entry
 
-    def _tree(self, path: str) -> Tree:
-        content = read_working(self._assembly.places.project, path)
-        return Tree.of({path: None if content is None else content.decode("utf-8", "replace")})
+    def _tree(self, *paths: str) -> Tree:
+        contents = {path: read_working(self._assembly.places.project, path) for path in paths}
+        return Tree.of(
+            {path: None if one is None else one.decode("utf-8", "replace") for path, one in contents.items()}
+        )
 
     def _author(self) -> str:
         """Who dismisses: git's user where there is one."""
@@ -311,6 +374,10 @@ class Reports:
             if name:
                 return name
         return self._assembly.environ.get("USER", "unknown")
+
+
+def _by_title(entry: Mapping[str, Any]) -> tuple[str, str]:
+    return str(entry["title"]), str(entry["fingerprint"])
 
 
 def _finding(report: CouncilReport, finding_id: str) -> FindingEntry:

@@ -27,7 +27,7 @@ from bridgehead.council.runtimes.base import NO_CONNECTION, SeatSetup
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.machine import Machine, Probe, ProbeFile
 from bridgehead.council.runtimes.rig import RIG_MARK, RigAnswer, RigRejected, SeatTransport
-from bridgehead.council.runtimes.static.seat import available_analysers
+from bridgehead.council.runtimes.static.seat import absent_analysers, available_analysers
 from bridgehead.council.scope.git import Git, repository_at
 from bridgehead.council.scope.resolve import NoRepository
 from bridgehead.council.scope.scope import Scope
@@ -227,6 +227,7 @@ def local_seats(
         readable=assembly.settings.texts("council.readable"),
         host_seat=council.request.options.host_seat,
         project=assembly.places.project,
+        cache=assembly.places.cache,
         transport=_transport(assembly, council),
         retired=retired_runtimes(refused),
         refused={name: last.skip_reason for name, last in refused.items() if name not in named},
@@ -380,4 +381,6 @@ def _static_availability(setup: SeatSetup, machine: Machine) -> Availability:
     if not names:
         advice = find_runtime(STATIC).install_hint
         return Availability(STATIC, False, status=Status.SKIPPED.value, reason=NO_CONNECTION, advice=advice)
-    return Availability(STATIC, True, "embedded", reason=", ".join(names))
+    absent = ", ".join(analyser.name for analyser in absent_analysers(setup, machine))
+    reason = ", ".join(names) + (f"; not installed: {absent}" if absent else "")
+    return Availability(STATIC, True, "embedded", reason=reason)

@@ -23,7 +23,7 @@ from bridgehead.cli.council.options import (
     sarif_option,
     watch_option,
 )
-from bridgehead.cli.council.reports import dismiss, gate, list_, show
+from bridgehead.cli.council.reports import baseline, dismiss, gate, list_, show
 from bridgehead.cli.output import SCHEMA_VERSION, App
 from bridgehead.contract.words import ContextPolicy, Intensity, TaskType
 from bridgehead.errors import UserError
@@ -55,7 +55,7 @@ def council() -> None:
     """Let several agents look at the same thing, argue, and end in one report.
 
     A report is written whatever its verdict and the command exits 0; --gate makes the verdict an exit code. Without
-    any agent installed the static seat (ruff, bandit, lizard, detect-secrets) still reports, and says that it is alone.
+    any agent installed the static seat (ruff, ast-grep, oxlint and others) still reports, and says that it is alone.
     """
 
 
@@ -147,7 +147,7 @@ def _verb_command(verb: str) -> click.Command:
 
 for _verb in VERBS:
     council.add_command(_verb_command(_verb))
-for _command in (show, list_, gate, dismiss):
+for _command in (show, list_, gate, dismiss, baseline):
     council.add_command(_command)
 
 

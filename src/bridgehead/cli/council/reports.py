@@ -1,4 +1,4 @@
-"""`council show`, `list`, `gate` and `dismiss`: what earlier councils came to."""
+"""`council show`, `list`, `gate`, `dismiss` and `baseline`: what earlier councils came to."""
 
 from __future__ import annotations
 
@@ -148,6 +148,31 @@ def dismiss(
         lambda: (
             f"dismissed {finding_id}: {one_line(escape_controls(dismissed.entry['title']))}   in {dismissed.path}"
         ),
+    )
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead council baseline",
+        'bridgehead council baseline --reason "before the rewrite" && git add .bridgehead/baseline.toml',
+    ),
+)
+@click.argument("review_id", required=False)
+@click.option("--reason", help="Why they are accepted; default the date.")
+@click.option("--accept-critical", is_flag=True, help="CRITICAL findings too.")
+@click.pass_obj
+def baseline(app: App, review_id: str | None, reason: str | None, accept_critical: bool) -> None:
+    """Accept today's findings, so that only new ones speak: writes .bridgehead/baseline.toml, to be committed.
+
+    A finding stays accepted while it cites accepted code only; moved lines change nothing. Run again, the command lets
+    go of code that is gone.
+    """
+    done = _reports(app).accept(review_id, reason, accept_critical=accept_critical)
+    left = f"; left out, CRITICAL: {', '.join(done.left_out)}" if done.left_out else ""
+    app.emit(
+        {"accepted": done.new, "kept": done.kept, "left_out": list(done.left_out), "file": done.path},
+        lambda: f"accepted {done.new} findings, kept {done.kept}{left}   in {done.path}",
     )
 
 

@@ -22,8 +22,11 @@ from bridgehead.council.findings.references import (
     FileReference,
     Relation,
     find_references,
+    is_same_file,
+    lines_apart,
     relate,
 )
+from bridgehead.council.findings.weaknesses import weaknesses
 
 STOP_WORDS: Final = frozenset(
     "a an and are as at be been but by can could do does for from has have if in into is it its may might must no not "
@@ -45,7 +48,13 @@ _CJK_RANGES: Final = (
 )
 ALIKE: Final = Fraction(7, 10)
 ALIKE_AT_SAME_LINES: Final = Fraction(35, 100)
+ALIKE_BY_NAME: Final = Fraction(45, 100)
+"""Enough when both speak of the same thing in the code by its name."""
 
+# A name from code, as it stands in prose: with an underscore, an inner capital, or a call's brackets.
+_CODE_NAME: Final = re.compile(
+    r"\b(?:[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+|[a-z][a-z0-9]*[A-Z]\w*|[A-Za-z]\w{3,}(?=\(\)))(?!\w)"
+)
 _ANYWHERE: Final = "*"
 _SHARED_WORDS: Final = 4
 _LINES_PER_SLOT: Final = 16
@@ -143,10 +152,14 @@ class Candidate:
     wording: Wording
     references: tuple[FileReference, ...]
     requirement_id: str | None = None
+    names: frozenset[str] = frozenset()
+    """What the text calls by its name in the code."""
+    told: str = ""
 
     @classmethod
     def of(cls, output: Output) -> Candidate:
         requirement_id = output.requirement_id
+        told = f"{output.title}\n{output.description}"
         return cls(
             id=output.id,
             type=output.type,
@@ -155,6 +168,8 @@ class Candidate:
             wording=Wording.of(output.title, output.description),
             references=find_references(output.evidence or ""),
             requirement_id=requirement_id if isinstance(requirement_id, str) else None,
+            names=frozenset(_CODE_NAME.findall(told)),
+            told=told,
         )
 
     def part(self, same_domain: bool) -> tuple[str, str]:
@@ -198,8 +213,21 @@ def _are_alike(one: Candidate, other: Candidate) -> bool:
     relation = relate(one.references, other.references)
     if relation is Relation.DIFFERENT:
         return False
-    threshold = ALIKE_AT_SAME_LINES if relation is Relation.SAME_LINES else ALIKE
+    if relation is Relation.SAME_LINES:
+        alike = scores_above(one.wording, other.wording, ALIKE_AT_SAME_LINES)
+        return alike or _have_one_weakness(one, other)
+    threshold = ALIKE if one.names.isdisjoint(other.names) else ALIKE_BY_NAME
     return scores_above(one.wording, other.wording, threshold)
+
+
+def _have_one_weakness(one: Candidate, other: Candidate) -> bool:
+    """Whether both are about one kind of weakness at lines that overlap, whatever their words."""
+    overlap = any(
+        is_same_file(mine.path, theirs.path) and lines_apart(mine, theirs) == 0
+        for mine in one.references
+        for theirs in other.references
+    )
+    return overlap and not weaknesses(one.told).isdisjoint(weaknesses(other.told))
 
 
 def by_severity_then_id(candidate: Candidate) -> tuple[object, ...]:
@@ -278,8 +306,8 @@ class _RareWords:
 class _Leaders:
     """Finds the few first members that could match, so that thousands of outputs need not be compared pairwise.
 
-    Two outputs that both name files match only if they share one; then they are at nearby lines, or their titles or
-    descriptions overlap by more than 0.70.
+    Two outputs that both name files match only if they share one; then they are at nearby lines, or speak of one name
+    from the code, or their titles or descriptions overlap by more than 0.70.
     """
 
     def __init__(self) -> None:
@@ -295,7 +323,7 @@ class _Leaders:
         for prefix in traits.prefixes:
             held = [words for home in homes if (words := self._by_word.get((prefix.text, home)))]
             found.update(_sharing(prefix, held))
-        for key in _places_wanted(traits.candidate):
+        for key in (*_places_wanted(traits.candidate), *(("name", name) for name in traits.candidate.names)):
             found.update(self._by_place.get(key, ()))
         return sorted(found)
 
@@ -306,7 +334,7 @@ class _Leaders:
                 words = self._by_word[prefix.text, home]
                 for rank in prefix.ranks:
                     words[rank].append(number)
-        for key in _places_held(traits.candidate):
+        for key in (*_places_held(traits.candidate), *(("name", name) for name in traits.candidate.names)):
             self._by_place[key].append(number)
 
 

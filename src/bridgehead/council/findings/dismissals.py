@@ -74,6 +74,8 @@ class Dismissal:
     severity: Severity | None = None
     code: str | None = None
     accept_critical: bool = False
+    places: tuple[str, ...] = ()
+    """Of a baseline: the fingerprints of all places; a finding with another place is a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class Dismissable:
     title: str
     fingerprints: tuple[str, ...]
     anchor: Anchor | None = None
+    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +125,15 @@ def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
         return None
     if not isinstance(reason, str) or not reason.strip() or given is None:
         return None
-    severity, paths = _severity(table.get("severity")), _paths(table.get("paths"))
+    severity, paths, places = (
+        _severity(table.get("severity")),
+        _texts(table, "paths"),
+        _texts(table, "places"),
+    )
     # A limit that cannot be read must not silently become no limit.
     if (
         paths is None
+        or places is None
         or (severity is None and "severity" in table)
         or (expires is None and "expires" in table)
     ):
@@ -141,6 +149,7 @@ def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
         severity=severity,
         code=str(table["code"]) if "code" in table else None,
         accept_critical=table.get("accept_critical") is True,
+        places=places,
     )
 
 
@@ -222,13 +231,20 @@ class _Application:
             (self._likeness(entry, finding), number, finding)
             for number, entry in self._active()
             for finding in self._findings
-            if entry.fingerprint in finding.fingerprints and self._in_paths(entry, finding)
+            if self._is_about(entry, finding)
         ]
         taken: set[str] = set()
         for _, number, finding in sorted(candidates, key=lambda candidate: -candidate[0]):
             if number not in self._partner and finding.id not in taken:
                 self._partner[number] = finding
                 taken.add(finding.id)
+
+    def _is_about(self, entry: Dismissal, finding: Dismissable) -> bool:
+        """The same finding; of a baseline, one that cites accepted places only and is worded alike."""
+        if not entry.places:
+            return entry.fingerprint in finding.fingerprints and self._in_paths(entry, finding)
+        alike = self._likeness(entry, finding) > ALIKE_AT_SAME_LINES
+        return alike and bool(finding.places) and set(finding.places) <= set(entry.places)
 
     def _status_of(self, number: int, entry: Dismissal | None) -> EntryStatus:
         if entry is None:
@@ -335,7 +351,8 @@ def _severity(value: object) -> Severity | None:
     return next((severity for severity in Severity if severity.value == value), None)
 
 
-def _paths(value: object) -> tuple[str, ...] | None:
+def _texts(table: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+    value = table.get(name)
     if value is None:
         return ()
     if isinstance(value, list) and all(isinstance(path, str) for path in value):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -68,6 +68,20 @@ def identify(
     names = (anchor.path, *earlier_names(anchor.path, renames))
     first, *others = (_strong(name, family_of(type), index, block) for name in names)
     return Identity(first, tuple(others))
+
+
+def place_fingerprints(
+    check: Mapping[str, Any] | None, kind: OutputType, tree: Tree, renames: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The fingerprint of every place a finding cites and that was found, each once."""
+    told: dict[str, Any] = {"type": kind, "title": "", "domain": "", "requirement_id": None}
+    anchors = [
+        Anchor(one["path"], (one["lines"][0], one["lines"][1]))
+        for one in (check or {}).get("references", ())
+        if one.get("outcome") == EvidenceOutcome.PASSED and one.get("lines")
+    ]
+    found = (identify(**told, anchor=one, tree=tree, renames=renames).fingerprint for one in anchors)
+    return tuple(dict.fromkeys(name for name in found if not is_weak(name)))
 
 
 def family_of(kind: OutputType) -> str:

@@ -116,7 +116,7 @@ def relate(ours: Sequence[FileReference], theirs: Sequence[FileReference]) -> Re
     common = [(one, other) for one in ours for other in theirs if is_same_file(one.path, other.path)]
     if not common:
         return Relation.DIFFERENT
-    near = any(_lines_apart(one, other) <= NEARBY_LINES for one, other in common)
+    near = any(lines_apart(one, other) <= NEARBY_LINES for one, other in common)
     return Relation.SAME_LINES if near else Relation.SAME_FILE
 
 
@@ -146,7 +146,7 @@ def _names_a_file(written: str, extension: str) -> bool:
     return has_stem and extension.lower() in KNOWN_EXTENSIONS
 
 
-def _lines_apart(one: FileReference, other: FileReference) -> float:
+def lines_apart(one: FileReference, other: FileReference) -> float:
     if one.first_line is None or other.first_line is None or one.last_line is None or other.last_line is None:
         return float("inf")
     return max(0, one.first_line - other.last_line, other.first_line - one.last_line)

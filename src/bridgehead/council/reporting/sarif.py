@@ -14,6 +14,7 @@ from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import OutputType, Severity
 from bridgehead.council.findings.evidence import Anchor
 from bridgehead.council.reporting.report import (
+    STATIC,
     CouncilReport,
     DismissedFinding,
     FindingClass,
@@ -46,6 +47,20 @@ _SECURITY_SEVERITY: Final = {
 }
 
 
+# How the static seat begins its descriptions, of analysers whose rules say the same each time.
+_ANALYSER: Final = re.compile(r"(ast-grep|zizmor|secrets) \(([\w.-]+)(?:, CWE-(\d+))?\): (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyserRule:
+    """The rule of an analyser behind a finding, in its own words."""
+
+    id: str
+    title: str
+    help: str
+    cwe: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Suppression:
     """Why a finding is dismissed."""
@@ -75,6 +90,7 @@ class SarifFinding:
     confirmation: dict[str, bool] = field(default_factory=dict)
     evidence: str | None = None
     state: str | None = None
+    rule: AnalyserRule | None = None
 
     @property
     def domain(self) -> str:
@@ -85,7 +101,7 @@ class SarifFinding:
 
     @property
     def rule_id(self) -> str:
-        return f"{self.domain}/{self.type}"
+        return self.rule.id if self.rule else f"{self.domain}/{self.type}"
 
     @property
     def rank(self) -> int:
@@ -153,17 +169,20 @@ def _order(finding: SarifFinding) -> tuple[object, ...]:
 
 
 def _rule(rule_id: str, written: Sequence[SarifFinding]) -> dict[str, Any]:
-    domain, _, kind = rule_id.rpartition("/")
+    of_rule = [one for one in written if one.rule_id == rule_id]
+    domain, kind, named = of_rule[0].domain, str(of_rule[0].type), of_rule[0].rule
     security = domain in SECURITY_DOMAINS
-    tags = list(dict.fromkeys([domain, kind, *(["security"] if security else [])]))[:MOST_TAGS]
+    weakness = [f"external/cwe/cwe-{named.cwe:03}"] if named and named.cwe else []
+    tags = list(dict.fromkeys([domain, kind, *(["security"] if security else []), *weakness]))[:MOST_TAGS]
     properties: dict[str, Any] = {"tags": tags}
     # Consumers read it from the rule, so it is that of the worst result nobody dismissed.
-    of_rule = [one for one in written if one.rule_id == rule_id]
     judged = [one for one in of_rule if one.suppression is None] or of_rule
     worst = max(judged, key=lambda one: one.rank).severity
     if security and worst in _SECURITY_SEVERITY:
         properties["security-severity"] = _SECURITY_SEVERITY[worst]
-    return {"id": rule_id, "shortDescription": {"text": f"{kind} in {domain}"}, "properties": properties}
+    title = escaped_message(named.title) if named else f"{kind} in {domain}"
+    told = {"help": {"text": escaped_message(named.help)}} if named and named.help else {}
+    return {"id": rule_id, "shortDescription": {"text": title}, **told, "properties": properties}
 
 
 def _results(written: Sequence[SarifFinding], rules: Sequence[str]) -> list[dict[str, Any]]:
@@ -281,7 +300,17 @@ def _finding(entry: FindingEntry, dismissed: DismissedFinding | None = None) -> 
         },
         evidence=entry.evidence_check.get("outcome"),
         state=entry.state,
+        rule=_analyser_rule(entry),
     )
+
+
+def _analyser_rule(entry: FindingEntry) -> AnalyserRule | None:
+    """Of a finding that the static seat alone reports."""
+    said = _ANALYSER.match(entry.description) if entry.source_bridge == STATIC else None
+    if said is None:
+        return None
+    tool, rule, cwe, title = said.groups()
+    return AnalyserRule(f"{tool}/{rule}", title, entry.remediation or "", int(cwe) if cwe else None)
 
 
 def _suppression(dismissed: DismissedFinding) -> Suppression:

@@ -88,6 +88,11 @@ class Machine:
         found = shutil.which(program, path=path)
         return found if found is not None and Path(found).is_absolute() else None
 
+    def beside_python(self, program: str) -> str | None:
+        """The path of a program that was installed with the packages of this Python."""
+        found = Path(sys.executable).parent / program
+        return str(found) if os.access(found, os.X_OK) and found.is_file() else None
+
     def run(self, command: Command, *, slow: bool = False) -> CommandResult:
         """Run a probe; some programs are slow at telling what they have."""
         limit = self._probe_seconds * (SLOW_FACTOR if slow else 1)

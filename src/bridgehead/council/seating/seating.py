@@ -44,7 +44,7 @@ from bridgehead.council.runtimes.rig import (
     read_answer,
     request_body,
 )
-from bridgehead.council.runtimes.static.seat import available_analysers, examine
+from bridgehead.council.runtimes.static.seat import absent_analysers, available_analysers, examine
 from bridgehead.council.scope.scope import Scope
 from bridgehead.council.scope.working_copies import Snapshot
 from bridgehead.council.seating.answer_schemas import schema_of
@@ -125,6 +125,8 @@ class LocalSeats:
     native: Mapping[str, NativeDispatcher] = field(default_factory=dict)
     host_seat: str | None = None
     project: Path | None = None
+    cache: Path | None = None
+    """Where what analysers said is kept."""
     transport: SeatTransport | None = None
     retired: frozenset[str] = frozenset()
     """Runtimes whose first program was refused for good in an earlier run."""
@@ -264,7 +266,13 @@ class LocalSeats:
         started_at = iso_ms(self.clock.now())
         timeout = self._facts(STATIC).timeout_seconds
         examined = examine(
-            self.scope, analysers, self.machine.environment, timeout_seconds=timeout, cancel=cancel
+            self.scope,
+            analysers,
+            self.machine.environment,
+            timeout_seconds=timeout,
+            cancel=cancel,
+            cache=self.cache,
+            absent=absent_analysers(setup, self.machine),
         )
         facts = self._facts(STATIC, started_at=started_at, connection="embedded", warnings=examined.warnings)
         if examined.failure is not None:

@@ -17,6 +17,7 @@ from bridgehead.contract.words import OutputState, Verdict
 from bridgehead.council.attendance import Attendance
 from bridgehead.council.debate.five_phase_vote import debate_verdict
 from bridgehead.council.findings.dismissals import Dismissable, Dismissed, apply_dismissals, read_entry
+from bridgehead.council.findings.fingerprint import place_fingerprints
 from bridgehead.council.findings.history import (
     Comparison,
     FindingRecord,
@@ -62,7 +63,14 @@ def apply_to_entries(
 ) -> Dismissed:
     """What the dismissals file says about the findings that stand."""
     candidates = [
-        Dismissable(entry.id, entry.severity, entry.title, entry.fingerprints, anchor_of(entry))
+        Dismissable(
+            entry.id,
+            entry.severity,
+            entry.title,
+            entry.fingerprints,
+            anchor_of(entry),
+            place_fingerprints(entry.evidence_check, entry.type, tree, inputs.renames),
+        )
         for entry in standing
     ]
     return apply_dismissals(plan.dismissals.tables, candidates, tree, inputs.renames, plan.today)

@@ -1,25 +1,34 @@
 """What every analyser of the static seat can do: say what it looks at, how it is run, and what its messages mean.
 
-Analysers run as programs of their own, with the module search path kept clean: the tree they look at is their working
-directory, and a module in it must not be taken for one of theirs.
+Analysers run as programs of their own, with the module search path kept clean: the files they look at are their working
+directory, and a module among them must not be taken for one of theirs.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
 from pathlib import Path
-from typing import ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+
+import yaml
 
 from bridgehead.contract.words import Severity
 from bridgehead.host.command import Command, CommandResult, child_environment
 
 FILES_PER_RUN: Final = 400
 OUTPUT_BYTES: Final = 64 * 1024 * 1024
+RULES: Final = Path(__file__).parent / "rules"
 
 ValueT = TypeVar("ValueT")
+RunCommand = Callable[[Command], CommandResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,15 @@ class Message:
     action: str | None = None
     quotable: bool = True
     """False: the line holds something that must not be repeated."""
+    cwe: int | None = None
+
+
+class Weight(NamedTuple):
+    """What a rule of an analyser is worth."""
+
+    severity: Severity
+    cwe: int | None
+    domain: str
 
 
 class UnreadableAnswer(ValueError):
@@ -45,24 +63,44 @@ class Analyser(ABC):
     """One tool: the module `module` of this Python, or the program `name` at a path it is given."""
 
     name: ClassVar[str]
-    module: ClassVar[str]
+    module: ClassVar[str | None] = None
     domains: ClassVar[tuple[str, ...]]
+    suffixes: ClassVar[tuple[str, ...]] = ()
     good_codes: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, program: str | None = None) -> None:
-        self._launch = [program] if program else [sys.executable, "-P", "-m", self.module]
+        self._program = program
+        self._launch = [program] if program else [sys.executable, "-P", "-m", self.module or self.name]
 
-    @abstractmethod
     def wants(self, path: str) -> bool:
         """Whether it has something to say about files of this name."""
+        return path.endswith(self.suffixes)
 
     @abstractmethod
     def arguments(self) -> Sequence[str]:
         """What it is told, before the names of the files."""
 
-    @abstractmethod
     def read(self, printed: str) -> list[Message]:
         """The messages that matter; raises UnreadableAnswer."""
+        try:
+            return list(self.messages(json.loads(printed or "[]")))
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+            raise UnreadableAnswer(f"{self.name} did not print the JSON it promises") from error
+
+    def messages(self, printed: Any) -> Iterator[Message]:
+        """The same of an analyser that prints JSON."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        """What an answer depends on besides the file: the program, what it is told, and how it is read."""
+        version = ""
+        with suppress(OSError, metadata.PackageNotFoundError):
+            if self._program:
+                found = Path(self._program).stat()
+                version = f"{self._program} {found.st_size} {found.st_mtime_ns}"
+            elif self.module:
+                version = metadata.version(self.module)
+        return hashlib.sha256(f"{self.name} {version} {reading_digest()}".encode()).hexdigest()
 
     def commands(self, paths: Sequence[str], folder: Path, environment: Mapping[str, str]) -> list[Command]:
         """The runs that cover `paths` of the tree in `folder`; an argument list has its limits."""
@@ -83,12 +121,32 @@ class Analyser(ABC):
             raise UnreadableAnswer(f"{self.name} ended with code {result.exit_code}")
         return self.read(result.text())
 
+    def answer(
+        self, texts: Mapping[str, str], folder: Path, environment: Mapping[str, str], run: RunCommand
+    ) -> list[Message]:
+        """What it says about `texts`, which lie in `folder`."""
+        commands = self.commands(sorted(texts), folder, environment)
+        return [message for command in commands for message in self.read_result(run(command))]
+
+
+@cache
+def reading_digest() -> str:
+    """Of everything in this folder: rules, tables, and the code that reads answers."""
+    hashed = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*")):
+        if path.suffix in {".py", ".yml"}:
+            hashed.update(path.name.encode() + b"\0" + path.read_bytes())
+    return hashed.hexdigest()
+
+
+@cache
+def weights(tool: str) -> Mapping[str, Weight]:
+    """The rules of an analyser that matter, from `rules/weights.yml`."""
+    table = yaml.load((RULES / "weights.yml").read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return {str(rule): Weight(Severity(row[0]), row[1], row[2]) for rule, row in table[tool].items()}
+
 
 def by_longest_prefix(rule: str, table: Mapping[str, ValueT], default: ValueT) -> ValueT:
     """The entry whose name is the longest beginning of `rule`."""
     matching = [prefix for prefix in table if rule.startswith(prefix)]
     return table[max(matching, key=len)] if matching else default
-
-
-def is_python(path: str) -> bool:
-    return path.endswith((".py", ".pyi"))

@@ -1,94 +1,66 @@
-"""ruff: mistakes in Python that are seen without running it. Style is nobody's finding."""
+"""ruff: mistakes and holes in Python that are seen without running it. Style is nobody's finding."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final
 
 from bridgehead.contract.words import Severity
 from bridgehead.council.runtimes.static.base import (
     Analyser,
     Message,
-    UnreadableAnswer,
+    Weight,
     by_longest_prefix,
-    is_python,
+    weights,
 )
 
-SELECTED: Final = "F,B,PLE,ASYNC,E722,BLE001,RUF006"
-# The longest prefix of a rule decides; a rule without one is low.
-SEVERITY: Final[dict[str, Severity]] = {
-    "invalid-syntax": Severity.HIGH,
-    "F821": Severity.HIGH,
-    "F823": Severity.HIGH,
-    "F70": Severity.HIGH,
-    "PLE": Severity.HIGH,
-    "F5": Severity.MEDIUM,
-    "F6": Severity.MEDIUM,
-    "F822": Severity.MEDIUM,
-    "B002": Severity.MEDIUM,
-    "B006": Severity.MEDIUM,
-    "B012": Severity.MEDIUM,
-    "B015": Severity.MEDIUM,
-    "B016": Severity.MEDIUM,
-    "B020": Severity.MEDIUM,
-    "B023": Severity.MEDIUM,
-    "ASYNC": Severity.MEDIUM,
-    "RUF006": Severity.MEDIUM,
-    "F401": Severity.INFO,
-    "F541": Severity.INFO,
-    "B904": Severity.INFO,
-    "B905": Severity.INFO,
-}
-_DOMAINS: Final = {
-    "ASYNC": "concurrency",
-    "RUF006": "concurrency",
-    "E722": "error-handling",
-    "BLE": "error-handling",
-}
+# A bare `raise` in a helper of a handler is fine, a dunder list may name what a module makes at run time, and what is
+# reported of files, sleeping and `input` in coroutines is mostly start-up code.
+NOT_ASKED: Final = "PLE0604,PLE0605,PLE0704,ASYNC230,ASYNC240,ASYNC250,F502,F503,F504"
+_UNKNOWN: Final = Weight(Severity.LOW, None, "code-quality")
+_ABOUT_SAFE: Final = "seems safe"
+MOST_PATHS: Final = 40
+"""Independent paths through a function above which it is remarked upon."""
 
 
 class Ruff(Analyser):
     name = "ruff"
     module = "ruff"
-    domains: ClassVar = ("code-quality", "concurrency", "error-handling")
-
-    def wants(self, path: str) -> bool:
-        return is_python(path)
+    domains: ClassVar = ("code-quality", "concurrency", "cryptographic", "error-handling", "security")
+    suffixes = (".py", ".pyi")
 
     def arguments(self) -> Sequence[str]:
         # Isolated: a configuration in the tree could switch everything off.
-        return [
+        asked = ",".join(rule for rule in weights("ruff") if rule.isupper())
+        paths = f"lint.mccabe.max-complexity={MOST_PATHS}"
+        told = [
             "check",
             "--isolated",
             "--no-cache",
             "--exit-zero",
             "--output-format",
             "json",
-            "--select",
-            SELECTED,
+            "--config",
+            paths,
         ]
+        return [*told, "--select", asked, "--ignore", NOT_ASKED]
 
-    def read(self, printed: str) -> list[Message]:
-        try:
-            entries = json.loads(printed or "[]")
-            return [_message(entry) for entry in entries]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise UnreadableAnswer("ruff did not print the JSON list it promises") from error
-
-
-def _message(entry: dict[str, object]) -> Message:
-    rule = str(entry.get("code") or entry.get("name") or "invalid-syntax")
-    location, fix = entry["location"], entry.get("fix")
-    if not isinstance(location, dict):
-        raise TypeError("location")
-    action = str(fix["message"]) if isinstance(fix, dict) and fix.get("message") else None
-    return Message(
-        path=str(entry["filename"]),
-        line=int(location["row"]),
-        rule=rule,
-        text=str(entry["message"]),
-        severity=by_longest_prefix(rule, SEVERITY, Severity.LOW),
-        domain=by_longest_prefix(rule, _DOMAINS, "code-quality"),
-        action=action,
-    )
+    def messages(self, printed: Any) -> Iterator[Message]:
+        for entry in printed:
+            rule, text = (
+                str(entry.get("code") or entry.get("name") or "invalid-syntax"),
+                str(entry["message"]),
+            )
+            weight, fix = by_longest_prefix(rule, weights(self.name), _UNKNOWN), entry.get("fix") or {}
+            found = Message(
+                path=str(entry["filename"]),
+                line=int(entry["location"]["row"]),
+                rule=rule,
+                text=text,
+                severity=weight.severity,
+                domain=weight.domain,
+                action=fix.get("message"),
+                cwe=weight.cwe,
+            )
+            if _ABOUT_SAFE not in text:
+                yield found

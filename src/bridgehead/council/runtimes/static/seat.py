@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,33 +12,23 @@ from typing import Final
 
 from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.report import Output
-from bridgehead.contract.words import OutputType, Severity
+from bridgehead.contract.words import OutputType
 from bridgehead.council.findings.tree import FileText
 from bridgehead.council.runtimes.base import NO_CONNECTION, Runtime, SeatSetup, runtime
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static import ANALYSERS
-from bridgehead.council.runtimes.static.base import Analyser, Message, UnreadableAnswer
+from bridgehead.council.runtimes.static.answer_cache import AnswerCache, key_of
+from bridgehead.council.runtimes.static.base import Analyser, Message, RunCommand, UnreadableAnswer
+from bridgehead.council.runtimes.static.programs import Secrets
+from bridgehead.council.runtimes.static.weighing import Weighed, is_worth_reading, weigh
 from bridgehead.council.scope.scope import Scope
 from bridgehead.host import process
 from bridgehead.host.command import Cancel, Command, CommandResult
 from bridgehead.host.secrets_scan import without_secrets
 
-# Small remarks of one kind in one file are one finding; nobody reads forty unused imports one by one.
-_JOINED_BELOW: Final = Severity.MEDIUM
-_MOST_PLACES: Final = 10
+_MOST_PLACES: Final = 40
 _LONGEST_QUOTE: Final = 300
 MOST_OUTPUTS: Final = 500
-
-
-def grouped(messages: Sequence[tuple[str, Message]]) -> list[tuple[str, list[Message]]]:
-    """(tool, messages) of each finding: the worst first, then by place."""
-    groups: dict[tuple[str, ...], tuple[str, list[Message]]] = {}
-    for tool, message in sorted(set(messages), key=_order):
-        key: tuple[str, ...] = (tool, message.rule, message.path)
-        if message.severity.rank >= _JOINED_BELOW.rank:
-            key = (*key, str(message.line), message.text)
-        groups.setdefault(key, (tool, []))[1].append(message)
-    return [(tool, group[:_MOST_PLACES]) for tool, group in groups.values()]
 
 
 def is_quotable(message: Message, withheld: Mapping[str, str]) -> bool:
@@ -59,14 +49,6 @@ def quoted(message: Message, texts: Mapping[str, str], *, quote: bool) -> str:
     fence = "`" * (longest + 1)
     padding = " " if longest else ""
     return f"{place} {fence}{padding}{line}{padding}{fence}"
-
-
-def _order(entry: tuple[str, Message]) -> tuple[int, str, int, str, str]:
-    tool, message = entry
-    return -message.severity.rank, message.path, message.line, tool, message.rule
-
-
-RunCommand = Callable[[Command], CommandResult]
 
 
 @runtime("static")
@@ -94,14 +76,23 @@ def available_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, .
     """Those that can run here, of those the settings ask for."""
     wanted = setup.text_options("tools")
     asked = [analyser for analyser in ANALYSERS if not wanted or analyser.name in wanted]
-    return tuple(found for analyser in asked if (found := _found(analyser, machine)) is not None)
+    here = tuple(found for analyser in asked if (found := _found(analyser, machine)) is not None)
+    # Looking for secrets needs no program; by itself it is no review.
+    return here if wanted or any(not isinstance(one, Secrets) for one in here) else ()
+
+
+def absent_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, ...]:
+    """Those that cannot, of those the settings ask for."""
+    here = {analyser.name for analyser in available_analysers(setup, machine)}
+    wanted = setup.text_options("tools")
+    return tuple(one for one in ANALYSERS if one.name not in here and (not wanted or one.name in wanted))
 
 
 def _found(analyser: Analyser, machine: Machine) -> Analyser | None:
-    """The analyser as it can be run here: importable, or else on PATH (council §23)."""
-    if machine.can_import(analyser.module):
+    """The analyser as it can be run here: in this process, importable, beside this Python, or on PATH (council §23)."""
+    if isinstance(analyser, Secrets) or (analyser.module and machine.can_import(analyser.module)):
         return analyser
-    program = machine.which(analyser.name)
+    program = machine.beside_python(analyser.name) or machine.which(analyser.name)
     return type(analyser)(program) if program else None
 
 
@@ -112,34 +103,81 @@ def examine(
     *,
     timeout_seconds: float,
     cancel: Cancel | None = None,
+    cache: Path | None = None,
+    absent: Sequence[Analyser] = (),
 ) -> Examined:
-    """Run the analysers over the scope in a copy of their own; secret-bearing files are looked at too, here only."""
+    """Run the analysers over the scope in a copy of their own; secret-bearing files are looked at too, here only.
+
+    What they said before about the same content is not asked again. Those `absent` that would have had something to
+    look at are named in the warnings.
+    """
     texts = {**scope.texts, **scope.withheld_texts}
+    readable = {path: text for path, text in texts.items() if is_worth_reading(path, text)}
 
     def run(command: Command) -> CommandResult:
         return process.run(command, timeout_seconds=timeout_seconds, idle_seconds=None, cancel=cancel)
 
+    answers = AnswerCache(cache)
+    asked = [_asked(one, readable) for one in analysers]
+    known = answers.read({key: path for keys in asked for path, key in keys.items()})
+    missing = [{path: readable[path] for path, key in keys.items() if key not in known} for keys in asked]
     with TemporaryDirectory(prefix="bridgehead-static-") as name:
         folder = Path(name).resolve()
-        _write_texts(folder, texts)
+        for one, unread in zip(analysers, missing, strict=True):
+            if not isinstance(one, Secrets):
+                _write_texts(folder, unread)
         with ThreadPoolExecutor(max_workers=len(analysers) or 1) as pool:
             replies = list(
-                pool.map(lambda one: _answer_of(one, sorted(texts), folder, environment, run), analysers)
+                pool.map(
+                    lambda one, unread: _answer_of(one, unread, folder, environment, run), analysers, missing
+                )
             )
-    return _examined(analysers, replies, texts, withheld=scope.withheld_texts)
+    said = [_by_path(reply, keys, known) for reply, keys in zip(replies, asked, strict=True)]
+    new = {
+        keys[path]: messages
+        for found, keys, unread in zip(said, asked, missing, strict=True)
+        if not isinstance(found, UnreadableAnswer)
+        for path, messages in found.items()
+        if path in unread
+    }
+    answers.write(new, known)
+    examined = _examined(analysers, said, texts, withheld=scope.withheld_texts)
+    missed = [f"analyser_absent:{one.name}" for one in absent if any(map(one.wants, readable))]
+    return replace(examined, warnings=(*examined.warnings, *missed))
+
+
+def _asked(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes]:
+    """The files an analyser looks at, and the name its answer is kept under."""
+    digest = analyser.digest()
+    return {path: key_of(digest, path, text) for path, text in texts.items() if analyser.wants(path)}
 
 
 def _answer_of(
-    analyser: Analyser, paths: Sequence[str], folder: Path, environment: Mapping[str, str], run: RunCommand
+    analyser: Analyser,
+    texts: Mapping[str, str],
+    folder: Path,
+    environment: Mapping[str, str],
+    run: RunCommand,
 ) -> list[Message] | UnreadableAnswer:
-    messages: list[Message] = []
-    for command in analyser.commands(paths, folder, environment):
-        try:
-            found = analyser.read_result(run(command))
-        except UnreadableAnswer as error:
-            return error
-        messages += [_placed(message, folder) for message in found]
-    return messages
+    if not texts:
+        return []
+    try:
+        return [_placed(message, folder) for message in analyser.answer(texts, folder, environment, run)]
+    except UnreadableAnswer as error:
+        return error
+
+
+def _by_path(
+    reply: list[Message] | UnreadableAnswer, keys: Mapping[str, bytes], known: Mapping[bytes, list[Message]]
+) -> dict[str, list[Message]] | UnreadableAnswer:
+    """Of every file that was asked about what was said now or before."""
+    if isinstance(reply, UnreadableAnswer):
+        return reply
+    said = {path: list(known.get(key, ())) for path, key in keys.items()}
+    for message in reply:
+        if message.path in said:
+            said[message.path].append(message)
+    return said
 
 
 def _placed(message: Message, folder: Path) -> Message:
@@ -151,59 +189,74 @@ def _placed(message: Message, folder: Path) -> Message:
 
 def _examined(
     analysers: Sequence[Analyser],
-    replies: Sequence[list[Message] | UnreadableAnswer],
+    replies: Sequence[dict[str, list[Message]] | UnreadableAnswer],
     texts: Mapping[str, str],
     withheld: Mapping[str, str],
 ) -> Examined:
-    answered = [one for one, said in zip(analysers, replies, strict=True) if isinstance(said, list)]
-    failures = [
-        f"analyser_failed:{one.name}"
-        for one, said in zip(analysers, replies, strict=True)
-        if not isinstance(said, list)
-    ]
+    pairs = list(zip(analysers, replies, strict=True))
+    answered = [(one, said) for one, said in pairs if not isinstance(said, UnreadableAnswer)]
+    failures = [f"analyser_failed:{one.name}" for one, said in pairs if isinstance(said, UnreadableAnswer)]
     if not answered:
-        says = "; ".join(str(said) for said in replies if not isinstance(said, list))
+        says = "; ".join(str(said) for said in replies if isinstance(said, UnreadableAnswer))
         return Examined((), (), (), failure=f"cli_error: {says or 'no analyser is installed'}")
-    by_tool = [
-        (one.name, message)
-        for one, said in zip(analysers, replies, strict=True)
-        if isinstance(said, list)
-        for message in said
-        if message.path in texts
-    ]
-    outputs = _outputs(by_tool, texts, withheld)
-    if len(outputs) > MOST_OUTPUTS:
-        failures.append(f"static_truncated:{len(outputs) - MOST_OUTPUTS}")
-    domains = tuple(sorted({domain for one in answered for domain in one.domains}))
-    return Examined(
-        tuple(outputs[:MOST_OUTPUTS]), tuple(one.name for one in answered), domains, tuple(failures)
-    )
+    by_tool = [(one.name, message) for one, said in answered for found in said.values() for message in found]
+    found = weigh(by_tool, texts, _MOST_PLACES)
+    if len(found) > MOST_OUTPUTS:
+        failures.append(f"static_truncated:{len(found) - MOST_OUTPUTS}")
+    domains = tuple(sorted({domain for one, _ in answered for domain in one.domains}))
+    names = tuple(one.name for one, _ in answered)
+    return Examined(tuple(_outputs(found[:MOST_OUTPUTS], texts, withheld)), names, domains, tuple(failures))
 
 
-def _outputs(
-    messages: Sequence[tuple[str, Message]], texts: Mapping[str, str], withheld: Mapping[str, str]
-) -> list[Output]:
+def _outputs(found: Sequence[Weighed], texts: Mapping[str, str], withheld: Mapping[str, str]) -> list[Output]:
     outputs = []
-    for number, (tool, group) in enumerate(grouped(messages), start=1):
-        first = group[0]
-        quotable = is_quotable(first, withheld)
-        text = first.text if first.path not in withheld else without_secrets(first.text)[0]
+    for number, one in enumerate((_without_secrets(one, withheld) for one in found), start=1):
+        first = one.first
         outputs.append(
             Output(
                 id=numbered_id("S", number),
                 type=OutputType.FINDING,
                 severity=first.severity,
                 status=None,
-                title=text.splitlines()[0],
-                description=f"{tool} ({first.rule}): {text}",
-                evidence=", ".join(quoted(message, texts, quote=quotable) for message in group),
+                title=titled(one),
+                description=described(one),
+                evidence=", ".join(
+                    quoted(message, texts, quote=is_quotable(message, withheld)) for message in one.messages
+                ),
                 action=first.action,
                 domain=first.domain,
-                agent=tool,
+                agent=one.tool,
                 origin_round=1,
             )
         )
     return outputs
+
+
+def _without_secrets(found: Weighed, withheld: Mapping[str, str]) -> Weighed:
+    """What an analyser says about a file that is kept back must not repeat what it is kept back for."""
+    if found.first.path not in withheld:
+        return found
+    first = replace(found.first, text=without_secrets(found.first.text)[0])
+    return replace(found, messages=(first, *found.messages[1:]))
+
+
+def titled(found: Weighed) -> str:
+    """What was found, how often, and at what kind of place where that matters."""
+    title = found.first.text.splitlines()[0]
+    where = f" in {found.place}" if found.place else ""
+    if found.count == 1:
+        return f"{title} ({found.place})" if found.place else title
+    spread = f" of {found.files} files" if found.files > 1 else ""
+    return f"{title} ({found.count} places{where or spread})"
+
+
+def described(found: Weighed) -> str:
+    """Who says it, by which rule, about which weakness."""
+    first = found.first
+    rule = f"{first.rule}, CWE-{first.cwe}" if first.cwe else first.rule
+    more = found.count - len(found.messages)
+    rest = f" {more} more places are not listed." if more else ""
+    return f"{found.tool} ({rule}): {first.text}{rest}"
 
 
 def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:

@@ -1,0 +1,273 @@
+"""The smaller analysers, one class each: what to run, which of its messages matter, and how much."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, Final
+
+from bridgehead.contract.words import Severity, severity_rank
+from bridgehead.council.findings.tree import FileText
+from bridgehead.council.runtimes.static.base import (
+    RULES,
+    Analyser,
+    Message,
+    RunCommand,
+    UnreadableAnswer,
+    Weight,
+    by_longest_prefix,
+    weights,
+)
+from bridgehead.council.runtimes.static.weighing import place_by_name
+from bridgehead.host.secrets_scan import SecretHit, scan
+
+_SCRIPTS: Final = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
+_LEVELS: Final = {
+    "error": Severity.HIGH,
+    "warning": Severity.MEDIUM,
+    "info": Severity.LOW,
+    "hint": Severity.INFO,
+}
+
+
+class AstGrep(Analyser):
+    """Our own rules: a YAML file each in `rules`, with the examples that are its test."""
+
+    name = "ast-grep"
+    domains: ClassVar = ("concurrency", "cryptographic", "error-handling", "security")
+    good_codes = (0, 1)  # 1: something serious was found
+    suffixes = (*_SCRIPTS, ".go", ".java", ".cs", ".rs", ".php", ".rb", ".sh", ".bash", ".py")
+
+    def arguments(self) -> Sequence[str]:
+        # Named files are looked at whatever an ignore file says.
+        config = str(RULES / "sgconfig.yml")
+        return ["scan", "--config", config, "--json=compact", "--include-metadata", "--threads", "2"]
+
+    def messages(self, printed: Any) -> Iterator[Message]:
+        for entry in printed:
+            more = entry.get("metadata") or {}
+            yield Message(
+                path=str(entry["file"]),
+                line=int(entry["range"]["start"]["line"]) + 1,
+                rule=str(entry["ruleId"]),
+                text=str(entry["message"]),
+                severity=_LEVELS[entry["severity"]],
+                domain=str(more.get("domain", "security")),
+                action=" ".join(str(entry.get("note") or "").split()) or None,
+                cwe=more.get("cwe"),
+            )
+
+
+class Oxlint(Analyser):
+    """JavaScript and TypeScript that cannot be meant as it stands."""
+
+    name = "oxlint"
+    domains: ClassVar = ("code-quality", "concurrency")
+    good_codes = (0, 1)
+    suffixes = _SCRIPTS
+
+    def arguments(self) -> Sequence[str]:
+        # A configuration of ours stands in for any in the tree.
+        own = ["--config", str(RULES / "oxlint.json"), "--disable-nested-config", "--no-ignore"]
+        asked = [word for rule in weights(self.name) for word in ("-W", rule)]
+        return ["--format=json", *own, "--threads=2", "-A", "all", *asked]
+
+    def messages(self, printed: Any) -> Iterator[Message]:
+        for entry in printed["diagnostics"]:
+            code = str(entry.get("code") or "syntax")
+            rule = code.partition("(")[2].rstrip(")") or code
+            labels = entry.get("labels") or [{"span": {"line": 1}}]
+            line = int(labels[0]["span"].get("line", 1))
+            if weight := weights(self.name).get(
+                rule
+            ):  # what it cannot parse may be a dialect it does not know
+                yield _simple(entry["filename"], line, rule, entry["message"], weight, entry.get("help"))
+
+
+class Hadolint(Analyser):
+    """Dockerfiles."""
+
+    name = "hadolint"
+    domains: ClassVar = ("infrastructure", "security")
+
+    def wants(self, path: str) -> bool:
+        name = PurePosixPath(path).name.casefold()
+        return (
+            name in {"dockerfile", "containerfile"}
+            or name.startswith("dockerfile.")
+            or name.endswith(".dockerfile")
+        )
+
+    def arguments(self) -> Sequence[str]:
+        return ["--format", "json", "--no-fail", "--config", str(RULES / "hadolint.yml")]
+
+    def messages(self, printed: Any) -> Iterator[Message]:
+        for entry in printed:
+            path, line = str(entry["file"]), int(entry["line"])
+            if (weight := weights(self.name).get(str(entry["code"]))) is not None:
+                yield _simple(path, line, str(entry["code"]), str(entry["message"]), weight)
+
+
+class Zizmor(Analyser):
+    """Workflow files of GitHub."""
+
+    name = "zizmor"
+    domains: ClassVar = ("security",)
+    good_codes = (0, 10, 11, 12, 13, 14)
+    _LEVELS: ClassVar = {"High": Severity.HIGH, "Medium": Severity.MEDIUM, "Low": Severity.LOW}
+
+    def wants(self, path: str) -> bool:
+        place = PurePosixPath(path)
+        if place.suffix not in {".yml", ".yaml"}:
+            return False
+        return place.parts[-3:-1] == (".github", "workflows") or place.stem == "action"
+
+    def arguments(self) -> Sequence[str]:
+        return ["--offline", "--no-progress", "--quiet", "--no-config", "--format=json"]
+
+    def messages(self, printed: Any) -> Iterator[Message]:
+        for entry in printed:
+            rule, said = str(entry["ident"]), entry["determinations"]
+            if rule not in weights(self.name) or said["severity"] not in self._LEVELS:
+                continue
+            most, cwe, domain = weights(self.name)[rule]
+            sure = most if said["confidence"] == "High" else min(most, Severity.MEDIUM, key=severity_rank)
+            places = [one for one in entry["locations"] if one["symbolic"].get("kind") == "Primary"]
+            place = (places or entry["locations"])[0]
+            note = str(place["symbolic"].get("annotation") or "")
+            text = str(entry["desc"])
+            yield Message(
+                path=str(place["symbolic"]["key"]["Local"]["verbatim_path"]),
+                line=int(place["concrete"]["location"]["start_point"]["row"]) + 1,
+                rule=rule,
+                text=text[:1].upper() + text[1:],
+                severity=min(sure, self._LEVELS[said["severity"]], key=severity_rank),
+                domain=domain,
+                action="; ".join(filter(None, (note, f"see {entry.get('url')}"))),
+                cwe=cwe,
+            )
+
+
+class Shellcheck(Analyser):
+    """Shell scripts; it is found on PATH or not at all."""
+
+    name = "shellcheck"
+    domains: ClassVar = ("code-quality", "error-handling")
+    good_codes = (0, 1)
+    suffixes = (".sh", ".bash")
+
+    def arguments(self) -> Sequence[str]:
+        return ["--format=json", "--norc", "--severity=info"]
+
+    def messages(self, printed: Any) -> Iterator[Message]:
+        for entry in printed:
+            path, line = str(entry["file"]), int(entry["line"])
+            if (weight := weights(self.name).get(f"SC{entry['code']}")) is not None:
+                yield _simple(path, line, f"SC{entry['code']}", str(entry["message"]), weight)
+
+
+def _simple(path: str, line: int, rule: str, text: str, weight: Weight, action: str | None = None) -> Message:
+    return Message(str(path), line, rule, str(text), weight.severity, weight.domain, action, cwe=weight.cwe)
+
+
+class Lizard(Analyser):
+    """Functions too tangled to be followed, in languages that ruff does not read."""
+
+    name = "lizard"
+    module = "lizard"
+    domains: ClassVar = ("code-quality",)
+    MOST_PATHS: ClassVar = 40
+    suffixes = tuple(
+        f".{one}"
+        for one in "c cc cpp cs cxx go h hpp java js jsx kt lua m php rb rs scala swift ts tsx".split()
+    )
+    _COLUMNS: ClassVar = 11
+
+    def wants(self, path: str) -> bool:
+        return super().wants(path) and place_by_name(path) is None
+
+    def arguments(self) -> Sequence[str]:
+        return ["--csv"]
+
+    def read(self, printed: str) -> list[Message]:
+        rows = [row for row in csv.reader(io.StringIO(printed)) if row]
+        try:
+            return [self._message(row) for row in rows if int(row[1]) > self.MOST_PATHS]
+        except (ValueError, IndexError) as error:
+            raise UnreadableAnswer("lizard did not print the table it promises") from error
+
+    def _message(self, row: list[str]) -> Message:
+        if len(row) != self._COLUMNS:
+            raise ValueError("a row has another number of columns")
+        return Message(
+            path=row[6],
+            line=int(row[9]),
+            rule="complexity",
+            text=f"{row[7]} has {row[1]} independent paths and is hard to follow and to test",
+            severity=Severity.INFO,
+            domain="code-quality",
+            action="split the function so that each part decides one thing",
+        )
+
+
+class Secrets(Analyser):
+    """Keys and passwords in the tree, found in this process. The line is named and never quoted."""
+
+    name = "secrets"
+    domains: ClassVar = ("security",)
+    SEVERITY: ClassVar = {
+        "password": Severity.MEDIUM,
+        "high-entropy": Severity.MEDIUM,
+        "url": Severity.MEDIUM,
+        "jwt": Severity.MEDIUM,
+    }
+    _TELLING: ClassVar = {
+        "url-password": re.compile(
+            r"[^@]*(?:secret|pass|pwd|example|changeme|token)|[a-z]{1,6}@|\W+@", re.IGNORECASE
+        ),
+        "password": re.compile(r"[a-z_]*(?:password|passwd|secret)[a-z_]*\d?\b(?![^\s\"',;)\]])"),
+    }
+    _NAMES: ClassVar = {"high-entropy-value": "random value given to the name of a secret"}
+
+    def wants(self, path: str) -> bool:
+        return True
+
+    def arguments(self) -> Sequence[str]:
+        return []
+
+    def read(self, printed: str) -> list[Message]:
+        raise UnreadableAnswer("secrets are found without a program")
+
+    def answer(
+        self, texts: Mapping[str, str], folder: Path, environment: Mapping[str, str], run: RunCommand
+    ) -> list[Message]:
+        return [
+            self._message(path, hit.kind, hit.line)
+            for path, text in texts.items()
+            for hit in scan(text)
+            if not self._is_example(text, hit)
+        ]
+
+    def _is_example(self, text: str, hit: SecretHit) -> bool:
+        """Whether a password says of itself that it is none."""
+        if hit.kind not in self._TELLING:
+            return False
+        value = FileText(text).lines[hit.line - 1][hit.column - 1 :]
+        return self._TELLING[hit.kind].match(value) is not None
+
+    def _message(self, path: str, kind: str, line: int) -> Message:
+        words = self._NAMES.get(kind) or re.sub(r"[-_]+", " ", kind)
+        return Message(
+            path=path,
+            line=line,
+            rule=kind,
+            text=f"A secret is kept in the tree ({words})",
+            severity=by_longest_prefix(kind, self.SEVERITY, Severity.HIGH),
+            domain="security",
+            action="take it out, revoke it, and read it from the environment or a secret store",
+            quotable=False,
+            cwe=798,
+        )

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from bridgehead.council.runtimes.static.bandit import Bandit
-from bridgehead.council.runtimes.static.detect_secrets import Secrets
-from bridgehead.council.runtimes.static.lizard import Lizard
 
 from bridgehead.assembly.council.files import parse_dismissals
 from bridgehead.assembly.council.request import read_seed_findings
@@ -30,7 +27,8 @@ from bridgehead.council.replies.reply import open_envelope, read_items, read_lis
 from bridgehead.council.reporting.render.markdown import escaped
 from bridgehead.council.reporting.sarif import escaped_message
 from bridgehead.council.request.settings import load_settings
-from bridgehead.council.runtimes.static.base import UnreadableAnswer
+from bridgehead.council.runtimes.static.base import Analyser, UnreadableAnswer
+from bridgehead.council.runtimes.static.programs import AstGrep, Hadolint, Lizard, Oxlint, Shellcheck, Zizmor
 from bridgehead.council.runtimes.static.ruff import Ruff
 from bridgehead.dashboard.page import read_form
 from bridgehead.errors import BridgeheadError
@@ -73,6 +71,13 @@ def of_bytes(call: Callable[[bytes], object]) -> Callable[[str], object]:
 
 def all_of(call: Callable[[str], Any]) -> Callable[[str], object]:
     return lambda text: list(call(text))
+
+
+def _analysed(kind: type[Analyser], text: str) -> object:
+    """What one analyser makes of it; each refuses what it did not promise to print."""
+    with suppress(UnreadableAnswer):
+        return kind("program").read(text)
+    return None
 
 
 NOBODY: Any = None  # what an analyser says is read without looking at the analyser
@@ -121,17 +126,13 @@ PARSERS: dict[str, Parser] = {
         lambda text: load_settings(text, NOW),
         ("{}", '{{"bridges": {}}}', '{{"bridges": {{"claude": {{"models": [{}]}}}}}}'),
     ),
-    "council/runtimes/static/bandit.py:Bandit.read": Parser(
-        lambda text: Bandit.read(NOBODY, text), JSON, (UnreadableAnswer,)
+    "council/runtimes/static/base.py:Analyser.read": Parser(
+        lambda text: [_analysed(one, text) for one in (Ruff, AstGrep, Oxlint, Hadolint, Shellcheck, Zizmor)],
+        JSON,
+        (UnreadableAnswer,),
     ),
-    "council/runtimes/static/detect_secrets.py:Secrets.read": Parser(
-        lambda text: Secrets.read(NOBODY, text), JSON, (UnreadableAnswer,)
-    ),
-    "council/runtimes/static/lizard.py:Lizard.read": Parser(
+    "council/runtimes/static/programs.py:Lizard.read": Parser(
         lambda text: Lizard.read(NOBODY, text), ("{}", "1,2,3,4,5,{},a.py,f,f(),1,2"), (UnreadableAnswer,)
-    ),
-    "council/runtimes/static/ruff.py:Ruff.read": Parser(
-        lambda text: Ruff.read(NOBODY, text), JSON, (UnreadableAnswer,)
     ),
     "dashboard/page.py:read_form": Parser(
         of_bytes(lambda raw: read_form("application/x-www-form-urlencoded", raw)), ("{}", "a={}&b=1", "{}=x")
@@ -204,7 +205,8 @@ EXEMPT = {
     "cli/council/options.py:read_patch": "takes a path; the patch goes to the agents as it is",
     "control_plane/stores/postgres.py:PostgresAddress.parse": "a setting of the user's, of one line",
     "council/runtimes/exchange.py:read_http": "its first argument is our own name; the body goes to json.loads",
-    "council/runtimes/static/base.py:Analyser.read": "abstract",
+    "council/runtimes/static/programs.py:Secrets.read": "refuses everything: there is no program",
+    "council/runtimes/static/answer_cache.py:AnswerCache.read": "our own database",
     "flows/values/codec.py:decode": "reads our own journal, which has to belong to the user",
     "flows/files/documents.py:load_document": "read_object with a schema; AgentRequest and AgentResponse have rows",
     "flows/template_create/phases/p7_agent_texts.py:read_samples": "takes a path",

@@ -17,10 +17,11 @@ import psutil
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.bus.bus import agent_for
+from bridgehead.assembly.bus.bus import RecordApprovals, agent_for
 from bridgehead.bus.gateway.chat import LINK_S
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import ManualClock, SystemClock
+from bus.support.records import assembled
 from bus.support.running import run
 from bus.support.serving import http, served_bus
 from support.installed import Machine, machine
@@ -168,3 +169,16 @@ def test_the_assistant_reads_the_seats_file_as_a_council_does(home: Machine, kin
         agent_for(Assembly(home.project, home.environ()), "openai")
 
     assert ".bridge-settings.json" in str(refused.value)
+
+
+def test_webhooks_and_pairing_have_the_clock_of_the_bus(tmp_path: Path) -> None:
+    clock = ManualClock(SystemClock().now())
+    assembly = assembled(tmp_path)
+
+    async def main() -> list[object]:
+        lent = {"approvals": RecordApprovals(assembly), "pairing": True}
+        async with served_bus(tmp_path / "bus", clock=clock, **lent) as bus:
+            hook, pair = bus.gateway.endpoints["hook"], bus.gateway.endpoints["pair"]
+            return [vars(hook)["_clock"], vars(pair)["clock"]]
+
+    assert run(main()) == [clock, clock]

@@ -35,11 +35,11 @@ _GRAMMARS: Final = {
 
 
 def _read_yaml(text: str) -> None:
-    """Raise unless it is YAML, nested no deeper than a person writes: the loader looks at every open bracket for every
-    word.
+    """Raise unless it is YAML, nested no deeper than a person writes: the loader in Python looks at every open bracket
+    for every word, and building documents with the one in C ends the process when they are too deep.
     """
     depth, anchors = 0, set()
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in anchors:
                 raise ValueError(f"there is no anchor {event.anchor}")

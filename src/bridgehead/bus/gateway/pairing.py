@@ -24,7 +24,15 @@ from bridgehead.bus.actions import CloseCode
 from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, Gateway
 from bridgehead.bus.interfaces import ApprovalRequest, Approvals
 from bridgehead.bus.participants.record import check_participant_id, parse_record
-from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade, WaitingConnections, share_of
+from bridgehead.bus.sockets.base import (
+    Answer,
+    EndedConversation,
+    Peer,
+    Request,
+    Upgrade,
+    WaitingConnections,
+    share_of,
+)
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, dial
 from bridgehead.bus.wire.frames import from_base64, to_base64
 from bridgehead.errors import BridgeheadError, ConfigError
@@ -104,7 +112,7 @@ class PairingEndpoint:
         return True
 
 
-class PairingSocket:
+class PairingSocket(EndedConversation):
     """One device that waits for a yes."""
 
     def __init__(self, endpoint: PairingEndpoint, address: str) -> None:
@@ -135,18 +143,6 @@ class PairingSocket:
         if not isinstance(frame, dict) or self._task is not None or not self._step(frame):
             self._endpoint.gateway.authentication_failed(self._address)
             self._refuse("not understood")
-
-    def caught_up(self) -> None:
-        pass
-
-    def ponged(self) -> None:
-        pass
-
-    def paused(self) -> None:
-        pass
-
-    def resumed(self) -> None:
-        pass
 
     def closed(self, code: int, reason: str) -> None:
         self._endpoint.waiting.discard(share_of(self._address), self)

@@ -86,7 +86,10 @@ class Conversation(Protocol):
 
 
 class EndedConversation:
-    """Takes the place of a conversation that has ended, so that it and its peer do not keep each other alive."""
+    """Takes the place of a conversation that has ended, so that it and its peer do not keep each other alive.
+
+    It takes no notice of anything, so it is also what conversations begin with that care for little.
+    """
 
     def opened(self, peer: Peer) -> None: ...
 

@@ -15,7 +15,7 @@ import msgspec
 
 from bridgehead.bus.access.certificates import key_fingerprint
 from bridgehead.bus.access.join_file import Pin
-from bridgehead.bus.sockets.base import Conversation, Peer, shown_certificate
+from bridgehead.bus.sockets.base import Conversation, EndedConversation, Peer, shown_certificate
 from bridgehead.bus.sockets.libraries import LibraryName, library
 from bridgehead.errors import BridgeheadError, UserError
 
@@ -134,7 +134,7 @@ def _cause(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-class ClientConversation:
+class ClientConversation(EndedConversation):
     """The conversation of a client: `dial` it, then `receive` until it raises `ConnectionEnded`."""
 
     def __init__(self) -> None:
@@ -195,12 +195,6 @@ class ClientConversation:
         if self._reading and len(self._waiting) >= FULL:
             self._reading = False
             self.peer.pause_reading()
-
-    def caught_up(self) -> None:
-        pass
-
-    def ponged(self) -> None:
-        pass
 
     def paused(self) -> None:
         self._writable.clear()

@@ -49,6 +49,7 @@ from bridgehead.rigs.threads.freeze import read_freeze
 from bridgehead.rigs.threads.latest_turns import read_summaries
 from bridgehead.rigs.threads.quarantine import read_verdicts
 from bridgehead.rigs.trust.council_mark import read_mark
+from bridgehead.rigs.trust.membership import read_acts
 from bridgehead.rigs.trust.signers import parse_public_key
 
 READING = re.compile(
@@ -80,7 +81,6 @@ def _analysed(kind: type[Analyser], text: str) -> object:
     return None
 
 
-NOBODY: Any = None  # what an analyser says is read without looking at the analyser
 UNREADABLE = (json_bytes.Unreadable, InvalidDocument)
 JSON = ("{}", '{{"a": {}}}', '{{"type": "x", "data": {{"b": "{}"}}}}', "[{}]")
 ENVELOPE = ("{}", "---\n{}\n---\nbody\n", "---\nfrom: a\nto: [{}]\n---\n", "---\na: 1\n---\n{}")
@@ -132,7 +132,7 @@ PARSERS: dict[str, Parser] = {
         (UnreadableAnswer,),
     ),
     "council/runtimes/static/programs.py:Lizard.read": Parser(
-        lambda text: Lizard.read(NOBODY, text), ("{}", "1,2,3,4,5,{},a.py,f,f(),1,2"), (UnreadableAnswer,)
+        lambda text: Lizard("program").read(text), ("{}", "1,2,3,4,5,{},a.py,f,f(),1,2"), (UnreadableAnswer,)
     ),
     "dashboard/page.py:read_form": Parser(
         of_bytes(lambda raw: read_form("application/x-www-form-urlencoded", raw)), ("{}", "a={}&b=1", "{}=x")
@@ -194,6 +194,10 @@ PARSERS: dict[str, Parser] = {
         lambda text: read_verdicts(text, "said"), ("{}", "lift {}\n")
     ),
     "rigs/trust/council_mark.py:read_mark": Parser(read_mark, ("{}", MARK)),
+    "rigs/trust/membership.py:read_acts": Parser(
+        read_acts,
+        ("{}", "```json bridgehead-membership\n{}\n```\n", "```json bridgehead-membership\n[{}]\n```\n"),
+    ),
     "rigs/trust/signers.py:parse_public_key": Parser(
         parse_public_key, ("{}", "ssh-ed25519 {}", "ssh-ed25519 AAAA {}")
     ),
@@ -206,7 +210,6 @@ EXEMPT = {
     "control_plane/stores/postgres.py:PostgresAddress.parse": "a setting of the user's, of one line",
     "council/runtimes/exchange.py:read_http": "its first argument is our own name; the body goes to json.loads",
     "council/runtimes/static/programs.py:Secrets.read": "refuses everything: there is no program",
-    "council/runtimes/static/answer_cache.py:AnswerCache.read": "our own database",
     "flows/values/codec.py:decode": "reads our own journal, which has to belong to the user",
     "flows/files/documents.py:load_document": "read_object with a schema; AgentRequest and AgentResponse have rows",
     "flows/template_create/phases/p7_agent_texts.py:read_samples": "takes a path",
@@ -214,6 +217,9 @@ EXEMPT = {
     "rigs/operations/drafts.py:parse_outcome": "an option of the user's",
     "rigs/operations/relay.py:parse_parent": "an option of the user's",
     "rigs/operations/watch.py:parse_interval": "an option of the user's",
+    "rigs/operations/watch.py:parse_timeout": "an option of the user's",
+    "rigs/operations/send.py:parse_moment": "an option of the user's",
+    "bus/transports/nats_client.py:NatsAccess.parse": "a setting of the user's, of one line",
     "rigs/repositories/base.py:Files.read_file": "takes a path",
     "rigs/repositories/base.py:Files.read_files": "takes a path",
     "rigs/repositories/git/history.py:parse_log": "git's own output, whose parts are separated by NUL",

@@ -193,10 +193,10 @@ class Lizard(Analyser):
         return ["--csv"]
 
     def read(self, printed: str) -> list[Message]:
-        rows = [row for row in csv.reader(io.StringIO(printed)) if row]
         try:
+            rows = [row for row in csv.reader(io.StringIO(printed)) if row]
             return [self._message(row) for row in rows if int(row[1]) > self.MOST_PATHS]
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, csv.Error) as error:
             raise UnreadableAnswer("lizard did not print the table it promises") from error
 
     def _message(self, row: list[str]) -> Message:

@@ -157,8 +157,10 @@ def test_a_tree_cannot_pose_as_a_module_of_the_analysers_or_configure_them(tmp_p
 
 
 def test_a_function_with_many_paths_is_remarked_upon() -> None:
-    branches = "".join(f"    if (x == {number}) {{ return {number} }}\n" for number in range(45))
-    (output,) = look({"src/maze.js": f"function maze(x) {{\n{branches}    return null\n}}\n"}).outputs
+    branches = "".join(f"    if x == {number} {{ return {number} }}\n" for number in range(45))
+    (output,) = look(
+        {"src/maze.go": f"package p\nfunc maze(x int) int {{\n{branches}    return 0\n}}\n"}
+    ).outputs
 
     assert (output.agent, output.severity, output.domain) == ("lizard", Severity.INFO, "code-quality")
     assert "46 independent paths" in output.title
@@ -537,3 +539,10 @@ def test_an_example_is_no_secret(line: str, is_secret: bool) -> None:
     found = Secrets().answer({"src/a.py": f"{line}\n"}, Path("/"), {}, lambda command: run(command, 1))
 
     assert bool(found) == is_secret
+
+
+def test_the_word_for_password_in_another_language_is_no_password() -> None:
+    text = dict.fromkeys(("conf/locale/es.ini", "conf/app.ini"), 'password = "Contrase\u00f1a-Nueva!42"\n')
+    found = Secrets().answer(text, Path("/"), {}, lambda command: run(command, 1))
+
+    assert [one.path for one in found] == ["conf/app.ini"]

@@ -282,9 +282,8 @@ class Reports:
             if taken.isdisjoint(told := one.get("places", ())) and self._has(one, told)
         ]
         write_baseline(project, sorted((*kept, *new), key=_by_title))
-        facts = {"accepted": len(new), "kept": len(kept)}
-        kind = "council.baseline"
-        append_event(self._assembly.project, kind, facts, run_id=stored.review_id, assembly=self._assembly)
+        event = "council.baseline", {"accepted": len(new), "kept": len(kept)}
+        append_event(self._assembly.project, *event, run_id=stored.review_id, assembly=self._assembly)
         return Accepted(len(new), len(kept), tuple(left_out))
 
     def _accepted(self, finding: FindingEntry) -> dict[str, Any]:

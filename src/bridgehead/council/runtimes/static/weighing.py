@@ -87,12 +87,11 @@ def is_worth_reading(path: str, text: str) -> bool:
 
 def weigh(said: Iterable[tuple[str, Message]], texts: Mapping[str, str], most_places: int) -> list[Weighed]:
     """The findings: what is worth most first."""
-    placed = [
-        (tool, lowered, place)
-        for tool, message in dict.fromkeys(said)
-        if (place := place_of(message.path, texts[message.path])) or True
-        if (lowered := _lowered(tool, message, place)) is not None
-    ]
+    placed = []
+    for tool, message in dict.fromkeys(said):
+        place = place_of(message.path, texts[message.path])
+        if (lowered := _lowered(tool, message, place)) is not None:
+            placed.append((tool, lowered, place))
     groups: dict[tuple[object, ...], list[tuple[str, Message, str | None]]] = {}
     for tool, message, place in _once(sorted(placed, key=_order)):
         home = message.path if place is None and message.severity.rank >= OF_ONE_FILE.rank else place

@@ -14,8 +14,7 @@ from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import BridgeheadError
 from bridgehead.mcp_server.discovery import SCHEME
 from bridgehead.mcp_server.jsonrpc import Code, RpcError
-from bridgehead.mcp_server.tools.call import Caller
-from bridgehead.mcp_server.tools.fencing import ForeignText
+from bridgehead.mcp_server.tools.call import Caller, ForeignText
 from bridgehead.mcp_server.tools.schemas import CouncilStatusArguments, PendingArguments
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.thread import thread

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridgehead.mcp_server.tools.fencing import LONGEST_LINE, MOST_CHARACTERS, ForeignText
+from bridgehead.mcp_server.tools.call import LONGEST_LINE, MOST_CHARACTERS, ForeignText
 
 
 def test_a_line_is_one_line_with_nothing_hidden_in_it() -> None:

@@ -5,6 +5,7 @@ wants it.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -13,6 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.contract.fencing import Fence, neutralise
+from bridgehead.contract.words import Trust
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.host.command import Cancel
 from bridgehead.host.terminal import escape_controls
@@ -21,8 +24,34 @@ from bridgehead.mcp_server.tools.catalogue import BY_NAME, HANDLERS, Tool
 from bridgehead.mcp_server.tools.schemas import Arguments, CouncilArguments, Result
 
 LONGEST_REPLY_TOKENS: Final = 16_000
+MOST_CHARACTERS: Final = 200_000
+LONGEST_LINE: Final = 300
 
 logger = logging.getLogger(__name__)
+
+
+class ForeignText:
+    """Foreign text on its way to the calling agent: fenced when it is long, made harmless on one line when it is short."""
+
+    def __init__(self) -> None:
+        self._fence = Fence(secrets.choice)
+
+    @property
+    def note(self) -> str:
+        """What explains the marker; stands before the first fenced text."""
+        return self._fence.preamble
+
+    def block(self, text: str, *, origin: str, trust: Trust = Trust.UNTRUSTED) -> str:
+        """A text of any length between marker lines."""
+        shown = text
+        if len(text) > MOST_CHARACTERS:
+            shown = f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more characters]"
+        return self._fence.wrap(shown, origin=origin, trust=trust)
+
+    def line(self, text: str) -> str:
+        """A title or name: one line, nothing hidden in it, nothing that looks like a marker line."""
+        one = " ".join(neutralise(text, self._fence.marker).split())
+        return one if len(one) <= LONGEST_LINE else f"{one[: LONGEST_LINE - 1]}…"
 
 
 @dataclass

@@ -21,9 +21,8 @@ from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.council.seating.preflight import executor_type, host_bridge
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.host.clock import SystemClock, iso_ms
-from bridgehead.mcp_server.tools.call import Caller, NeededInput, SeatPrompt, ToolReply
+from bridgehead.mcp_server.tools.call import Caller, ForeignText, NeededInput, SeatPrompt, ToolReply
 from bridgehead.mcp_server.tools.council_text import finished_text, listed_text, standing_text
-from bridgehead.mcp_server.tools.fencing import ForeignText
 from bridgehead.mcp_server.tools.schemas import (
     CouncilArguments,
     CouncilStatusArguments,

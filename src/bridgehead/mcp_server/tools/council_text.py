@@ -16,7 +16,7 @@ from bridgehead.council.reporting.render.sentences import headline, ordered, pla
 from bridgehead.council.reporting.render.text import Screen, render_text
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingEntry
 from bridgehead.exit_codes import ExitCode
-from bridgehead.mcp_server.tools.fencing import ForeignText
+from bridgehead.mcp_server.tools.call import ForeignText
 from bridgehead.mcp_server.tools.schemas import CouncilListed, CouncilResult, Finding, SeatRequest
 
 WIDTH: Final = 110

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bridgehead.doctor.checkup import check_everything
 from bridgehead.doctor.diagnosis import MARKS
-from bridgehead.mcp_server.tools.call import Caller, ToolReply
-from bridgehead.mcp_server.tools.fencing import ForeignText
+from bridgehead.mcp_server.tools.call import Caller, ForeignText, ToolReply
 from bridgehead.mcp_server.tools.schemas import Check, DoctorArguments, DoctorResult
 
 

@@ -11,8 +11,7 @@ from bridgehead.contract.words import Trust
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import UserError
 from bridgehead.host.clock import SystemClock, iso_ms
-from bridgehead.mcp_server.tools.call import Caller, ToolReply
-from bridgehead.mcp_server.tools.fencing import ForeignText
+from bridgehead.mcp_server.tools.call import Caller, ForeignText, ToolReply
 from bridgehead.mcp_server.tools.schemas import (
     AnswerArguments,
     AnswerResult,

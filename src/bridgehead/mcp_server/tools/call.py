@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class ForeignText:
-    """Foreign text on its way to the calling agent: fenced when it is long, made harmless on one line when it is short."""
+    """Foreign text on its way to the calling agent: fenced when it is long, one harmless line when it is short."""
 
     def __init__(self) -> None:
         self._fence = Fence(secrets.choice)
